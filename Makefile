@@ -1,0 +1,45 @@
+# Few targets over scripts/. `make up` and `make test` need only Python 3.11+, git and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= 2
+
+.PHONY: test check lint types imports spec bench-cron bench-startup format clean
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --editable '.[postgres]' --group test --group check
+	touch $@
+
+test: $(READY)
+	$(BIN)/pytest -n $(JOBS) $(PYTEST)
+
+check: lint types imports
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+imports: $(READY)
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+spec:
+	scripts/spec
+
+bench-cron: $(READY)
+	$(BIN)/python bench/cron.py
+
+bench-startup: $(READY)
+	$(BIN)/python bench/startup.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""What the user wrote: settings turned into model values, with errors that help."""

@@ -1,0 +1,1 @@
+"""What happens: one file per arrow; no loops, no sleeping."""

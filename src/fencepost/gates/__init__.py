@@ -1,0 +1,1 @@
+"""Where writes pass: each gate compares the fence at the write target."""

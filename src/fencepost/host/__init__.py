@@ -1,0 +1,1 @@
+"""What it runs on: processes, clocks, identity, files."""

@@ -1,0 +1,1 @@
+"""What is true: values and rules, with no I/O, no clock and no randomness."""

@@ -1,0 +1,67 @@
+"""What can go wrong, as values: each error has a stable code, an exit code, and a message that says what to do.
+
+FencepostError
+├── Invalid             the caller wrote something that cannot work (exit 2)
+├── Misconfigured       found at run time: a setting, a gate or a file is not usable (exit 78)
+├── StoreUnavailable    the store cannot be reached or cannot be trusted (exit 69)
+├── Busy                somebody else holds the resource (exit 75)
+├── LeaseLost           the resource was leased again, or the lease ran out (exit 76)
+├── FenceRefused        a gate has seen a newer fence (exit 77)
+└── FenceRegress        a gate has seen a fence that this store has not given out yet (exit 78)
+"""
+
+
+class FencepostError(Exception):
+    """Anything that Fencepost says on purpose."""
+
+    code = "error"
+    exit_code = 1
+
+
+class Invalid(FencepostError):
+    """What was asked cannot work; the message says what, where, why and how to fix it."""
+
+    code = "invalid"
+    exit_code = 2
+
+
+class Misconfigured(FencepostError):
+    """A setting that looked fine turned out unusable when it was needed."""
+
+    code = "misconfigured"
+    exit_code = 78
+
+
+class StoreUnavailable(FencepostError):
+    """The store did not answer, or answered in a way that we must not build on."""
+
+    code = "store_unavailable"
+    exit_code = 69
+
+
+class Busy(FencepostError):
+    """Somebody else holds it; waiting or coming back later helps."""
+
+    code = "busy"
+    exit_code = 75
+
+
+class LeaseLost(FencepostError):
+    """The lease is no longer yours: stop, and write nothing more."""
+
+    code = "lease_lost"
+    exit_code = 76
+
+
+class FenceRefused(FencepostError):
+    """A gate has seen a newer fence than yours: nothing was written, and trying again cannot help."""
+
+    code = "fence_refused"
+    exit_code = 77
+
+
+class FenceRegress(FencepostError):
+    """A gate has seen a fence above the newest one of its own store: the store went back in time."""
+
+    code = "fence_regress"
+    exit_code = 78

@@ -1,0 +1,1 @@
+"""What we ask for: protocols in the model's words."""

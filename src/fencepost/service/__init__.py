@@ -1,0 +1,1 @@
+"""What keeps going: the only code that waits."""

@@ -1,0 +1,1 @@
+"""Where it is kept: SQLite on one machine, PostgreSQL for many."""

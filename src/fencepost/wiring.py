@@ -1,0 +1,1 @@
+"""Builds everything from the settings: the only module that knows each concrete class."""
