@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
         print(f"fencepost: there is no command {name!r}.{suggestion(name)} See 'fencepost --help'.", file=sys.stderr)
         return 2
     try:
-        return load(name)(rest)
+        return int(load(name)(rest))
     except FencepostError as error:
         print(f"fencepost: {error}", file=sys.stderr)
         return error.exit_code

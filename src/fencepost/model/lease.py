@@ -1,0 +1,185 @@
+"""Leases and fences: the right to work on resources, and the number that proves it at a write target.
+
+A lease is a new identity for each acquisition, never a host, a pid or a worker's name. Its fence is
+above every fence that any of its resources ever had.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from fencepost.model.errors import Invalid
+from fencepost.model.process import ProcessId
+
+EVERYONE = "*"  # the tenant column of resources that all tenants share
+KINDS = ("lock", "project", "schedule", "run", "key", "scheduler", "repo", "cmd", "notary")
+SHARED_KINDS = ("project", "repo")
+NAME_MAX = 512
+
+DRIFT = 0.01  # how much faster or slower than the store's our clock may run
+GRACE_MAX_SECONDS = 5.0
+TTL_DEFAULT_SECONDS = 30.0
+TTL_MIN_SECONDS = 0.2
+TTL_MAX_SECONDS = 7 * 24 * 3600.0
+
+
+class Lease(NamedTuple):
+    """What a holder has in its hands after a grant."""
+
+    id: str
+    tenant: str
+    resources: tuple[str, ...]
+    fence: int
+    run_id: str
+    store: str
+    ttl_seconds: float
+    gates: tuple[str, ...]  # every gate to raise before the start: its own and those still owed by earlier grants
+
+
+class Claim(NamedTuple):
+    """What somebody asks for: all of these resources, or none."""
+
+    id: str  # becomes the lease's id; asking again with it finds the same grant
+    tenant: str
+    resources: tuple[str, ...]
+    run_id: str
+    ttl_seconds: float
+    supervisor: ProcessId
+    guard: ProcessId | None = None
+    cgroup: str | None = None
+    holder: str | None = None
+    label: str = ""
+    gates: tuple[str, ...] = ()
+
+
+class Held(NamedTuple):
+    """A lease as the store sees it, with whom to ask about it."""
+
+    id: str
+    tenant: str
+    resources: tuple[str, ...]
+    fence: int
+    run_id: str
+    holder: str | None
+    label: str
+    supervisor: ProcessId
+    guard: ProcessId | None
+    cgroup: str | None
+    ttl_seconds: float
+    renewals: int
+    granted_us: int
+    started_us: int | None
+    expires_us: int
+    remaining_seconds: float
+    lost: bool
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time is up by the store's clock."""
+        return self.remaining_seconds <= 0
+
+
+class Waiter(NamedTuple):
+    """Somebody in the queue for resources."""
+
+    id: str
+    tenant: str
+    resources: tuple[str, ...]
+    run_id: str
+    label: str
+    process: ProcessId
+    since_us: int
+    stale: bool  # has not been heard of for its time to live
+
+
+class Granted(NamedTuple):
+    """Yes, and whose processes may still be about."""
+
+    lease: Lease
+    predecessors: tuple[Held, ...]
+
+
+class Refused(NamedTuple):
+    """Not now: who holds it, and who was here before."""
+
+    holders: tuple[Held, ...]
+    ahead: tuple[Waiter, ...]
+
+    @property
+    def position(self) -> int:
+        """The place in the queue, from 1."""
+        return len(self.ahead) + 1
+
+
+def resource(kind: str, name: str) -> str:
+    """Name a resource, or say why it cannot be one."""
+    if kind not in KINDS:
+        raise Invalid(f"{kind!r} is no kind of resource; there are {', '.join(KINDS)}.")
+    if not name or len(name) > NAME_MAX:
+        raise Invalid(f"the name of a {kind} has 1 to {NAME_MAX} characters, this one has {len(name)}.")
+    if not name.isprintable() or any(character.isspace() for character in name):
+        raise Invalid(f"{kind} {name!r} has a blank or a control character in its name; use letters, digits, - _ . / :")
+    return f"{kind}:{name}"
+
+
+def parse_resource(text: str) -> str:
+    """Check a resource that was given as `kind:name`."""
+    kind, colon, name = text.partition(":")
+    if not colon:
+        raise Invalid(f"{text!r} is no resource; write kind:name, for example lock:{text or 'nightly'}.")
+    return resource(kind, name)
+
+
+def key_of(tenant: str, name: str) -> tuple[str, str]:
+    """Return under which key the store keeps a resource; a project is one directory, whoever works in it."""
+    return (EVERYONE if name.partition(":")[0] in SHARED_KINDS else tenant, name)
+
+
+def keys_of(tenant: str, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the keys of a set of resources in the one order in which they are locked."""
+    return sorted({key_of(tenant, name) for name in names})
+
+
+def blockers(holders: Iterable[Held], dead: Collection[str]) -> tuple[Held, ...]:
+    """Return the holders that a claim must wait for: not expired, and not proven dead by their process."""
+    return tuple(held for held in holders if not held.expired and held.id not in dead)
+
+
+def ahead(waiters: Iterable[Waiter], ticket: str | None, dead: Collection[str]) -> tuple[Waiter, ...]:
+    """Return the living waiters, oldest first, that came before this ticket; without a ticket, all of them."""
+    before = []
+    for waiter in waiters:
+        if waiter.id == ticket:
+            break
+        if not waiter.stale and waiter.id not in dead:
+            before.append(waiter)
+    return tuple(before)
+
+
+def check_ttl(seconds: float) -> float:
+    """Return a time to live that renewals can keep up with."""
+    if not TTL_MIN_SECONDS <= seconds <= TTL_MAX_SECONDS:
+        raise Invalid(f"a ttl is between {TTL_MIN_SECONDS:g}s and 7d, not {seconds:g}s.")
+    return seconds
+
+
+def renew_every(ttl_seconds: float) -> float:
+    """Return how often a holder renews: three tries before its time is up."""
+    return ttl_seconds / 3
+
+
+def kill_grace(ttl_seconds: float) -> float:
+    """Return how long a tree has to stop by itself once its lease is going."""
+    return min(GRACE_MAX_SECONDS, ttl_seconds / 4)
+
+
+def trusted_for(ttl_seconds: float) -> float:
+    """Return how long a holder may rely on a lease, counted from *before* the request was sent.
+
+    Drift and the kill grace are taken off, so that the tree is dead before anybody else can be granted it.
+    """
+    return ttl_seconds * (1 - DRIFT) - kill_grace(ttl_seconds)
+
+
+def next_fence(stored: int, floor: int, wall_us: int) -> int:
+    """Return a fence above all earlier ones, also when the store lost its tail: then the clock lifts it."""
+    return max(stored + 1, floor + 1, wall_us)

@@ -1,0 +1,42 @@
+"""What we ask of the host about processes."""
+
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
+
+from fencepost.model.process import Fate, Host, ProcessId
+
+
+class Traces(NamedTuple):
+    """What a run leaves behind to find its processes by, known before the agent starts."""
+
+    run_id: str
+    guard: ProcessId | None  # parent of the agent; detached grandchildren are its descendants
+    cgroup: str | None  # a cgroup of the run's own, where the host allows one
+
+
+class Processes(Protocol):
+    """The host's process table."""
+
+    def here(self) -> Host:
+        """Return this host, boot and pid namespace."""
+        ...
+
+    def myself(self) -> ProcessId:
+        """Return the calling process."""
+        ...
+
+    def identify(self, pid: int) -> ProcessId | None:
+        """Return who has this pid now, or None if nobody does."""
+        ...
+
+    def fate(self, process: ProcessId) -> Fate:
+        """Tell whether this very process still runs."""
+        ...
+
+    def members(self, traces: Traces, *, spare: Collection[int] = ()) -> list[ProcessId]:
+        """Return the living processes of a run's tree, never the guard or the supervisor themselves."""
+        ...
+
+    def end(self, traces: Traces, *, grace_seconds: float, kill_seconds: float, spare: Collection[int] = ()) -> bool:
+        """Ask the tree to stop, kill what is left after the grace; return whether it is all gone."""
+        ...

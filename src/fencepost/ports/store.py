@@ -1,0 +1,81 @@
+"""What we ask of a store: one transaction per verb, and the lease in every verb that ends or extends one."""
+
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
+
+from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
+
+
+class StoreFacts(NamedTuple):
+    """Who the store is, for gates and for people."""
+
+    id: str
+    url: str  # never with a password
+    kind: str
+    schema: int
+    counts_sleep: bool  # whether a lease runs on while its holder's host sleeps
+    notices: tuple[str, ...]  # what a person should know, such as a store that went back in time
+
+
+class LeaseStore(Protocol):
+    """Leases, fences and the queue for them."""
+
+    def facts(self) -> StoreFacts:
+        """Say who this store is."""
+        ...
+
+    def acquire(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Granted | Refused:
+        """Grant all resources with one new fence, or none.
+
+        `dead` names leases and waiters whose process is proven dead. Asking again after an unknown
+        answer returns the grant that was made.
+        """
+        ...
+
+    def look(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Refused | None:
+        """Tell whether a claim would be refused now, writing nothing."""
+        ...
+
+    def start(self, lease: Lease) -> None:
+        """Record that the agent is about to start, or raise LeaseLost."""
+        ...
+
+    def renew(self, lease: Lease) -> None:
+        """Extend the lease by its time to live, or raise LeaseLost."""
+        ...
+
+    def release(self, lease: Lease, *, clean: bool) -> None:
+        """End the lease, or raise LeaseLost. Clean means that nothing of the tree is left."""
+        ...
+
+    def enqueue(self, claim: Claim, ticket: str) -> None:
+        """Join the queue for the claim's resources; joining again refreshes the place."""
+        ...
+
+    def dequeue(self, ticket: str) -> None:
+        """Leave the queue."""
+        ...
+
+    def leases(self) -> list[Held]:
+        """Return every lease, and those lost ones whose processes nobody has seen dead yet."""
+        ...
+
+    def waiters(self) -> list[Waiter]:
+        """Return the queue, oldest first."""
+        ...
+
+    def break_lease(self, held: Held, *, why: str) -> bool:
+        """Take a lease from its holder by hand; False if it has changed hands since it was looked at."""
+        ...
+
+    def bury(self, lost: Held | Lease) -> None:
+        """Forget a lost lease whose tree is known to be gone."""
+        ...
+
+    def bump(self, floor: int) -> int:
+        """Lift the fence floor so that every later fence is above it; return the floor now in force."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...

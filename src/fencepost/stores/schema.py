@@ -1,0 +1,19 @@
+"""Which schema a store has, and whether this program may work with it.
+
+Migrations only add at first and remove later (expand, then contract). A schema says from which
+version on a program can still work with it, so an old worker goes on during an upgrade.
+"""
+
+from collections.abc import Mapping
+
+from fencepost.model.errors import StoreUnavailable
+
+
+def check_schema(url: str, meta: Mapping[str, str], *, newest: int) -> None:
+    """Refuse a schema that is too new for this program."""
+    found, needs = int(meta["schema"]), int(meta["schema_needs"])
+    if newest < needs:
+        raise StoreUnavailable(
+            f"{url} has schema {found}, which needs a Fencepost that knows schema {needs}; "
+            f"this one knows {newest}. Upgrade Fencepost; there is no way back for the store."
+        )

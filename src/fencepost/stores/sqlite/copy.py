@@ -1,0 +1,79 @@
+"""A copy of the newest fence beside the database file, to notice that the file went back in time.
+
+The copy is on disk *before* the grant commits, so a crash between the two leaves it ahead by one
+grant. It therefore keeps two numbers: the fence that the database had committed, and the one about
+to be. A database behind the committed one was restored, rolled back or deleted.
+"""
+
+import os
+from typing import NamedTuple
+from zlib import crc32
+
+
+class Copied(NamedTuple):
+    """What the copy says."""
+
+    store: str
+    committed: int
+    pending: int
+
+
+class FenceCopy:
+    """The small file `<database>.fence`."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, database: str) -> None:
+        self._path = f"{database}.fence"
+        self._fd = -1
+
+    def read(self) -> Copied | None:
+        """Return what was written last, or None if there is nothing whole."""
+        try:
+            text = os.pread(self._open(), 256, 0).decode("ascii", "replace")
+        except FileNotFoundError:
+            return None
+        line, _, checksum = text.partition("\n")[0].rpartition(" ")
+        if not line or checksum != _checksum(line):
+            return None
+        version, store, committed, pending = line.split(" ")
+        return Copied(store, int(committed), int(pending)) if version == "v1" else None
+
+    def write(self, copied: Copied) -> None:
+        """Put the numbers on disk; when this returns they survive a power cut."""
+        line = f"v1 {copied.store} {copied.committed} {copied.pending}"
+        record = f"{line} {_checksum(line)}\n".ljust(255) + "\n"
+        fd = self._open(create=True)
+        os.pwrite(fd, record.encode("ascii"), 0)
+        os.fsync(fd)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self, *, create: bool = False) -> int:
+        if self._fd < 0:
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                self._fd = os.open(self._path, flags)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                self._fd = os.open(self._path, flags | os.O_CREAT, 0o600)
+                sync_folder(self._path)
+        return self._fd
+
+
+def sync_folder(path: str) -> None:
+    """Make a new name durable."""
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _checksum(line: str) -> str:
+    return f"{crc32(line.encode('ascii', 'replace')):08x}"

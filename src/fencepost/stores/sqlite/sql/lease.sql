@@ -1,0 +1,76 @@
+-- :name ensure_resources
+INSERT INTO resource (tenant, name)
+SELECT value ->> 0, value ->> 1 FROM json_each(:keys) WHERE true
+ON CONFLICT DO NOTHING
+
+-- :name lock_resources
+SELECT tenant, name, fence, owed_gates
+  FROM resource
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
+ ORDER BY tenant, name
+
+-- :name holders
+SELECT * FROM lease_fact
+ WHERE id IN (SELECT lease_id FROM resource
+               WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys)))
+ ORDER BY fence
+
+-- :name lost_on
+SELECT * FROM lease_fact
+ WHERE lost AND EXISTS (SELECT 1 FROM json_each(lease_fact.resources) AS mine, json_each(:keys) AS theirs
+                         WHERE mine.value = theirs.value)
+ ORDER BY fence
+
+-- :name all_leases
+SELECT * FROM lease_fact ORDER BY fence
+
+-- :name fence_facts
+SELECT coalesce(max(fence), 0), (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'fence_high'), wall_us()
+  FROM resource
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
+
+-- :name insert_lease
+INSERT INTO lease (id, tenant, resources, fence, run_id, holder, label,
+                   host, machine, boot, pid_namespace, pid, pid_started, guard_pid, guard_started, cgroup,
+                   ttl_ms, granted_us, expires_boot, expires_ns)
+VALUES (:id, :tenant, :resources, :fence, :run_id, :holder, :label,
+        :host, :machine, :boot, :pid_namespace, :pid, :pid_started, :guard_pid, :guard_started, :cgroup,
+        :ttl_ms, wall_us(), boot_id(), awake_ns() + :ttl_ms * 1000000)
+
+-- :name take_resources
+UPDATE resource
+   SET fence = :fence, lease_id = :id, owed_gates = :owed_gates
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys)) AND fence < :fence
+RETURNING name
+
+-- :name start
+UPDATE lease SET started_us = wall_us()
+ WHERE id = :id AND fence = :fence AND state = 'held'
+RETURNING id
+
+-- :name renew
+-- No test of the time: a late holder that nobody replaced may go on; its own deadline is the stricter one.
+UPDATE lease
+   SET expires_boot = boot_id(), expires_ns = awake_ns() + ttl_ms * 1000000, renewals = renewals + 1
+ WHERE id = :id AND fence = :fence AND state = 'held'
+RETURNING id
+
+-- :name lock_lease
+SELECT tenant, name FROM resource WHERE lease_id = :id ORDER BY tenant, name
+
+-- :name free_resources
+UPDATE resource
+   SET lease_id = NULL, owed_gates = iif(:clean, '[]', owed_gates)
+ WHERE lease_id = :id AND fence = :fence
+RETURNING name
+
+-- :name lose
+UPDATE lease SET state = 'lost', lost_us = wall_us(), lost_why = :why
+ WHERE id = :id AND fence = :fence AND state = 'held'
+RETURNING id
+
+-- :name forget_held
+DELETE FROM lease WHERE id = :id AND fence = :fence AND state = 'held' RETURNING id
+
+-- :name forget_lost
+DELETE FROM lease WHERE id = :id AND fence = :fence AND state = 'lost' RETURNING id

@@ -1,0 +1,25 @@
+-- :name enqueue
+INSERT INTO waiter (id, tenant, resources, run_id, label,
+                    host, machine, boot, pid_namespace, pid, pid_started,
+                    ttl_ms, since_us, stale_boot, stale_ns)
+VALUES (:id, :tenant, :resources, :run_id, :label,
+        :host, :machine, :boot, :pid_namespace, :pid, :pid_started,
+        :ttl_ms, wall_us(), boot_id(), awake_ns() + :ttl_ms * 1000000)
+ON CONFLICT (id) DO UPDATE SET stale_boot = excluded.stale_boot, stale_ns = excluded.stale_ns
+
+-- :name dequeue
+DELETE FROM waiter WHERE id = :id
+
+-- :name sweep_waiters
+DELETE FROM waiter
+ WHERE id <> :ticket
+   AND id IN (SELECT id FROM waiter_fact WHERE stale UNION SELECT value FROM json_each(:dead))
+
+-- :name waiters_on
+SELECT * FROM waiter_fact
+ WHERE EXISTS (SELECT 1 FROM json_each(waiter_fact.resources) AS mine, json_each(:keys) AS theirs
+                WHERE mine.value = theirs.value)
+ ORDER BY seq
+
+-- :name all_waiters
+SELECT * FROM waiter_fact ORDER BY seq
