@@ -1,1 +1,101 @@
 """Builds everything from the settings: the only module that knows each concrete class."""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from fencepost.model.errors import Invalid
+
+if TYPE_CHECKING:
+    from fencepost.ports.gate import Gate
+    from fencepost.ports.store import LeaseStore
+    from fencepost.service.order import Tools
+
+FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
+
+
+def exec_store_url(explicit: str | None) -> str:
+    """Return the store of bare `exec`: the same one whatever the current folder is."""
+    from fencepost.config.find import state_folder
+
+    return explicit or os.environ.get("FENCEPOST_STORE") or f"sqlite:{state_folder(os.environ)}/state.db"
+
+
+def store_url(explicit: str | None) -> str:
+    """Return the store of every other command: named, or the configuration's, or else the one of `exec`."""
+    from fencepost.config.find import config_path, store_url_of
+
+    if explicit or os.environ.get("FENCEPOST_STORE"):
+        return exec_store_url(explicit)
+    path = config_path(os.environ, os.getcwd())
+    return store_url_of(path, os.environ) if path else exec_store_url(None)
+
+
+def open_store(url: str) -> "LeaseStore":
+    """Open a store by its URL."""
+    scheme, colon, rest = url.partition(":")
+    if scheme == "sqlite" and rest:
+        return _open_sqlite(rest)
+    if scheme in ("postgresql", "postgres") and colon:
+        from fencepost.stores.postgres.store import open_store as open_postgres
+
+        return open_postgres(url, new_id=_store_id())
+    raise Invalid(f"{url.partition('@')[0]!r} is no store; write sqlite:/path/state.db or postgresql://host/database.")
+
+
+def _open_sqlite(path: str) -> "LeaseStore":
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.filesystem import is_network, kind_of
+    from fencepost.host.identity import this_host
+    from fencepost.stores.sqlite.store import Opening
+
+    def network_kind(place: str) -> str | None:
+        kind = kind_of(place)
+        return kind if kind and is_network(kind) else None
+
+    path = path.removeprefix("//") if path.startswith("///") else path
+    if path.startswith("~"):
+        path = os.path.expanduser(path)
+    return Opening(path, clock=SystemClock(), boot=this_host().boot, network_kind=network_kind).open(new_id=_store_id())
+
+
+def _store_id() -> str:
+    return os.urandom(8).hex()
+
+
+def exec_tools(url: str) -> "Tools":
+    """Return what guarding a command takes."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+    from fencepost.service.order import Tools
+
+    clock = SystemClock()
+    told = False
+
+    def open_and_tell() -> "LeaseStore":
+        nonlocal told
+        is_new = url.startswith("sqlite:") and not os.path.exists(url[len("sqlite:") :])
+        store = open_store(url)
+        if not told:
+            told = True
+            for notice in (*([FIRST_USE] if is_new else []), *store.facts().notices):
+                say(notice)
+        return store
+
+    return Tools(clock, system_processes(clock), open_and_tell, open_gate, say)
+
+
+def open_gate(target: str) -> "Gate":
+    """Open a gate by its target, `kind:where`."""
+    kind, colon, where = target.partition(":")
+    if kind == "file" and where:
+        from fencepost.operations.gates import file_gate
+
+        return file_gate(where)
+    known = "file:PATH"
+    raise Invalid(f"{target!r} is no gate; there is {known}." if colon else f"{target!r} is no gate; write {known}.")
+
+
+def say(text: str) -> None:
+    """Tell a person, without getting in the way of the command's own output."""
+    print(f"fencepost: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,129 @@
+"""`fencepost exec`: guard one command."""
+
+import math
+import os
+
+from fencepost import wiring
+from fencepost.model.duration import parse_duration
+from fencepost.model.errors import Busy, Invalid
+from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, resource
+from fencepost.service.order import Order
+
+HELP = """\
+usage: fencepost exec [options] -- COMMAND [ARGUMENT ...]
+
+Guard one command: it runs only while it holds the lease, never twice at once, and it
+knows its fence. No configuration and no daemon; made for a line in a crontab.
+
+options:
+  --lock NAME         what to guard; default: this command in this folder
+  --ttl D             how long the lease lasts without renewal (default 30s)
+  --timeout D         end the command after this time (exit 124)
+  --wait[=D]          queue if it is busy, for at most D
+  --busy-exit N       exit code when busy (default 75)
+  --holder ID         who you are, to take over from your own dead predecessor
+  --gate KIND:TARGET  raise the fence there before the start; repeatable
+  --store URL         sqlite:/path or postgresql://host/db
+
+It exits with the command's own code; 75 busy, 76 lease lost, 77 refused by a gate,
+124 timed out, 126 not executable, 127 not found, 69 store unavailable.
+
+examples:
+  */15 * * * *  fencepost exec --lock digest -- claude -p "write the digest"
+  fencepost exec --wait=10m --lock deploy -- ./deploy.sh
+  fencepost exec --lock site --gate file:site/index.html -- \\
+      sh -c './build | fencepost gate write-file site/index.html'
+"""
+
+VALUED = ("--lock", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store")
+EXIT_MAX = 255
+LABEL_MAX = 60
+
+
+def main(argv: list[str]) -> int:
+    """Parse, guard, and leave with the command's own exit code."""
+    options, command = split(argv)
+    if command is None:
+        print(HELP, end="")
+        return 0
+    if not command:
+        raise Invalid("there is no command to guard; write: fencepost exec [options] -- COMMAND")
+    order = order_of(options, command)
+    url = wiring.exec_store_url(one(options, "--store"))
+    from fencepost.service.supervisor import guard_command
+
+    try:
+        return guard_command(order, wiring.exec_tools(url))
+    except Busy as busy:
+        wiring.say(f"busy: {busy}")
+        return order.busy_exit
+
+
+def split(argv: list[str]) -> tuple[dict[str, list[str]], list[str] | None]:
+    """Separate our options from the command; everything after `--` or the first plain word is the command's."""
+    options: dict[str, list[str]] = {}
+    rest = list(argv)
+    while rest and rest[0].startswith("-"):
+        name, equals, value = rest.pop(0).partition("=")
+        if name == "--":
+            break
+        if name in ("-h", "--help"):
+            return {}, None
+        if name == "--wait":
+            options[name] = [value]
+            continue
+        if name not in VALUED:
+            raise Invalid(f"exec has no option {name!r}; see 'fencepost exec --help'.")
+        if not equals and not rest:
+            raise Invalid(f"{name} needs a value; see 'fencepost exec --help'.")
+        options.setdefault(name, []).append(value if equals else rest.pop(0))
+    return options, rest
+
+
+def order_of(options: dict[str, list[str]], command: list[str]) -> Order:
+    """Turn options into what the supervisor is asked."""
+    lock = one(options, "--lock")
+    timeout = one(options, "--timeout")
+    wait = one(options, "--wait")
+    return Order(
+        argv=tuple(command),
+        tenant="default",
+        resources=(resource("lock", lock) if lock is not None else this_command(command),),
+        label=label_of(command),
+        ttl_seconds=check_ttl(parse_duration(one(options, "--ttl") or f"{TTL_DEFAULT_SECONDS:g}s")),
+        timeout_seconds=parse_duration(timeout) if timeout is not None else None,
+        wait_seconds=None if wait is None else parse_duration(wait) if wait else math.inf,
+        busy_exit=exit_code(one(options, "--busy-exit") or "75"),
+        holder=one(options, "--holder"),
+        gates=tuple(dict.fromkeys(wiring.open_gate(target).target for target in options.get("--gate", []))),
+    )
+
+
+def one(options: dict[str, list[str]], name: str) -> str | None:
+    """Return the value of an option that may be given once."""
+    values = options.get(name, [])
+    if len(values) > 1:
+        raise Invalid(f"{name} may be given once.")
+    return values[0] if values else None
+
+
+def exit_code(text: str) -> int:
+    """Return an exit code that a shell can see."""
+    if not text.isascii() or not text.isdigit() or int(text) > EXIT_MAX:
+        raise Invalid(f"--busy-exit is a number from 0 to {EXIT_MAX}, not {text!r}.")
+    return int(text)
+
+
+def this_command(command: list[str]) -> str:
+    """Name the lock of a command that was given none: the same words in the same folder."""
+    from hashlib import sha256
+
+    words = [os.path.realpath(os.curdir), *command]
+    return resource("lock", sha256("\0".join(words).encode(errors="surrogateescape")).hexdigest())
+
+
+def label_of(command: list[str]) -> str:
+    """Show a command to people who wait for it."""
+    text = " ".join([os.path.basename(command[0]), *command[1:]])
+    shown = "".join(character if character.isprintable() else "?" for character in text)
+    return shown if len(shown) <= LABEL_MAX else f"{shown[: LABEL_MAX - 1]}…"

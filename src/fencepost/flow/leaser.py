@@ -1,0 +1,90 @@
+"""Claim → lease: asks the store, and brings what the host can prove about those in the way."""
+
+from collections.abc import Iterable
+
+from fencepost.model.lease import Claim, Granted, Held, Refused
+from fencepost.model.process import Fate, ProcessId, fate_by_host
+from fencepost.ports.clock import Clock
+from fencepost.ports.processes import Processes, Traces
+from fencepost.ports.store import LeaseStore
+
+OBSERVED_TTLS = 2  # a lease that shows no sign of life for this many ttls, by our own clock, is over
+
+
+class Leaser:
+    """Acquires leases for one process."""
+
+    __slots__ = ("_clock", "_processes", "_seen", "_store")
+
+    def __init__(self, store: LeaseStore, processes: Processes, clock: Clock) -> None:
+        self._store = store
+        self._processes = processes
+        self._clock = clock
+        self._seen: dict[str, tuple[int, int]] = {}  # lease -> (renewals, since when unchanged)
+
+    def acquire(self, claim: Claim, *, ticket: str | None = None) -> Granted | Refused:
+        """Ask for a lease; if only dead processes stand in the way, ask again with the proof."""
+        answer = self._store.acquire(claim, ticket=ticket)
+        if isinstance(answer, Granted):
+            return answer
+        dead = self._proven_dead(answer)
+        return self._store.acquire(claim, dead=dead, ticket=ticket) if dead else answer
+
+    def look(self, claim: Claim, *, ticket: str | None = None) -> Refused | None:
+        """Tell whether asking would be refused, writing nothing."""
+        answer = self._store.look(claim, ticket=ticket)
+        if answer is None:
+            return None
+        dead = self._proven_dead(answer)
+        return self._store.look(claim, dead=dead, ticket=ticket) if dead else answer
+
+    def _proven_dead(self, refused: Refused) -> frozenset[str]:
+        parties = [(held.id, held.supervisor) for held in refused.holders]
+        parties += [(waiter.id, waiter.process) for waiter in refused.ahead]
+        return frozenset({*self._dead(parties), *self._silent(refused.holders)})
+
+    def _dead(self, parties: Iterable[tuple[str, ProcessId]]) -> list[str]:
+        return [party for party, process in parties if self._processes.fate(process) is Fate.DEAD]
+
+    def _silent(self, holders: Iterable[Held]) -> list[str]:
+        """Judge by our own clock as well: the store's may have been set back, and then nothing would expire."""
+        now = self._clock.boot_ns() if self._store.facts().counts_sleep else self._clock.awake_ns()
+        silent = []
+        for held in holders:
+            renewals, since = self._seen.get(held.id, (-1, now))
+            if renewals != held.renewals:
+                self._seen[held.id] = (held.renewals, now)
+            elif now - since > OBSERVED_TTLS * held.ttl_seconds * 1e9:
+                silent.append(held.id)
+        return silent
+
+
+def traces_of(held: Held) -> Traces:
+    """Return what a run's processes can be found by."""
+    return Traces(held.run_id, held.guard, held.cgroup)
+
+
+class Undertaker:
+    """Ends what lost leases left behind on this host, before anything new starts there."""
+
+    __slots__ = ("_processes", "_store")
+
+    def __init__(self, store: LeaseStore, processes: Processes) -> None:
+        self._store = store
+        self._processes = processes
+
+    def end(self, predecessors: Iterable[Held], *, kill_seconds: float) -> list[Held]:
+        """Kill their trees, forget those that are gone, and return those that could not be ended from here.
+
+        No grace: they have lost their lease, and a stopped process would have to be woken to be asked.
+        """
+        return [held for held in predecessors if not self._ended(held, kill_seconds)]
+
+    def _ended(self, held: Held, kill_seconds: float) -> bool:
+        reachable = fate_by_host(held.supervisor, self._processes.here()) is None
+        rebooted = not reachable and self._processes.fate(held.supervisor) is Fate.DEAD
+        if reachable and not self._processes.end(traces_of(held), grace_seconds=0, kill_seconds=kill_seconds):
+            return False
+        if reachable or rebooted:
+            self._store.bury(held)
+        return reachable or rebooted

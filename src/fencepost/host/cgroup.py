@@ -1,0 +1,146 @@
+"""A cgroup of the run's own, where the host allows one: nothing that the agent starts can leave it by forking.
+
+Nothing here fails: a host without cgroup v2, or without the right to use it, gets None or False,
+and the run's processes are found by their other traces.
+"""
+
+import os
+from collections.abc import Iterator
+
+from fencepost.host.mounts import mounts
+
+_PREFIX = "fencepost-"
+_ID_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_ID_MAX = 128
+
+
+def make(run_id: str) -> str | None:
+    """Make the cgroup for a run below our own and return its path, or None where that cannot be."""
+    parent = None if os.environ.get("FENCEPOST_CGROUP") == "off" else _own()
+    if parent is None or not is_run_id(run_id):
+        return None
+    path = f"{parent}/{_PREFIX}{run_id}"
+    try:
+        os.mkdir(path)
+    except FileExistsError:  # made by an earlier attempt at the same run
+        pass
+    except OSError:
+        return None
+    if _may_move(parent, path):
+        return path
+    remove(path)
+    return None
+
+
+def enter(path: str) -> bool:
+    """Move the calling process, and all that it starts from now on, into the run's cgroup."""
+    return _write(path, "cgroup.procs", "0")
+
+
+def pids(path: str) -> list[int]:
+    """Return the processes in the cgroup and in those below it."""
+    return [pid for folder in _bottom_up(path) for pid in _procs(folder)]
+
+
+def kill(path: str) -> bool:
+    """Kill all of it at once, forks in flight included; False where the kernel cannot (before Linux 5.14)."""
+    return _write(path, "cgroup.kill", "1")
+
+
+def freeze(path: str) -> bool:
+    """Let nothing in the cgroup run until it is thawed."""
+    return _write(path, "cgroup.freeze", "1")
+
+
+def thaw(path: str) -> bool:
+    """Let a frozen cgroup go on."""
+    return _write(path, "cgroup.freeze", "0")
+
+
+def remove(path: str) -> bool:
+    """Remove the cgroup and those the agent made below it; return False while something still runs there."""
+    for folder in _bottom_up(path):
+        try:
+            os.rmdir(folder)
+        except FileNotFoundError:  # somebody else was faster
+            continue
+        except OSError:
+            return False
+    return True
+
+
+def is_run_id(text: str) -> bool:
+    """Tell whether this can safely be part of a path."""
+    return 0 < len(text) <= _ID_MAX and _ID_LETTERS.issuperset(text)
+
+
+def belongs_to(path: str, run_id: str) -> bool:
+    """Tell whether this path names the cgroup of this very run; what a store remembers is not taken on trust."""
+    return is_run_id(run_id) and os.path.basename(path) == f"{_PREFIX}{run_id}"
+
+
+def _own() -> str | None:
+    """Return the folder of the cgroup that we are in."""
+    ours = _own_name()
+    if ours is None:
+        return None
+    for mount in mounts():
+        root = mount.root.rstrip("/")
+        if mount.kind == "cgroup2" and f"{ours}/".startswith(f"{root}/"):
+            return f"{mount.point}{ours.removeprefix(root)}".rstrip("/")
+    return None
+
+
+def _own_name() -> str | None:
+    """Return our cgroup's name in the v2 hierarchy, or None when it lies outside of what we can see."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    name = next((line[3:] for line in lines if line.startswith("0::")), None)
+    return None if name is None or name.startswith("/..") else name
+
+
+def _may_move(parent: str, path: str) -> bool:
+    """Tell whether processes may go from here to there: the kernel wants both files to be writable."""
+    return all(os.access(f"{folder}/cgroup.procs", os.W_OK) for folder in (parent, path))
+
+
+def _bottom_up(path: str) -> Iterator[str]:
+    """Yield the cgroup and all below it, children first."""
+    if not _is_ours(path):
+        return
+    for folder, _, _ in os.walk(path, topdown=False):
+        yield folder
+
+
+def _procs(folder: str) -> list[int]:
+    try:
+        with open(f"{folder}/cgroup.procs", encoding="ascii") as file:
+            found = [int(line) for line in file]
+    except OSError:  # removed meanwhile, or a threaded cgroup, whose processes its parent lists
+        return []
+    return [pid for pid in found if pid > 0]  # 0 stands for a process outside of our pid namespace
+
+
+def _write(path: str, name: str, text: str) -> bool:
+    if not _is_ours(path):
+        return False
+    try:
+        descriptor = os.open(f"{path}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, text.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _is_ours(path: str) -> bool:
+    """Keep every act of this module inside folders that it named itself."""
+    name = os.path.basename(path)
+    return name.startswith(_PREFIX) and is_run_id(name.removeprefix(_PREFIX))

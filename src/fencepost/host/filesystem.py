@@ -1,0 +1,104 @@
+"""What kind of file system a path is on, since some of them cannot keep a store."""
+
+import os
+import sys
+
+from fencepost.host.mounts import Mount, mounts
+
+# Shared between machines, or between a virtual machine and its host: locks and shared memory do not work across it.
+_NETWORK = frozenset(
+    {
+        *("nfs", "nfs3", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "ncpfs", "afpfs", "afs", "coda", "9p"),
+        *("ceph", "glusterfs", "lustre", "gpfs", "beegfs", "orangefs", "pvfs2", "ocfs2", "gfs2", "moosefs"),
+        *("davfs", "davfs2", "webdav", "ftp", "sshfs", "macfuse", "osxfuse"),
+        *("vboxsf", "vmhgfs", "prl_fs", "virtiofs", "osxfs", "fakeowner", "grpcfuse"),
+    }
+)
+# User-space file systems that keep their files on this machine; an unknown one is taken for a network.
+_LOCAL_FUSE = frozenset(
+    {
+        *("bindfs", "mergerfs", "fuse-overlayfs", "lazyfs", "lxcfs", "portal", "encfs", "gocryptfs", "cryfs"),
+        *("ntfs", "ntfs-3g", "exfat", "ext2", "fuse-ext2", "apfs", "squashfuse", "zfs", "snapfuse"),
+    }
+)
+_SYNCED_NAMES = {
+    "Dropbox": "Dropbox",
+    "com~apple~CloudDocs": "iCloud Drive",
+    "Mobile Documents": "iCloud Drive",
+    "iCloud Drive": "iCloud Drive",
+    "iCloudDrive": "iCloud Drive",
+    "OneDrive": "OneDrive",
+    "Google Drive": "Google Drive",
+    "GoogleDrive": "Google Drive",
+}
+_SYNCED_MARKERS = {".dropbox": "Dropbox", ".stfolder": "Syncthing"}
+
+
+def kind_of(path: str) -> str | None:
+    """Return the kind of file system that holds this path, or would hold it, or None if the host does not tell."""
+    real = nearest_existing(path)
+    found = [mount for mount in _all_mounts() if _is_below(real, mount.point)]
+    # Of two mounts at one point the later one covers the earlier, and max() keeps the first of equals.
+    return max(reversed(found), key=lambda mount: len(mount.point)).kind if found else None
+
+
+def is_network(kind: str) -> bool:
+    """Tell whether other machines may be using the same files."""
+    main, _, sub = kind.lower().partition(".")
+    if main in {"fuse", "fuse3", "fuse-t"}:
+        return sub not in _LOCAL_FUSE
+    return main in _NETWORK or main.startswith("smb")
+
+
+def is_synced_folder(path: str) -> str | None:
+    """Return which service copies this folder to other machines behind our back, or None."""
+    folder = nearest_existing(path)
+    while True:
+        service = _service_of(folder)
+        parent = os.path.dirname(folder)
+        if service is not None or parent == folder:
+            return service
+        folder = parent
+
+
+def nearest_existing(path: str) -> str:
+    """Return the real path of what exists of it."""
+    real = os.path.realpath(os.path.expanduser(path))
+    while not os.path.lexists(real) and real != os.path.dirname(real):
+        real = os.path.dirname(real)
+    return real
+
+
+def _service_of(folder: str) -> str | None:
+    name = os.path.basename(folder)
+    for known, service in _SYNCED_NAMES.items():
+        # Services add an account to the name, as in: OneDrive - Company
+        if name == known or name.startswith((f"{known} ", f"{known}-")):
+            return service
+    for marker, service in _SYNCED_MARKERS.items():
+        if os.path.lexists(f"{folder}/{marker}") and not _is_home(folder):
+            return service
+    return None
+
+
+def _is_home(folder: str) -> bool:
+    """Recognise the home folder, where .dropbox holds the client's settings and marks nothing."""
+    return folder == os.path.realpath(os.path.expanduser("~"))
+
+
+def _is_below(path: str, point: str) -> bool:
+    return path == point or path.startswith(point.rstrip("/") + "/")
+
+
+def _all_mounts() -> list[Mount]:
+    if sys.platform == "darwin":
+        from fencepost.host.command import ask
+
+        return [parse_mount(line) for line in ask("mount").text.splitlines() if line.endswith(")")]
+    return mounts()
+
+
+def parse_mount(line: str) -> Mount:
+    """Read a line that macOS prints: "//me@nas/share on /Volumes/share (smbfs, nodev)"."""
+    where, _, traits = line.rpartition(" (")
+    return Mount("/", where.partition(" on ")[2], traits.rstrip(")").split(",", 1)[0])

@@ -1,0 +1,153 @@
+"""The process table as Linux shows it under /proc."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from fencepost.host.table import Marked, Row
+
+
+class ProcTable:
+    """Reads /proc, which must belong to our own pid namespace."""
+
+    __slots__ = ()
+
+    looks_needed = 1
+
+    def row(self, pid: int) -> Row | None:
+        """Return the process with this pid; raise PermissionError where /proc hides other users' processes."""
+        return parse(stat) if (stat := _read(f"/proc/{pid}/stat")) else None
+
+    def rows(self) -> dict[int, Row]:
+        """Return every visible process, by pid; one that ended under our eyes has no start time."""
+        return {row.pid: row for entry in _entries() if (row := _row(entry))}
+
+    def marked(self, marker: str, among: Iterable[Row]) -> Marked:
+        """Find those that were started with this NAME=value in their environment, newest first: they may be quick."""
+        return _marked(marker, ((row.pid, str(row.pid)) for row in reversed(list(among))))
+
+    def is_older(self, row: Row, than: str) -> bool:
+        """Compare clock ticks since boot."""
+        return row.started != "" and int(row.started) < int(than)
+
+
+class OuterProcTable(ProcTable):
+    """Reads a /proc that belongs to an outer pid namespace, as after `unshare --pid` without a mount of its own.
+
+    There our pid 1 is listed under another number, and /proc/1 is a stranger.
+    """
+
+    __slots__ = ("_namespace",)
+
+    def __init__(self) -> None:
+        self._namespace = _namespace("self")
+
+    def row(self, pid: int) -> Row | None:
+        """Return the process with this pid, as we number it."""
+        return self.rows().get(pid)
+
+    def rows(self) -> dict[int, Row]:
+        """Return the processes of our own pid namespace, as we number them."""
+        ours = self._entries()
+        rows = {entry: row for entry in ours if (row := _row(entry))}
+        return {
+            ours[entry]: row._replace(pid=ours[entry], parent=ours.get(str(row.parent), 0))
+            for entry, row in rows.items()
+        }
+
+    def marked(self, marker: str, among: Iterable[Row]) -> Marked:
+        """Find those that were started with this NAME=value in their environment."""
+        asked = {row.pid for row in among}
+        return _marked(marker, ((pid, entry) for entry, pid in self._entries().items() if pid in asked))
+
+    def _entries(self) -> dict[str, int]:
+        """Return the entries of /proc that show our namespace, with the pid that each has in it."""
+        ours = [entry for entry in _entries() if _namespace(entry) == self._namespace]
+        return {entry: pid for entry in ours if (pid := _innermost_pid(entry))}
+
+
+def proc_is_usable() -> bool:
+    """Tell whether there is a /proc that shows us."""
+    return os.path.exists("/proc/self/stat")
+
+
+def proc_is_ours() -> bool:
+    """Tell whether /proc numbers processes as we do."""
+    return os.readlink("/proc/self") == str(os.getpid())
+
+
+def parse(stat: bytes) -> Row:
+    """Read a line of /proc/<pid>/stat, whose second field may hold blanks and brackets."""
+    before, _, after = stat.rpartition(b")")
+    fields = after.split()
+    return Row(
+        pid=int(before.split(b" ", 1)[0]),
+        parent=int(fields[1]),
+        started=fields[19].decode(),
+        # A first thread that ended early is shown as a zombie although the other threads run on.
+        gone=fields[0] in b"ZXx" and int(fields[17]) <= 1,
+    )
+
+
+def _entries() -> Iterator[str]:
+    with os.scandir("/proc") as entries:
+        yield from (entry.name for entry in entries if entry.name.isdigit())
+
+
+def _row(entry: str) -> Row | None:
+    """Read one process, or None if it is hidden from us."""
+    try:
+        stat = _read(f"/proc/{entry}/stat")
+    except PermissionError:
+        return None
+    return parse(stat) if stat else Row(int(entry), parent=0, started="", gone=True)
+
+
+def _marked(marker: str, entries: Iterable[tuple[int, str]]) -> Marked:
+    found = Marked(set(), set())
+    for pid, entry in entries:
+        try:
+            environment = _read(f"/proc/{entry}/environ")
+        except PermissionError:  # another user's
+            continue
+        if not environment:
+            found.unclear.add(pid)
+        elif b"\0%b\0" % marker.encode() in b"\0%b\0" % environment:
+            found.pids.add(pid)
+    return found
+
+
+def _innermost_pid(entry: str) -> int:
+    for line in _read(f"/proc/{entry}/status").splitlines():
+        if line.startswith(b"NSpid:"):
+            return int(line.split()[-1])
+    return 0
+
+
+def _namespace(entry: str) -> int:
+    try:
+        return os.stat(f"/proc/{entry}/ns/pid").st_ino
+    except OSError:  # ended meanwhile, or another user's
+        return 0
+
+
+def _read(path: str) -> bytes:
+    """Read a file of /proc; a process that ended meanwhile has nothing to say."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+    try:
+        return _whole(descriptor)
+    except ProcessLookupError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def _whole(descriptor: int) -> bytes:
+    text = os.read(descriptor, 65536)
+    if len(text) < 4096:  # noqa: PLR2004 - /proc hands out pages: less than one is the end
+        return text
+    while more := os.read(descriptor, 65536):
+        text += more
+    return text

@@ -1,0 +1,45 @@
+"""What every process table can tell, however the host keeps it."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+
+class Row(NamedTuple):
+    """One process at one moment."""
+
+    pid: int
+    parent: int
+    started: str
+    gone: bool  # dead already, only its parent has not asked for the exit code yet
+
+
+class Marked(NamedTuple):
+    """Who was started with the marker, and who had nothing to show, maybe because it was just ending."""
+
+    pids: set[int]
+    unclear: set[int]
+
+
+class Table(Protocol):
+    """The host's list of processes."""
+
+    @property
+    def looks_needed(self) -> int:
+        """Return how many looks in a row must find nobody before a race against forks is won."""
+        ...
+
+    def row(self, pid: int) -> Row | None:
+        """Return the process with this pid; raise PermissionError where we may not look."""
+        ...
+
+    def rows(self) -> dict[int, Row]:
+        """Return all processes that we may see, by pid; one that ended under our eyes has started == ""."""
+        ...
+
+    def marked(self, marker: str, among: Iterable[Row]) -> Marked:
+        """Find those that were started with this NAME=value in their environment."""
+        ...
+
+    def is_older(self, row: Row, than: str) -> bool:
+        """Tell whether the process surely started before another one did."""
+        ...

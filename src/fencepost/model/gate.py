@@ -1,0 +1,119 @@
+"""Fences at a write target: what a writer shows, what the target remembers, and who may pass."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fencepost.model.errors import FenceRefused
+from fencepost.model.lease import Lease, keys_of
+
+FLOOR = "*"  # the mark of every resource that has none of its own; no key looks like it, since keys have a blank
+MARKS_MAX = 1000
+
+
+class Proof(NamedTuple):
+    """What a writer shows at a gate: one fence for all the resources it holds."""
+
+    tenant: str
+    resources: tuple[str, ...]
+    fence: int
+    store: str | None  # which store gave the fence out; unknown to a writer that was only told a number
+    host: str = ""
+    run_id: str = ""
+
+    @property
+    def keys(self) -> list[str]:
+        """The names under which a gate keeps its marks: `tenant resource`."""
+        return [f"{tenant} {name}" for tenant, name in keys_of(self.tenant, self.resources)]
+
+
+class Mark(NamedTuple):
+    """The highest fence that a gate has seen for one resource, and whose it was."""
+
+    fence: int
+    store: str
+    host: str
+    run_id: str
+    at_us: int
+
+
+class RefusedByMark(FenceRefused):
+    """A refusal with the mark that caused it, for whoever can tell a newer run from a store that went back in time."""
+
+    def __init__(self, message: str, *, key: str, mark: Mark) -> None:
+        super().__init__(message)
+        self.key = key
+        self.mark = mark
+
+
+def proof_of(lease: Lease, host: str) -> Proof:
+    """Return what the holder of a lease shows."""
+    return Proof(lease.tenant, lease.resources, lease.fence, lease.store, host, lease.run_id)
+
+
+def check(proof: Proof, marks: Mapping[str, Mark], *, target: str, adopt: bool = False) -> None:
+    """Let a writer pass whose fence is at least every mark of its resources, or raise FenceRefused.
+
+    Equal passes: a holder writes more than once. A mark of another store proves nothing about our
+    fences, so it refuses until a person adopts the gate.
+    """
+    for key in proof.keys:
+        mark = marks.get(key) or marks.get(FLOOR)
+        if mark is None:
+            continue
+        if _is_foreign(mark, proof):
+            if not adopt:
+                raise RefusedByMark(_foreign_sentence(target, mark), key=key, mark=mark)
+        elif proof.fence < mark.fence:
+            raise RefusedByMark(_stale_sentence(target, key, mark, proof), key=key, mark=mark)
+
+
+def raised(proof: Proof, marks: Mapping[str, Mark], *, at_us: int) -> dict[str, Mark]:
+    """Return the marks after this proof has passed."""
+    mine = Mark(proof.fence, proof.store or "", proof.host, proof.run_id, at_us)
+    return _bounded({**marks, **{key: _newer(marks.get(key), mine, proof) for key in proof.keys}})
+
+
+def closed_below(proof: Proof, *, at_us: int) -> dict[str, Mark]:
+    """Return the marks of a gate that has forgotten its own: whoever is older than this proof stays outside."""
+    return {FLOOR: Mark(proof.fence, "", proof.host, proof.run_id, at_us)}
+
+
+def covers(declared: str, target: str) -> bool:
+    """Tell whether a write to this target passes the declared one: the same, or a directory above it."""
+    return declared == target or (declared.endswith("/") and target.startswith(declared))
+
+
+def _is_foreign(mark: Mark, proof: Proof) -> bool:
+    return bool(proof.store and mark.store and mark.store != proof.store)
+
+
+def _foreign_sentence(target: str, mark: Mark) -> str:
+    return (
+        f"{target} is fenced by store {mark.store} on host {mark.host or 'unknown'}, not by this one; "
+        f"if the store moved on purpose: fencepost gate raise --adopt {target}"
+    )
+
+
+def _stale_sentence(target: str, key: str, mark: Mark, proof: Proof) -> str:
+    return (
+        f"{target} has seen fence {mark.fence} for {key.partition(' ')[2]}, yours is {proof.fence}: "
+        "a newer run has started. Nothing was written; stop."
+    )
+
+
+def _newer(old: Mark | None, mine: Mark, proof: Proof) -> Mark:
+    if old is None or _is_foreign(old, proof):
+        return mine
+    if old.fence == mine.fence and (old.store or not mine.store):
+        return old
+    return mine if mine.store else mine._replace(store=old.store)
+
+
+def _bounded(marks: dict[str, Mark]) -> dict[str, Mark]:
+    """Fold the lowest marks into the floor, so that a gate's memory has an end and forgets no fence."""
+    if len(marks) <= MARKS_MAX:
+        return marks
+    lowest_first = sorted(marks.items(), key=lambda item: (item[0] != FLOOR, item[1].fence))
+    folded = [mark for _, mark in lowest_first[: len(marks) - MARKS_MAX + 1]]
+    floor = max(folded, key=lambda mark: mark.fence)
+    return {FLOOR: floor._replace(store="", host="", run_id=""), **dict(lowest_first[len(folded) :])}

@@ -1,0 +1,51 @@
+"""Asks the supervisor of the run that we are inside of. No answer means refused, never allowed."""
+
+import json
+import os
+from typing import Any
+
+from fencepost.model.errors import FencepostError, FenceRefused, Invalid, Misconfigured
+
+ANSWER_SECONDS = 5.0
+ANSWER_MAX = 1_048_576
+
+ERRORS: dict[str, type[FencepostError]] = {
+    "invalid": Invalid,
+    "undeclared": Misconfigured,
+}
+
+
+def is_inside() -> bool:
+    """Tell whether this process was started by a run that answers on a socket."""
+    return bool(os.environ.get("FENCEPOST_SOCKET"))
+
+
+def ask(verb: str, **fields: str) -> dict[str, Any]:
+    """Ask and return the answer, or raise what it says."""
+    request = {"key": os.environ.get("FENCEPOST_RUN_KEY", ""), "verb": verb, **fields}
+    answer = _call(os.environ.get("FENCEPOST_SOCKET", ""), json.dumps(request).encode() + b"\n")
+    if answer.get("ok") is True:
+        return answer
+    raise ERRORS.get(str(answer.get("code")), FenceRefused)(str(answer.get("message") or "refused."))
+
+
+def _call(path: str, request: bytes) -> dict[str, Any]:
+    from socket import AF_UNIX, SOCK_STREAM, socket
+
+    try:
+        with socket(AF_UNIX, SOCK_STREAM) as connection:
+            connection.settimeout(ANSWER_SECONDS)
+            connection.connect(path)
+            connection.sendall(request)
+            data = b""
+            while not data.endswith(b"\n") and len(data) < ANSWER_MAX:
+                more = connection.recv(65_536)
+                if not more:
+                    break
+                data += more
+        answer = json.loads(data)
+    except (OSError, ValueError):
+        raise FenceRefused(
+            "the supervisor of this run does not answer, so its lease may be lost: refused. Nothing was written; stop."
+        ) from None
+    return answer if isinstance(answer, dict) else {}

@@ -1,0 +1,46 @@
+"""What we ask of a gate: the fence is compared where the write lands."""
+
+from typing import NamedTuple, Protocol
+
+from fencepost.model.gate import Mark, Proof
+
+
+class GateStatus(NamedTuple):
+    """What a gate remembers."""
+
+    target: str  # `kind:where`, with the place spelled the one canonical way
+    marks: dict[str, Mark]  # `tenant resource` -> the highest fence seen
+    warnings: tuple[str, ...]  # where the gate is weaker than it should be
+
+
+class Gate(Protocol):
+    """A write target that compares fences. Kinds differ in how a payload is written."""
+
+    @property
+    def target(self) -> str:
+        """Return `kind:where`."""
+        ...
+
+    def raise_fence(self, proof: Proof, *, adopt: bool = False) -> None:
+        """Lift the marks to this fence, durably, or raise FenceRefused; unreachable is Misconfigured."""
+        ...
+
+    def status(self) -> GateStatus:
+        """Return what the gate remembers."""
+        ...
+
+
+class Disk(Protocol):
+    """What a host knows about the place of a path; the host's module of file systems is one."""
+
+    def kind_of(self, path: str, /) -> str | None:
+        """Return the kind of file system, or None if the host does not tell."""
+        ...
+
+    def is_network(self, kind: str, /) -> bool:
+        """Tell whether other machines may be using the same files."""
+        ...
+
+    def is_synced_folder(self, path: str, /) -> str | None:
+        """Return which service copies this folder to other machines, or None."""
+        ...

@@ -1,0 +1,209 @@
+"""The guard: a small process between supervisor and agent that outlives neither its deadline nor the supervisor.
+
+It is the agent's parent and adopts whatever the agent detaches, so it can end the whole tree. It does so
+when the supervisor says so, when the supervisor is gone, and on silence alone when the deadline passes.
+It knows nothing of the store: a supervisor that cannot renew simply stops moving the deadline.
+"""
+
+import os
+import select
+import signal
+from _socket import socketpair  # the module `socket` would cost more than all the rest
+
+from fencepost.host import cgroup as cgroups
+from fencepost.host import spawn
+from fencepost.host.processes import become_subreaper
+from fencepost.model.process import ProcessId
+from fencepost.ports.clock import Clock
+from fencepost.ports.processes import Processes, Traces
+from fencepost.service.line import Line, Message
+from fencepost.service.run_folder import RunFolder
+
+KILL_SECONDS = 10.0
+LOOK_SECONDS = 1.0  # how late a deadline that counts sleep may be noticed after the host woke up
+
+
+class GuardHandle:
+    """The supervisor's view of its guard."""
+
+    __slots__ = ("line", "process")
+
+    def __init__(self, line: Line, process: ProcessId) -> None:
+        self.line = line
+        self.process = process
+
+
+def post_guard(clock: Clock, processes: Processes) -> GuardHandle:
+    """Fork the guard. Do this first: before threads, and before anything is open that it should not share."""
+    ours, theirs = (end.detach() for end in socketpair())
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(ours)
+            Guard(Line(theirs), clock, processes).serve()
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    become_subreaper()  # if the guard is killed, its orphans come to us
+    process = processes.identify(pid)
+    assert process is not None, "our own child is in the process table"
+    return GuardHandle(Line(ours), process)
+
+
+class Guard:
+    """One guarded run, seen from the guard's own process."""
+
+    def __init__(self, line: Line, clock: Clock, processes: Processes) -> None:
+        self._line = line
+        self._clock = clock
+        self._processes = processes
+        self._ignored = spawn.ignored_signals()
+        self._adopts = False
+        self._agent: int | None = None
+        self._status = 0
+        self._why = "exit"
+        self._grace = 0.0
+        self._deadline_ns = 0
+        self._counts_sleep = False
+        self._traces = Traces("", None, None)
+        self._folder: RunFolder | None = None
+
+    def serve(self) -> None:
+        """Wait for the start, watch until the agent's tree is gone, report, and leave."""
+        os.setpgid(0, 0)  # so that a terminal's signals reach the agent and not us
+        for number in spawn.TERMINAL_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        self._adopts = become_subreaper()
+        wakeup = self._wake_on_child()
+        while self._agent is None:
+            messages = self._line.receive()
+            if self._line.closed:
+                return
+            for message in messages:
+                self._obey(message)
+        self._let_go_of_terminal()
+        self._watch(wakeup)
+        self._sweep()
+
+    def _watch(self, wakeup: int) -> None:
+        while not self._agent_ended():
+            ready, _, _ = select.select([self._line.fd, wakeup], [], [], self._patience())
+            if wakeup in ready:
+                os.read(wakeup, 4096)
+            if self._line.fd in ready:
+                for message in self._line.receive():
+                    self._obey(message)
+            if self._line.closed:
+                self._end("supervisor gone")
+            elif self._now_ns() >= self._deadline_ns:
+                self._end("deadline")
+
+    def _sweep(self) -> None:
+        """End what the agent left behind, then report; only now is the run over."""
+        gone = self._alone() or self._end_tree(self._grace)
+        if gone and self._traces.cgroup:
+            cgroups.remove(self._traces.cgroup)
+        self._line.send(ended=self._status, gone=gone, why=self._why)
+        if self._line.closed and self._folder:
+            self._folder.remove()
+        elif not self._line.closed:
+            self._line.receive()  # the supervisor hangs up when it has heard us
+
+    def _obey(self, message: Message) -> None:
+        if "start" in message:
+            self._start(message["start"])
+        elif "deadline_ns" in message:
+            self._deadline_ns = message["deadline_ns"]
+        elif "signal" in message:
+            self._signal(message["signal"], group=message["group"])
+        elif "end" in message:
+            self._end(message["end"])
+
+    def _start(self, order: Message) -> None:
+        self._deadline_ns = order["deadline_ns"]
+        self._counts_sleep = order["counts_sleep"]
+        self._grace = order["grace_seconds"]
+        self._traces = Traces(order["run_id"], self._processes.myself(), order["cgroup"])
+        self._folder = RunFolder(order["folder"]) if order["folder"] else None
+        if self._now_ns() >= self._deadline_ns:
+            self._line.send(late=True)  # frozen between grant and start: the lease may be somebody else's by now
+            return
+        try:
+            self._agent = spawn.spawn(
+                order["argv"],
+                order["env"],
+                ignore=self._ignored,
+                terminal=order["terminal"],
+                cgroup=order["cgroup"],
+            )
+        except OSError as error:
+            self._line.send(failed=error.errno)
+        else:
+            self._line.send(spawned=self._agent)
+
+    def _signal(self, number: int, *, group: bool) -> None:
+        """Pass a signal on; the agent is our child and not yet reaped, so its pid is nobody else's."""
+        assert self._agent is not None
+        try:
+            if group:
+                os.killpg(self._agent, number)  # noqa: TID251  # our own child's group
+            else:
+                os.kill(self._agent, number)  # noqa: TID251  # our own child
+        except (ProcessLookupError, PermissionError):
+            pass  # it has ended, or became another user: nothing to pass on
+
+    def _end(self, why: str) -> None:
+        self._why = why
+        self._end_tree(self._grace)
+
+    def _end_tree(self, grace_seconds: float) -> bool:
+        return self._processes.end(self._traces, grace_seconds=grace_seconds, kill_seconds=KILL_SECONDS)
+
+    def _agent_ended(self) -> bool:
+        """Reap what has ended, adopted orphans too, and tell whether the agent itself is among it."""
+        ended = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return True
+            if pid == 0:
+                return ended
+            if pid == self._agent and os.WIFSTOPPED(status):
+                self._line.send(stopped=os.WSTOPSIG(status))
+            elif pid == self._agent:
+                self._status, ended = status, True
+
+    def _alone(self) -> bool:
+        """Tell whether the whole tree is gone without asking the process table, where orphans come to us."""
+        if not self._adopts:
+            return False
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return True
+        return False
+
+    def _patience(self) -> float:
+        left = max(0.0, (self._deadline_ns - self._now_ns()) / 1e9)
+        return min(left, LOOK_SECONDS) if self._counts_sleep else left
+
+    def _now_ns(self) -> int:
+        return self._clock.boot_ns() if self._counts_sleep else self._clock.awake_ns()
+
+    def _wake_on_child(self) -> int:
+        """Return a descriptor that becomes readable when a child changes."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        os.set_blocking(reader, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        return reader
+
+    def _let_go_of_terminal(self) -> None:
+        """Keep none of the agent's descriptors open: who reads its output must see the end when it ends."""
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        os.close(null)

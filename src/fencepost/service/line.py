@@ -1,0 +1,44 @@
+"""A line between supervisor and guard: one JSON object per line over a socket pair."""
+
+import json
+import os
+from typing import Any
+
+Message = dict[str, Any]
+
+
+class Line:
+    """One end of the line."""
+
+    __slots__ = ("_rest", "closed", "fd")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.closed = False
+        self._rest = b""
+
+    def send(self, **message: object) -> None:
+        """Send one message; a peer that is gone is noticed when receiving."""
+        data = memoryview(json.dumps(message).encode() + b"\n")
+        try:
+            while data:
+                data = data[os.write(self.fd, data) :]
+        except (BrokenPipeError, ConnectionResetError):
+            self.closed = True
+
+    def receive(self) -> list[Message]:
+        """Read what has come, waiting for something; an empty list with `closed` set means the peer is gone."""
+        try:
+            data = os.read(self.fd, 65536)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self.closed = True
+            return []
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def close(self) -> None:
+        """Hang up."""
+        self.closed = True
+        os.close(self.fd)

@@ -1,0 +1,92 @@
+"""What a supervisor is asked to guard, and the environment that the agent gets."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fencepost.model.lease import Lease
+from fencepost.ports.clock import Clock
+from fencepost.ports.gate import Gate
+from fencepost.ports.processes import Processes
+from fencepost.ports.store import LeaseStore
+from fencepost.service.run_folder import RunFolder
+
+# Never handed to an agent: with these it could reach the store past its lease.
+WITHHELD = ("FENCEPOST_STORE", "FENCEPOST_CONFIG")
+NOT_FOR_EXEC = (
+    "AGENT",
+    "SCHEDULE",
+    "SCHEDULE_VERSION",
+    "TICK",
+    "PERIOD_START",
+    "PERIOD_END",
+    "BACKFILL_FROM",
+    "LAST_SUCCESS",
+)
+
+
+class Order(NamedTuple):
+    """One command to guard."""
+
+    argv: tuple[str, ...]
+    tenant: str
+    resources: tuple[str, ...]
+    label: str
+    ttl_seconds: float
+    timeout_seconds: float | None = None
+    wait_seconds: float | None = None  # None: do not wait; infinite: as long as it takes
+    busy_exit: int = 75
+    holder: str | None = None
+    gates: tuple[str, ...] = ()
+
+
+class Tools(NamedTuple):
+    """What a supervisor works with."""
+
+    clock: Clock
+    processes: Processes
+    open_store: Callable[[], LeaseStore]
+    open_gate: Callable[[str], Gate]
+    say: Callable[[str], None]
+
+
+def new_id(clock: Clock) -> str:
+    """Name a run: sorts by time, and two machines do not meet."""
+    letters = "0123456789abcdefghjkmnpqrstvwxyz"
+    number = (clock.wall_us() // 1000) << 40 | int.from_bytes(os.urandom(5))
+    return "r" + "".join(letters[number >> shift & 31] for shift in range(85, -1, -5))
+
+
+def environment(
+    inherited: Mapping[str, str], order: Order, lease: Lease, *, folder: RunFolder, key: str
+) -> dict[str, str]:
+    """Return what the agent of `exec` sees: its caller's environment, less the store, plus the run.
+
+    What does not apply is there and empty, so that a script under `set -u` can ask.
+    """
+    kept = {name: value for name, value in inherited.items() if not _is_ours(name)}
+    return {
+        **kept,
+        **{f"FENCEPOST_{name}": "" for name in NOT_FOR_EXEC},
+        "FENCEPOST_RUN_ID": lease.run_id,
+        "FENCEPOST_TENANT": order.tenant,
+        "FENCEPOST_TRIGGER": "exec",
+        "FENCEPOST_IDEMPOTENCY_KEY": lease.run_id,
+        "FENCEPOST_ATTEMPT": "1",
+        "FENCEPOST_FENCE": str(lease.fence),
+        "FENCEPOST_RESOURCE": " ".join(lease.resources),
+        "FENCEPOST_PAYLOAD": folder.payload,
+        "FENCEPOST_SOCKET": folder.socket,
+        "FENCEPOST_RUN_KEY": key,
+        "FENCEPOST_STORE_ID": lease.store,
+        "TRACEPARENT": inherited.get("TRACEPARENT") or _new_trace(),
+    }
+
+
+def _is_ours(name: str) -> bool:
+    """Tell whether a variable belongs to an outer run or to Fencepost itself; switches are passed on."""
+    return name in WITHHELD or (name.startswith("FENCEPOST_") and name != "FENCEPOST_CGROUP")
+
+
+def _new_trace() -> str:
+    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-01"

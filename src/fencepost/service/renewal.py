@@ -1,0 +1,133 @@
+"""Keeps a lease alive from a thread and a connection of its own, and knows until when it may be trusted."""
+
+import os
+import select
+from collections.abc import Callable
+from contextlib import suppress
+
+from fencepost.model.errors import LeaseLost, StoreUnavailable
+from fencepost.model.lease import Lease, renew_every, trusted_for
+from fencepost.ports.clock import Clock
+from fencepost.ports.store import LeaseStore
+
+STOP_SECONDS = 0.2
+RETRY_PART = 4  # after a failed renewal, try again after this part of the usual pause
+
+
+class Term:
+    """Until when a lease may be trusted, by the clock of the store's kind.
+
+    PostgreSQL's leases run on while this host sleeps, SQLite's do not: all its users sleep together.
+    """
+
+    __slots__ = ("_clock", "_counts_sleep", "deadline_ns")
+
+    def __init__(self, clock: Clock, *, counts_sleep: bool) -> None:
+        self._clock = clock
+        self._counts_sleep = counts_sleep
+        self.deadline_ns = 0
+
+    def now_ns(self) -> int:
+        """Return the time on the clock that deadlines are on."""
+        return self._clock.boot_ns() if self._counts_sleep else self._clock.awake_ns()
+
+    def extend(self, ttl_seconds: float, *, asked_ns: int) -> None:
+        """Trust the lease again, counted from before the request was sent: the answer may have been slow."""
+        self.deadline_ns = asked_ns + round(trusted_for(ttl_seconds) * 1e9)
+
+    @property
+    def over(self) -> bool:
+        """Whether the lease may be somebody else's by now."""
+        return self.now_ns() >= self.deadline_ns
+
+
+class Renewer:
+    """Renews one lease, a step at a time."""
+
+    def __init__(self, lease: Lease, term: Term, open_store: Callable[[], LeaseStore]) -> None:
+        """Renew over a store of its own, so that a slow query elsewhere cannot hold a renewal up."""
+        self.lost: str | None = None
+        self.trouble: str | None = None  # why the last try failed, if it did
+        self._lease = lease
+        self._term = term
+        self._open_store = open_store
+        self._store: LeaseStore | None = None
+
+    def step(self) -> float:
+        """Try to renew once and return how many seconds to wait; after the deadline nothing is left to renew."""
+        asked_ns = self._term.now_ns()
+        if self._term.over:
+            self.lost = f"it was not renewed in time{f' ({self.trouble})' if self.trouble else ''}."
+            return 0.0
+        try:
+            self._store = self._store or self._open_store()
+            self._store.renew(self._lease)
+        except LeaseLost as error:
+            self.lost = str(error)
+            return 0.0
+        except StoreUnavailable as error:
+            self.trouble = str(error)
+            return renew_every(self._lease.ttl_seconds) / RETRY_PART
+        self._term.extend(self._lease.ttl_seconds, asked_ns=asked_ns)
+        self.trouble = None
+        return renew_every(self._lease.ttl_seconds)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._store is not None:
+            with suppress(StoreUnavailable):  # nothing is owed to this connection
+                self._store.close()
+
+
+class Renewal:
+    """Runs a renewer in a thread that the main thread cannot starve, started only when the first renewal is due."""
+
+    def __init__(self, renewer: Renewer, *, first_in_seconds: float, term: Term) -> None:
+        self._renewer = renewer
+        self._term = term
+        self._started = False
+        self._first_ns = term.now_ns() + round(first_in_seconds * 1e9)
+        self.news, self._news_writer = os.pipe()  # readable when the term was extended or the lease was lost
+        self._stop_reader, self._stop_writer = os.pipe()
+        self._done_reader, self._done_writer = os.pipe()
+
+    @property
+    def lost(self) -> str | None:
+        """Why the lease is lost, if it is."""
+        return self._renewer.lost
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last try failed, if it did."""
+        return self._renewer.trouble
+
+    def first_in_seconds(self) -> float | None:
+        """Return when to call start(), or None once it runs; a short run never pays for the thread."""
+        return None if self._started else max(0.0, (self._first_ns - self._term.now_ns()) / 1e9)
+
+    def start(self) -> None:
+        """Begin to renew in the background."""
+        import _thread
+
+        self._started = True
+        _thread.start_new_thread(self._run, ())
+
+    def hear(self) -> None:
+        """Take note of the news."""
+        os.read(self.news, 4096)
+
+    def stop(self) -> None:
+        """Stop; a renewal that hangs in the network is not waited for."""
+        os.write(self._stop_writer, b"x")
+        if self._started:
+            select.select([self._done_reader], [], [], STOP_SECONDS)
+
+    def _run(self) -> None:
+        pause = 0.0
+        try:
+            while not self.lost and not select.select([self._stop_reader], [], [], pause)[0]:
+                pause = self._renewer.step()
+                os.write(self._news_writer, b"x")
+        finally:
+            self._renewer.close()
+            os.write(self._done_writer, b"x")

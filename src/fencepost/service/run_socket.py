@@ -1,0 +1,95 @@
+"""Answers the agent's questions on a private unix socket: one JSON line in, one JSON line out.
+
+The agent has no access to the store. What it may know and do goes through here, authorised by the
+run's key, and ends with the lease.
+"""
+
+import json
+from collections.abc import Callable
+from socket import AF_UNIX, SOCK_STREAM, socket
+from typing import Any
+
+Answer = dict[str, Any]
+Handler = Callable[[Answer], Answer]
+
+REQUEST_MAX = 65_536
+CONNECTIONS_MAX = 64
+
+
+class RunSocket:
+    """The listening end; call `serve` with the descriptors that select found ready."""
+
+    def __init__(self, path: str, key: str, handlers: dict[str, Handler]) -> None:
+        self._key = key
+        self._handlers = handlers
+        self._partial: dict[int, tuple[socket, bytes]] = {}
+        self._listener = socket(AF_UNIX, SOCK_STREAM)
+        self._listener.bind(path)
+        self._listener.listen(CONNECTIONS_MAX)
+        self._listener.setblocking(False)
+
+    def fds(self) -> list[int]:
+        """Return what to wait for."""
+        return [self._listener.fileno(), *self._partial]
+
+    def serve(self, ready: list[int]) -> None:
+        """Accept, read and answer as far as that goes without waiting."""
+        for descriptor in ready:
+            if descriptor in self._partial:
+                self._read(descriptor)
+        if self._listener.fileno() in ready:
+            self._accept()
+
+    def close(self) -> None:
+        """Stop answering; from now on every question goes unanswered, which means no."""
+        for connection, _ in self._partial.values():
+            connection.close()
+        self._partial.clear()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return  # the caller has hung up already
+        connection.setblocking(False)
+        if len(self._partial) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._partial))
+            self._partial.pop(oldest)[0].close()
+        self._partial[connection.fileno()] = (connection, b"")
+
+    def _read(self, descriptor: int) -> None:
+        connection, before = self._partial[descriptor]
+        try:
+            data = connection.recv(REQUEST_MAX)
+        except OSError:
+            data = b""
+        request = before + data
+        if data and b"\n" not in request and len(request) < REQUEST_MAX:
+            self._partial[descriptor] = (connection, request)
+            return
+        del self._partial[descriptor]
+        with connection:
+            if b"\n" in request:
+                self._reply(connection, self._answer(request.partition(b"\n")[0]))
+
+    def _reply(self, connection: socket, answer: Answer) -> None:
+        try:
+            connection.sendall(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            return  # the caller did not wait for the answer, so it got none, which means no
+
+    def _answer(self, line: bytes) -> Answer:
+        from hmac import compare_digest
+
+        try:
+            request = json.loads(line)
+            key, verb = str(request["key"]), str(request["verb"])
+        except (ValueError, KeyError, TypeError):
+            return {"ok": False, "code": "invalid", "message": "a request is one JSON object with key and verb."}
+        if not compare_digest(key.encode(), self._key.encode()):
+            return {"ok": False, "code": "unauthorised", "message": "the run key is not this run's."}
+        handler = self._handlers.get(verb)
+        if handler is None:
+            return {"ok": False, "code": "invalid", "message": f"this supervisor does not know the verb {verb!r}."}
+        return handler(request)
