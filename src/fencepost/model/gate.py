@@ -56,6 +56,8 @@ def check(proof: Proof, marks: Mapping[str, Mark], *, target: str, adopt: bool =
     Equal passes: a holder writes more than once. A mark of another store proves nothing about our
     fences, so it refuses until a person adopts the gate.
     """
+    if not proof.resources:
+        raise FenceRefused(f"a fence for no resource proves nothing at {target}. Nothing was written.")
     for key in proof.keys:
         mark = marks.get(key) or marks.get(FLOOR)
         if mark is None:

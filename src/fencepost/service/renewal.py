@@ -123,7 +123,7 @@ class Renewal:
             select.select([self._done_reader], [], [], STOP_SECONDS)
 
     def _run(self) -> None:
-        pause = 0.0
+        pause = max(0.0, (self._first_ns - self._term.now_ns()) / 1e9)
         try:
             while not self.lost and not select.select([self._stop_reader], [], [], pause)[0]:
                 pause = self._renewer.step()

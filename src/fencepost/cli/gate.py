@@ -1,0 +1,188 @@
+"""`fencepost gate`: write through gates, raise them and look at them."""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable
+
+from fencepost.model.errors import FencepostError
+from fencepost.operations import gates
+from fencepost.ports.gate import GateStatus
+
+WIDTH = 100
+
+
+def main(argv: list[str]) -> int:
+    """Run one gate command and return its exit code."""
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0 if argv else 2
+    if argv[0] not in COMMANDS:
+        print(f"fencepost gate: there is no command {argv[0]!r}. See 'fencepost gate --help'.", file=sys.stderr)
+        return 2
+    command, _ = COMMANDS[argv[0]]
+    return command(argv[1:])
+
+
+def write_file(argv: list[str]) -> int:
+    """Replace a file by what comes from stdin."""
+    parser = _parser("write-file", "fencepost gate write-file out/report.json < report.json")
+    parser.add_argument("path", metavar="PATH", help="the file; its directory must exist")
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    written = gates.write_file(_writer(args), args.path, sys.stdin.buffer)
+    if args.json:
+        _print_json(written._asdict())
+    return 0
+
+
+def raise_gates(argv: list[str]) -> int:
+    """Lift the marks of each target to the fence."""
+    parser = _parser("raise", "fencepost gate raise file:out/report.json file:site/")
+    _add_targets(parser)
+    parser.add_argument(
+        "--adopt", action="store_true", help="take over a gate whose marks are of another store, or broken"
+    )
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    writer = _writer(args)
+    for target in args.target:
+        status = gates.raise_gate(writer, target, adopt=args.adopt)
+        _show(status, args, f"{status.target} is at fence {writer.proof.fence}")
+    return 0
+
+
+def status(argv: list[str]) -> int:
+    """Show what each target remembers; a gate that cannot be read does not hide the others."""
+    parser = _parser("status", "fencepost gate status file:out/report.json --json")
+    _add_targets(parser)
+    _add_output(parser)
+    args = parser.parse_args(argv)
+    worst = 0
+    for target in args.target:
+        try:
+            found = gates.status(target)
+        except FencepostError as error:
+            print(f"fencepost: {error}", file=sys.stderr)
+            worst = max(worst, error.exit_code)
+        else:
+            _show(found, args, "\n".join(_lines(found)))
+    return worst
+
+
+def check(argv: list[str]) -> int:
+    """Ask whether a write would pass now."""
+    parser = _parser("check", "fencepost gate check file:out/report.json && echo go on")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="kind:where; without it, only the run's lease")
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    writer = _writer(args)
+    gates.check(writer, args.target)
+    if args.json:
+        _print_json({"ok": True, "target": args.target, "fence": writer.proof.fence})
+    return 0
+
+
+COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
+    "write-file": (write_file, "replace a file by stdin, if the fence still passes"),
+    "raise": (raise_gates, "lift the marks of targets, so that older fences are refused"),
+    "status": (status, "show which fences targets have seen"),
+    "check": (check, "ask whether a write would pass now"),
+}
+
+
+def overview() -> str:
+    """Say what there is."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: fencepost gate COMMAND ...",
+            "",
+            "A gate compares fences where the write lands: who was replaced can no longer write.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "exit codes: 0 passed, 2 usage, 77 refused (stop: a newer run has started), 78 the gate is not usable",
+        ]
+    )
+
+
+def _parser(name: str, example: str) -> ArgumentParser:
+    return ArgumentParser(
+        prog=f"fencepost gate {name}",
+        description=COMMANDS[name][1],
+        epilog=f"example:\n  {example}",
+        # With a width it need not ask for the terminal's, which costs an import of shutil on every write.
+        formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, width=WIDTH),
+        allow_abbrev=False,
+    )
+
+
+def _add_targets(parser: ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", nargs="+", help="file:PATH; a directory guards everything below it")
+
+
+def _add_proof(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--resource",
+        metavar="KIND:NAME",
+        action="append",
+        default=[],
+        help="what the fence is for (repeatable; default: $FENCEPOST_RESOURCE)",
+    )
+    parser.add_argument("--fence", metavar="N", help="the fence (default: $FENCEPOST_FENCE)")
+    _add_output(parser)
+
+
+def _add_output(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
+
+
+def _writer(args: Namespace) -> gates.Writer:
+    return gates.writer_from(os.environ, resources=args.resource, fence=args.fence)
+
+
+def _show(status: GateStatus, args: Namespace, text: str) -> None:
+    if args.json:
+        _print_json(_document(status))
+    elif not args.quiet:
+        print(text)
+    if not args.quiet and not args.json:
+        for warning in status.warnings:
+            print(f"fencepost: warning: {status.target}: {warning}", file=sys.stderr)
+
+
+def _lines(status: GateStatus) -> list[str]:
+    if not status.marks:
+        return [f"{status.target}  no fence seen yet"]
+    return [
+        f"{status.target}  {key.partition(' ')[2] or 'all others'}  fence {mark.fence}  at {_instant(mark.at_us)}"
+        + (f"  run {mark.run_id}" if mark.run_id else "")
+        + (f"  host {mark.host}" if mark.host else "")
+        for key, mark in sorted(status.marks.items())
+    ]
+
+
+def _document(status: GateStatus) -> dict[str, object]:
+    marks = []
+    for key, mark in sorted(status.marks.items()):
+        tenant, _, resource = key.partition(" ")
+        fields = {"tenant": tenant, "resource": resource or "*", **mark._asdict(), "at": _instant(mark.at_us)}
+        del fields["at_us"]
+        marks.append(fields)
+    return {"target": status.target, "marks": marks, "warnings": list(status.warnings)}
+
+
+def _instant(at_us: int) -> str:
+    from time import gmtime, strftime
+
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(at_us // 1_000_000)) + f".{at_us % 1_000_000:06}Z"
+
+
+def _print_json(document: dict[str, object]) -> None:
+    import json
+
+    print(json.dumps(document))

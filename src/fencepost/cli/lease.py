@@ -1,0 +1,115 @@
+"""`fencepost lease list|break`."""
+
+import json
+import time
+
+from fencepost import wiring
+from fencepost.cli import render
+from fencepost.model.duration import format_duration
+from fencepost.model.errors import Invalid
+from fencepost.model.lease import parse_resource
+from fencepost.operations.leases import Listed, break_lease, list_leases
+
+HELP = """\
+usage: fencepost lease list [--json] [--limit N] [--store URL]
+       fencepost lease break RESOURCE [--note TEXT] [--store URL]
+
+See who holds what, or take a lease from its holder. A broken lease's run ends at its
+next renewal; a successor on the same machine ends it before it starts.
+
+examples:
+  fencepost lease list
+  fencepost lease list --json | jq .fence
+  fencepost lease break lock:nightly --note "stuck since the deploy"
+"""
+
+
+def main(argv: list[str]) -> int:
+    """List the leases, or break one."""
+    verb, options, words = parse(argv)
+    if verb is None:
+        print(HELP, end="")
+        return 0
+    store = wiring.open_store(wiring.store_url(options.get("--store")))
+    try:
+        if verb == "list":
+            listed = list_leases(store)[: int(options.get("--limit", "1000000"))]
+            print_json(listed) if "--json" in options else print_table(listed, store.facts().url)
+        else:
+            note = options.get("--note", "broken by hand")
+            held = break_lease(store, parse_resource(words[0]), tenant="default", why=note)
+            print(f"broken: {words[0]} was held by {held.run_id} with fence {held.fence}")
+    finally:
+        store.close()
+    return 0
+
+
+def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
+    """Read the command line without the cost of a parser: listing leases is part of scripts' inner loops."""
+    options: dict[str, str] = {}
+    words: list[str] = []
+    rest = list(argv)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if name in ("-h", "--help"):
+            return None, {}, []
+        if name == "--json":
+            options[name] = "yes"
+        elif name in ("--store", "--limit", "--note"):
+            if not equals and not rest:
+                raise Invalid(f"{name} needs a value.")
+            options[name] = value if equals else rest.pop(0)
+        elif name.startswith("-"):
+            raise Invalid(f"lease has no option {name!r}; see 'fencepost lease --help'.")
+        else:
+            words.append(name + equals + value)
+    verb = words.pop(0) if words else "list"
+    if (verb, len(words)) not in (("list", 0), ("break", 1)):
+        raise Invalid("write 'fencepost lease list' or 'fencepost lease break RESOURCE'.")
+    if not options.get("--limit", "1").isdecimal():
+        raise Invalid("--limit is a number.")
+    return verb, options, words
+
+
+def print_json(listed: list[Listed]) -> None:
+    """Print one object per line, with the fields that scripts rely on."""
+    for one in listed:
+        held = one.held
+        fields = {
+            "resource": one.resource,
+            "fence": held.fence,
+            "run_id": held.run_id,
+            "host": held.supervisor.host.name,
+            "pid": held.supervisor.pid,
+            "granted_at": render.instant(held.granted_us),
+            "expires_at": render.instant(held.expires_us),
+            "started_at": render.instant(held.started_us),
+            "tenant": held.tenant,
+            "holder": held.holder,
+            "label": held.label,
+            "renewals": held.renewals,
+        }
+        print(json.dumps(fields))
+
+
+def print_table(listed: list[Listed], url: str) -> None:
+    """Print what a person wants to know first."""
+    if not listed:
+        print(f"no leases in {url}")
+        return
+    rows = [
+        (
+            render.fit(one.resource, min(len(one.resource), 24)),
+            str(one.held.fence),
+            age(one.held.granted_us),
+            f"{one.held.supervisor.pid}@{one.held.supervisor.host.name[:12]}",
+            render.plain(one.held.label),
+        )
+        for one in listed
+    ]
+    print(render.table(("RESOURCE", "FENCE", "FOR", "HOLDER", "WHAT"), rows))
+
+
+def age(since_us: int) -> str:
+    """Say how long ago something was."""
+    return format_duration(max(0, int(time.time()) - since_us // 1_000_000))  # noqa: TID251  # for display only

@@ -1,0 +1,29 @@
+"""How things look on a terminal: instants, ages, and tables that fit 80 columns."""
+
+import time
+from collections.abc import Sequence
+
+WIDTH = 80
+
+
+def instant(us: int | None) -> str | None:
+    """Spell an instant as RFC 3339 in UTC, to the second."""
+    return None if us is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(us // 1_000_000))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = WIDTH) -> str:
+    """Align columns; the last one gives way when the line is too long."""
+    columns = list(zip(head, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    widths[-1] = max(len(head[-1]), min(widths[-1], width - sum(widths[:-1]) - 2 * (len(head) - 1)))
+    return "\n".join("  ".join(map(fit, row, widths)).rstrip() for row in [head, *rows])
+
+
+def fit(text: str, width: int) -> str:
+    """Pad a cell, or cut it with an ellipsis."""
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def plain(text: str) -> str:
+    """Show text of unknown origin without letting it steer the terminal."""
+    return "".join(character if character.isprintable() else "�" for character in text)

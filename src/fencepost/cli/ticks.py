@@ -1,0 +1,160 @@
+"""`fencepost ticks`: preview the ticks of a cron expression; with --batch, answer many questions from a script."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+
+from fencepost.model.errors import Invalid
+from fencepost.model.instant import format_instant
+from fencepost.model.trigger import CronTrigger, cron_trigger
+from fencepost.model.zone import find_zone, tzdata_version
+from fencepost.operations.preview import PreviewedTick, parse_moment, preview
+
+WIDTH = 80
+SHOWN_DEFAULT = 10
+SHOWN_UNTIL_DEFAULT = 1000
+YELLOW, PLAIN = "\033[33m", "\033[0m"
+EPILOG = """\
+examples:
+  fencepost ticks --cron '30 2 * * *' --timezone Europe/Berlin -n 5
+  fencepost ticks --cron '@hourly' --timezone America/New_York \\
+      --from 2026-11-01 --until 2026-11-02
+  fencepost ticks --cron '0 9 * * MON-FRI' --timezone UTC --json --limit 3
+
+with --batch, one JSON object per line is read from standard input:
+  {"expr": "30 2 * * *", "zone": "Europe/Berlin", "start": "2026-03-28T00:00:00Z",
+   "end": "2026-03-31T00:00:00Z", "dst_gap": "skip", "dst_fold": "auto"}
+and answered by one line, in order:
+  {"fired":["2026-03-28T01:30:00Z"],"skipped":["2026-03-29T02:30:00"]}
+or {"error":"..."}. dst_gap and dst_fold may be left out.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.batch:
+        if args.name or args.cron or args.timezone or args.start or args.end or args.limit:
+            parser.error("--batch reads everything from standard input; leave the other options out")
+        from fencepost.cli.ticks_batch import answer_all
+
+        answer_all(sys.stdin.buffer, sys.stdout)
+        return 0
+    trigger = _trigger(args)
+    zone = trigger.zone
+    start = parse_moment(args.start, zone) if args.start else _now()
+    end = parse_moment(args.end, zone) if args.end else None
+    if end and end < start:
+        raise Invalid(f"--until ({args.end}) is before --from ({format_instant(start)}); swap them.")
+    limit = args.limit or (SHOWN_UNTIL_DEFAULT if end else SHOWN_DEFAULT)
+    lines = preview(trigger, start, end)
+    for text in _json_lines(lines, limit) if args.json else _page(trigger, lines, limit, bounded=end is not None):
+        print(text)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fencepost ticks",
+        description="Preview the ticks of a cron expression. Days on which clocks change are explained in words.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a schedule of the registry (not available yet)")
+    parser.add_argument("--cron", metavar="E", help="five fields, six with leading seconds, or a macro like @daily")
+    parser.add_argument("--timezone", metavar="Z", help="an IANA name, such as Europe/Berlin")
+    parser.add_argument("--from", dest="start", metavar="T", help="instant, or wall time in the zone (default: now)")
+    parser.add_argument("--until", dest="end", metavar="T", help="where to stop; this instant itself is left out")
+    parser.add_argument(
+        "-n", "--limit", type=_positive, metavar="N", help="how many lines (default: 10; 1000 with --until)"
+    )
+    parser.add_argument(
+        "--dst-gap", default="skip", metavar="P", help="when clocks jump ahead: skip (default) or shift"
+    )
+    parser.add_argument(
+        "--dst-fold", default="auto", metavar="P", help="when they go back: auto (default), first, last, both"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument("--batch", action="store_true", help="answer JSON lines from standard input")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text[:9]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text[:9])
+
+
+def _trigger(args: argparse.Namespace) -> CronTrigger:
+    if args.name:
+        raise Invalid(
+            f"ticks {args.name}: looking up a schedule needs a registry, which this version does not have yet;"
+            " use --cron E --timezone Z."
+        )
+    if not args.cron:
+        raise Invalid("say which expression: fencepost ticks --cron '0 9 * * *' --timezone Europe/Berlin.")
+    if not args.timezone:
+        raise Invalid(
+            "a cron expression needs its --timezone, such as Europe/Berlin or UTC; there is no silent default."
+        )
+    find_zone(args.timezone)
+    return cron_trigger(args.cron, args.timezone, dst_gap=args.dst_gap, dst_fold=args.dst_fold)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251  # only where a preview starts; nothing is decided by it
+
+
+def _json_lines(lines: Iterable[PreviewedTick], limit: int) -> Iterator[str]:
+    for line in islice(lines, limit):
+        first = line.occurrence
+        yield json.dumps(
+            {
+                "tick_at": format_instant(first.tick_at),
+                "slot": first.slot.isoformat(),
+                "slot_until": line.until.slot.isoformat(),
+                "count": line.count,
+                "zone": first.zone,
+                "fold": first.fold,
+                "occurrence": first.key,
+                "disposition": line.disposition,
+                "note": line.note,
+            }
+        )
+
+
+def _page(trigger: CronTrigger, lines: Iterator[PreviewedTick], limit: int, *, bounded: bool) -> Iterator[str]:
+    auto = " (auto)" if trigger.fold != trigger.fold_decided else ""
+    yield _fit(trigger.cron.text)
+    yield f"{trigger.zone.name}, tzdata {tzdata_version()}, gap: {trigger.gap}, fold: {trigger.fold_decided}{auto}"
+    yield ""
+    coloured = _colours()
+    shown = 0
+    for shown, line in enumerate(islice(lines, limit), 1):  # noqa: B007  # counted for what follows
+        text = _row(trigger, line)
+        yield f"{YELLOW}{text}{PLAIN}" if coloured and line.note else text
+    if not shown:
+        yield "no ticks" + (" in this window" if bounded else " in the next 400 years")
+    elif bounded and next(lines, None):
+        yield f"... and more; this shows {limit}, ask for others with -n N"
+
+
+def _row(trigger: CronTrigger, line: PreviewedTick) -> str:
+    first = line.occurrence
+    if first.missing:
+        return _fit(f"{first.slot:%a} {first.slot.isoformat(' ')}  {line.note}")
+    local = trigger.zone.local(first.tick_at)
+    return f"{local:%a} {local.isoformat(' ')}  {format_instant(first.tick_at)}  {line.note}".rstrip()
+
+
+def _fit(text: str) -> str:
+    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
+
+
+def _colours() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

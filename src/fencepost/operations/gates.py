@@ -1,0 +1,118 @@
+"""What may be asked of gates: write through one, raise some, look at them, or ask whether a write would pass."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from fencepost.gates.file import FileGate, Stream
+from fencepost.host.clock import SystemClock
+from fencepost.model.errors import Invalid
+from fencepost.model.gate import Proof
+from fencepost.model.lease import parse_resource
+from fencepost.ports.gate import GateStatus
+
+Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
+
+FENCE_MAX = 2**63 - 1
+
+
+class Writer(NamedTuple):
+    """Who wants to write: the proof, and the supervisor to ask first if it was handed out by a run."""
+
+    proof: Proof
+    supervisor: Ask | None
+
+
+class Written(NamedTuple):
+    """What a write has put in place."""
+
+    target: str
+    fence: int
+    bytes: int
+
+
+def write_file(writer: Writer, path: str, data: bytes | Iterable[bytes] | Stream) -> Written:
+    """Replace a file through its gate; inside a run, only one that the run has declared."""
+    gate = file_gate(path)
+    if writer.supervisor is not None:
+        # Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
+        writer.supervisor("gate", gate=gate.target)
+    size = gate.write(writer.proof, data)
+    return Written(gate.target, writer.proof.fence, size)
+
+
+def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> GateStatus:
+    """Raise a gate to the writer's fence and return what it remembers now."""
+    gate = gate_at(target)
+    if writer.supervisor is not None:
+        writer.supervisor("check")
+    gate.raise_fence(writer.proof, adopt=adopt)
+    return gate.status()
+
+
+def check(writer: Writer, target: str | None) -> None:
+    """Raise FenceRefused if the lease is lost, or if the target would refuse a write now."""
+    gate = gate_at(target) if target else None
+    if gate is None and writer.supervisor is None:
+        raise Invalid("outside of a run there is only a target to check; name one: fencepost gate check file:PATH")
+    if writer.supervisor is not None:
+        writer.supervisor("check")
+    if gate is not None:
+        gate.check(writer.proof)
+
+
+def status(target: str) -> GateStatus:
+    """Return what a gate remembers."""
+    return gate_at(target).status()
+
+
+def gate_at(target: str) -> FileGate:
+    """Open a gate by its target, `kind:where`."""
+    kind, colon, where = target.partition(":")
+    if kind not in KINDS or not colon:
+        raise Invalid(f"{target!r} is no gate; write kind:where, for example file:{target or 'report.json'}")
+    return KINDS[kind](where)
+
+
+def file_gate(path: str) -> FileGate:
+    """Open the gate of a file, or of a directory."""
+    from fencepost.host import filesystem
+
+    return FileGate(path, clock=SystemClock(), disk=filesystem)
+
+
+def writer_from(environ: Mapping[str, str], *, resources: Iterable[str] = (), fence: str | None = None) -> Writer:
+    """Take the proof from what was given, and what is missing from the environment of the run."""
+    named = tuple(resources) or tuple(environ.get("FENCEPOST_RESOURCE", "").split())
+    number = fence if fence is not None else environ.get("FENCEPOST_FENCE")
+    if not named or not number:
+        missing = "resource" if not named else "fence"
+        raise Invalid(
+            f"there is no {missing}: run this below 'fencepost exec', which sets FENCEPOST_{missing.upper()}, "
+            "or give both, for example: --resource lock:nightly --fence 42"
+        )
+    proof = Proof(
+        tenant=environ.get("FENCEPOST_TENANT") or "default",
+        resources=tuple(parse_resource(name) for name in named),
+        fence=_fence(number),
+        store=environ.get("FENCEPOST_STORE_ID") or None,
+        host=os.uname().nodename,
+        run_id=environ.get("FENCEPOST_RUN_ID", ""),
+    )
+    inside = fence is None and environ.get("FENCEPOST_SOCKET") and environ.get("FENCEPOST_RUN_KEY")
+    return Writer(proof, _supervisor() if inside else None)
+
+
+def _fence(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= FENCE_MAX):
+        raise Invalid(f"{text!r} is no fence; a fence is a whole number from 1 on.")
+    return int(text)
+
+
+def _supervisor() -> Ask:
+    from fencepost.operations.inside import ask
+
+    return ask
+
+
+KINDS: dict[str, Callable[[str], FileGate]] = {"file": file_gate}

@@ -1,0 +1,32 @@
+"""What may be asked about leases: who holds what, and taking one away by hand."""
+
+from typing import NamedTuple
+
+from fencepost.model.errors import Invalid
+from fencepost.model.lease import Held
+from fencepost.ports.store import LeaseStore
+
+
+class Listed(NamedTuple):
+    """One resource in somebody's hands."""
+
+    resource: str
+    held: Held
+
+
+def list_leases(store: LeaseStore) -> list[Listed]:
+    """Return every held resource, oldest grant first; leases that nobody holds any more are left out."""
+    return [
+        Listed(name, held) for held in store.leases() if not held.lost and not held.expired for name in held.resources
+    ]
+
+
+def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str) -> Held:
+    """Take a resource's lease from its holder, whose tree then dies at the next renewal or at takeover."""
+    candidates = [one.held for one in list_leases(store) if one.resource == resource and one.held.tenant == tenant]
+    if not candidates:
+        raise Invalid(f"nobody holds {resource}; see 'fencepost lease list'.")
+    held = candidates[0]
+    if not store.break_lease(held, why=why):
+        raise Invalid(f"{resource} changed hands just now; look again with 'fencepost lease list'.")
+    return held

@@ -1,0 +1,58 @@
+"""Real servers for the tests that ask for them; nothing here is imported or started for the others."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.pgbouncer import PoolMode
+    from tests.support.postgres import PostgresDatabases, PostgresServer
+    from tests.support.proxy import FaultyProxy
+
+# ruff: noqa: PLC0415  # imported where they are needed, so that a test of the model pays for none of it
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator["PostgresDatabases"]:
+    """One server for this process, started when the first test asks; with pytest-xdist, one for each of its workers."""
+    from tests.support.postgres import PostgresServer
+
+    with PostgresServer.shared() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: "PostgresDatabases") -> Iterator[str]:
+    """A fresh, empty database."""
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture
+def private_postgres() -> Iterator["PostgresServer"]:
+    """A server of the test's own, to stop, crash, reconfigure or freeze."""
+    from tests.support.postgres import PostgresServer
+
+    with PostgresServer.private() as server:
+        yield server
+
+
+@pytest.fixture
+def faulty_proxy(postgres_url: str) -> Iterator["FaultyProxy"]:
+    """A proxy in front of a fresh database: connect to its `url`, then `switch` it."""
+    from tests.support.proxy import FaultyProxy
+
+    with FaultyProxy(postgres_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def pgbouncer_url(postgres_url: str) -> Iterator[Callable[["PoolMode"], str]]:
+    """A function from a pool mode to the URL of a fresh database behind a pooler in that mode."""
+    from tests.support.pgbouncer import PgBouncer
+
+    with ExitStack() as poolers:
+        yield lambda pool_mode: poolers.enter_context(PgBouncer.before(postgres_url, pool_mode=pool_mode)).url
