@@ -1,0 +1,156 @@
+"""What may be spent: reserve before a run starts, settle with the real cost when it has ended.
+
+Money is counted in whole millionths of a dollar. A day and a month are those of the schedule's own zone (UTC
+where there is none), because that is the day its owner means; a cost belongs to the day in which its run was
+reserved. A run that reports no cost is charged what it had reserved.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from typing import NewType
+
+from fencepost.model.disposition import Window
+from fencepost.model.errors import Invalid
+
+MicroUsd = NewType("MicroUsd", int)
+
+FREE = MicroUsd(0)
+MICRO = 1_000_000
+USD_MAX = 1_000_000_000
+HOUR = timedelta(hours=1)
+
+
+def parse_usd(amount: str | float | Decimal, *, name: str = "budget_usd") -> MicroUsd:
+    """Read an amount of dollars as it was written; what cannot be kept exactly is refused."""
+    try:
+        micro = Decimal(str(amount)) * MICRO
+    except InvalidOperation:
+        raise Invalid(f"{name} = {amount!r} is no amount; write dollars, for example 2.50.") from None
+    if not (micro.is_finite() and 0 <= micro <= USD_MAX * MICRO):
+        raise Invalid(f"{name} = {amount!r} must be between 0 and {USD_MAX} dollars.")
+    if micro != micro.to_integral_value():
+        raise Invalid(f"{name} = {amount!r} is finer than a millionth of a dollar; round it.")
+    return MicroUsd(int(micro))
+
+
+def measured_usd(cost: float | Decimal) -> MicroUsd:
+    """Take over a cost that an engine reported, rounded up to the next millionth; never less than nothing."""
+    micro = Decimal(str(cost)) * MICRO
+    if not micro.is_finite():
+        raise Invalid(f"cost_usd = {cost!r} is no amount.")
+    return MicroUsd(max(0, int(micro.to_integral_value(ROUND_CEILING))))
+
+
+def show_usd(amount: MicroUsd) -> str:
+    """Write an amount with at least two decimals and no needless zeros."""
+    whole, fraction = divmod(amount, MICRO)
+    return f"{whole}.{f'{fraction:06d}'.rstrip('0').ljust(2, '0')}"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPolicy:
+    """Limits; None: no limit. A limit of 0 lets nothing run."""
+
+    per_run: MicroUsd | None = None
+    per_day: MicroUsd | None = None
+    per_month: MicroUsd | None = None
+    max_runs_per_hour: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_runs_per_hour is not None and self.max_runs_per_hour < 1:
+            raise Invalid(
+                f"max_runs_per_hour is at least 1, not {self.max_runs_per_hour}; to stop, pause the schedule."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What is spent or reserved so far in this day and month, and when the last runs were counted."""
+
+    day: MicroUsd = FREE
+    month: MicroUsd = FREE
+    counted_at: tuple[datetime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Money set aside for one run."""
+
+    amount: MicroUsd
+    counted_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetDenied:
+    """No: which limit, and why in a sentence."""
+
+    limit: str
+    message: str
+
+
+def reserve(policy: BudgetPolicy, spend: Spend, *, at: datetime) -> Reservation | BudgetDenied:
+    """Set the budget of one run aside, or say which limit is in the way.
+
+    `at` is the tick, or for other runs the moment from which they may start: with the start itself an hourly tick
+    that starts a blink earlier than the last would find the hour taken.
+    """
+    amount = policy.per_run or FREE
+    if policy.per_run == FREE:
+        return BudgetDenied("run", "the budget of one run is 0.")
+    for name, limit, spent in (("day", policy.per_day, spend.day), ("month", policy.per_month, spend.month)):
+        if limit is not None and (spent >= limit or spent + amount > limit):
+            return BudgetDenied(name, _too_much(name, limit, spent, amount))
+    recent = sum(at - HOUR < one for one in spend.counted_at)
+    if policy.max_runs_per_hour is not None and recent >= policy.max_runs_per_hour:
+        return BudgetDenied("hour", f"{recent} runs within an hour, of {policy.max_runs_per_hour} allowed.")
+    return Reservation(amount, at)
+
+
+def _too_much(name: str, limit: MicroUsd, spent: MicroUsd, amount: MicroUsd) -> str:
+    return f"{show_usd(spent)} of {show_usd(limit)} dollars of this {name} are gone, and a run reserves {show_usd(amount)}."
+
+
+def after(spend: Spend, *reservations: Reservation) -> Spend:
+    """Return what is spent once these reservations stand."""
+    reserved = sum(one.amount for one in reservations)
+    return Spend(
+        day=MicroUsd(spend.day + reserved),
+        month=MicroUsd(spend.month + reserved),
+        counted_at=(*spend.counted_at, *(one.counted_at for one in reservations)),
+    )
+
+
+def settle_cost(reservation: Reservation, cost: MicroUsd | None) -> MicroUsd:
+    """Return what the run is charged in the end, in place of what was reserved."""
+    return reservation.amount if cost is None else cost
+
+
+def used_up(policy: BudgetPolicy, cost_so_far: MicroUsd) -> bool:
+    """Tell whether a running agent has reached the budget of one run."""
+    return policy.per_run is not None and cost_so_far >= policy.per_run
+
+
+def day_of(instant: datetime, zone: tzinfo = UTC) -> Window:
+    """Return the day that an instant falls into, from the first local midnight to the next day's."""
+    day = instant.astimezone(zone).date()
+    if _midnight(day + timedelta(days=1), zone) <= instant:  # a fold went back over midnight: the new day has begun
+        day += timedelta(days=1)
+    return Window(_midnight(day, zone), _midnight(day + timedelta(days=1), zone))
+
+
+def month_of(instant: datetime, zone: tzinfo = UTC) -> Window:
+    """Return the month that an instant falls into, in the same way."""
+    first = instant.astimezone(zone).date().replace(day=1)
+    if _midnight(_next_month(first), zone) <= instant:
+        first = _next_month(first)
+    return Window(_midnight(first, zone), _midnight(_next_month(first), zone))
+
+
+def _next_month(first: date) -> date:
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def _midnight(day: date, zone: tzinfo) -> datetime:
+    """Return when a local day begins: the first of two midnights, or the end of the gap that swallowed it."""
+    return datetime.combine(day, time(0), zone).astimezone(UTC)

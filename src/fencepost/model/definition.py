@@ -1,0 +1,206 @@
+"""What the registry holds: agents and schedules as they were written, checked, and hashed.
+
+A definition is plain data, so that it can be kept as JSON, compared by its hash and shown again. What it
+*means* (a trigger, policies) is built from it by the functions below.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from fencepost.model.budget import BudgetPolicy, parse_usd
+from fencepost.model.calendar import Calendar
+from fencepost.model.decide import Policies
+from fencepost.model.duration import parse_duration
+from fencepost.model.errors import Invalid
+from fencepost.model.instant import parse_instant
+from fencepost.model.missed import MissedPolicy, MissedRule
+from fencepost.model.overlap import parse_overlap
+from fencepost.model.retry import OnLost, RetryPolicy, Timeouts
+from fencepost.model.run import TriggerKind
+from fencepost.model.trigger import Bounds, EveryTrigger, Trigger, at_trigger, cron_trigger, parse_policy
+from fencepost.model.zone import find_zone
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDefinition:
+    """What is run, and under which limits. Durations are kept as they were written."""
+
+    name: str
+    engine: str = "command"
+    command: tuple[str, ...] = ()
+    shell: bool = False
+    function: str = ""  # python: module:function
+    prompt: str = ""
+    project: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+    secrets: dict[str, str] = field(default_factory=dict)  # environment name -> env:NAME or file:PATH
+    timeout: str = "1h"
+    stall_timeout: str = ""
+    queue_timeout: str = "1d"
+    max_attempts: int = 1
+    backoff: str = "30s"
+    backoff_max: str = "1h"
+    retry_exit_codes: tuple[int, ...] = ()
+    on_lost: str = "triage"
+    gates: tuple[str, ...] = ()
+    writes: bool = True
+    budget_usd: str = ""
+    log_max: int = 10_000_000
+    options: dict[str, Any] = field(default_factory=dict)  # what only its engine understands
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleDefinition:
+    """When an agent runs, and under which policies."""
+
+    name: str
+    agent: str
+    cron: str = ""
+    every: str = ""
+    at: str = ""
+    timezone: str = ""
+    dst_gap: str = "skip"
+    dst_fold: str = "auto"
+    start: str = ""
+    end: str = ""
+    anchor: str = ""
+    jitter: str = ""
+    missed: str = "skip"
+    grace: str = "60s"
+    catchup_window: str = "7d"
+    catchup_max: int = 10
+    stagger: str = "30s"
+    overlap: str = "forbid"
+    queue_max: int | None = None
+    parallel_max: int | None = None
+    priority: int = 0
+    once: bool = False
+    calendar: tuple[str, ...] = ()
+    concurrency_key: str = ""
+    budget_usd_per_day: str = ""
+    budget_usd_per_month: str = ""
+    max_runs_per_hour: int | None = None
+    pause_on_failure: int | None = None
+    payload: dict[str, Any] = field(default_factory=dict)
+    enabled: bool = True
+
+    @property
+    def kind(self) -> TriggerKind:
+        """What asks for its runs."""
+        return TriggerKind.CRON if self.cron else TriggerKind.EVERY if self.every else TriggerKind.AT
+
+
+def to_json(definition: AgentDefinition | ScheduleDefinition) -> str:
+    """Write a definition in the one form in which it is kept and hashed; defaults are left out."""
+    kept = {name: value for name, value in asdict(definition).items() if value != _default(definition, name)}
+    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+
+
+def agent_from_json(text: str) -> AgentDefinition:
+    """Read an agent back."""
+    return AgentDefinition(**_tuples(json.loads(text), "command", "pass_env", "retry_exit_codes", "gates"))
+
+
+def schedule_from_json(text: str) -> ScheduleDefinition:
+    """Read a schedule back."""
+    return ScheduleDefinition(**_tuples(json.loads(text), "calendar"))
+
+
+def hash_of(*texts: str) -> str:
+    """Return the content hash of definitions in their kept form."""
+    return sha256("\n".join(texts).encode()).hexdigest()
+
+
+def trigger_of(schedule: ScheduleDefinition) -> Trigger:
+    """Build what the schedule's ticks come from, or raise Invalid with the reason."""
+    bounds = Bounds(_instant(schedule.start), _instant(schedule.end))
+    match schedule.kind:
+        case TriggerKind.CRON:
+            if not schedule.timezone:
+                raise Invalid('a cron schedule needs a timezone, such as "Europe/Berlin"; there is no silent default.')
+            return cron_trigger(
+                schedule.cron,
+                schedule.timezone,
+                dst_gap=schedule.dst_gap,
+                dst_fold=schedule.dst_fold,
+                bounds=bounds,
+            )
+        case TriggerKind.EVERY:
+            return EveryTrigger(_duration(schedule.every), _instant(schedule.anchor), bounds)
+        case _:
+            return at_trigger(
+                schedule.at, schedule.timezone or None, dst_gap=schedule.dst_gap, dst_fold=schedule.dst_fold
+            )
+
+
+def policies_of(schedule: ScheduleDefinition, agent: AgentDefinition) -> Policies:
+    """Build what the ticker decides by."""
+    return Policies(
+        missed=MissedPolicy(
+            rule=parse_policy(MissedRule, "missed", schedule.missed),
+            grace=_duration(schedule.grace),
+            catchup_window=_duration(schedule.catchup_window),
+            catchup_max=schedule.catchup_max,
+            stagger=_duration(schedule.stagger),
+        ),
+        overlap=parse_overlap(schedule.overlap, queue_max=schedule.queue_max, parallel_max=schedule.parallel_max),
+        budget=BudgetPolicy(
+            per_run=parse_usd(agent.budget_usd) if agent.budget_usd else None,
+            per_day=parse_usd(schedule.budget_usd_per_day) if schedule.budget_usd_per_day else None,
+            per_month=parse_usd(schedule.budget_usd_per_month) if schedule.budget_usd_per_month else None,
+            max_runs_per_hour=schedule.max_runs_per_hour,
+        ),
+    )
+
+
+def calendar_of(schedule: ScheduleDefinition) -> Calendar | None:
+    """Build the blackout calendar, if there is one; it is in the schedule's zone."""
+    if not schedule.calendar:
+        return None
+    return Calendar.parse(schedule.calendar, find_zone(schedule.timezone or "UTC"))
+
+
+def jitter_of(schedule: ScheduleDefinition) -> timedelta:
+    """Return how far runs may be spread."""
+    return _duration(schedule.jitter) if schedule.jitter else timedelta(0)
+
+
+def retry_of(agent: AgentDefinition) -> RetryPolicy:
+    """Build what happens after an attempt."""
+    return RetryPolicy(
+        max_attempts=agent.max_attempts,
+        backoff=_duration(agent.backoff),
+        backoff_max=max(_duration(agent.backoff), _duration(agent.backoff_max)),
+        exit_codes=frozenset(agent.retry_exit_codes) or None,
+        on_lost=parse_policy(OnLost, "on_lost", agent.on_lost),
+    )
+
+
+def timeouts_of(agent: AgentDefinition) -> Timeouts:
+    """Build the three limits of time."""
+    return Timeouts(
+        queue_timeout=_duration(agent.queue_timeout) if agent.queue_timeout else None,
+        timeout=_duration(agent.timeout) if agent.timeout else None,
+        stall_timeout=_duration(agent.stall_timeout) if agent.stall_timeout else None,
+    )
+
+
+def _default(definition: AgentDefinition | ScheduleDefinition, name: str) -> object:
+    found = definition.__dataclass_fields__[name]
+    return found.default_factory() if callable(found.default_factory) else found.default
+
+
+def _tuples(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: tuple(value) if name in names else value for name, value in values.items()}
+
+
+def _duration(text: str) -> timedelta:
+    return timedelta(seconds=parse_duration(text))
+
+
+def _instant(text: str) -> datetime | None:
+    return parse_instant(text) if text else None

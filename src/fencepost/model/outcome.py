@@ -1,0 +1,82 @@
+"""How an attempt ended, and what that makes of its run."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fencepost.model.run import Reason, RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The agent said that it is done, and it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The agent ended by itself with a code; `ambiguous` if an effect of it is neither done nor undone."""
+
+    exit_code: int
+    ambiguous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """We ended it, because it took too long (`timeout`) or stood still (`stall_timeout`)."""
+
+    reason: Reason
+
+    def __post_init__(self) -> None:
+        assert self.reason in {Reason.TIMEOUT, Reason.STALL_TIMEOUT}, self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class OverBudget:
+    """We ended it, because it had used up the budget of one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Nobody renewed its lease. `started` is what was committed before the agent was spawned."""
+
+    started: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A drain ended it. `resumable`: it left a checkpoint, or its engine can take up the session again."""
+
+    resumable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The agent was never spawned: a gate could not be raised, or something about it cannot work."""
+
+    reason: Reason
+
+    def __post_init__(self) -> None:
+        assert self.reason in {Reason.GATE_UNREACHABLE, Reason.FENCE_REGRESS, Reason.MISCONFIGURED}, self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """It was asked to stop, by a person (`cancelled`) or by a newer run (`overlap`), and did."""
+
+    reason: Reason
+
+    def __post_init__(self) -> None:
+        assert self.reason in {Reason.CANCELLED, Reason.OVERLAP}, self.reason
+
+
+Outcome = Succeeded | Failed | TimedOut | OverBudget | Lost | Interrupted | NotStarted | Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """A run's next state. The store only writes it down."""
+
+    state: RunState
+    reason: Reason | None = None
+    ready_at: datetime | None = None
+    resume: bool = False  # hand the checkpoint or the session over to the next attempt
+    uses_attempt: bool = True
