@@ -33,7 +33,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 spec:
-	scripts/spec
+	$(PYTHON) scripts/spec.py
 
 bench-cron: $(READY)
 	$(BIN)/python bench/cron.py
