@@ -12,6 +12,7 @@ class ProcTable:
     __slots__ = ()
 
     looks_needed = 1
+    looks_max = 200
 
     def row(self, pid: int) -> Row | None:
         """Return the process with this pid; raise PermissionError where /proc hides other users' processes."""

@@ -15,9 +15,6 @@ from fencepost.ports.processes import Traces
 
 _PAUSE_MIN_SECONDS = 0.005
 _PAUSE_MAX_SECONDS = 0.05
-# How many empty looks in a row convince when the host is too busy for a clear one.
-_LOOKS_MAX = 20
-_LOOKS_MAX_AFTER_A_KILL = 200
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -142,7 +139,7 @@ class SystemProcesses:
         """Kill whom we find until we find nobody, and are sure of it."""
         deadline = self._deadline(kill_seconds)
         pause = _PAUSE_MIN_SECONDS
-        hunt = _Hunt(self._table.looks_needed)
+        hunt = _Hunt(self._table)
         while True:
             self._kill_cgroup(traces, spare)
             look = self._look(traces, spare)
@@ -202,10 +199,10 @@ class _Hunt:
     about, many empty looks in a row must do.
     """
 
-    __slots__ = ("_empty_looks", "_looks_needed", "_seen", "_unclear", "is_over")
+    __slots__ = ("_empty_looks", "_seen", "_table", "_unclear", "is_over")
 
-    def __init__(self, looks_needed: int) -> None:
-        self._looks_needed = looks_needed
+    def __init__(self, table: Table) -> None:
+        self._table = table
         self._seen: set[ProcessId] = set()
         self._unclear: set[tuple[int, str]] = set()
         self._empty_looks = 0
@@ -222,9 +219,9 @@ class _Hunt:
         return is_new or not look.members
 
     def _needed(self, *, is_clear: bool) -> int:
-        if is_clear:
-            return self._looks_needed if self._seen else 1
-        return _LOOKS_MAX_AFTER_A_KILL if self._seen else _LOOKS_MAX
+        if not is_clear:
+            return self._table.looks_max
+        return self._table.looks_needed if self._seen else 1
 
 
 def become_subreaper() -> bool:

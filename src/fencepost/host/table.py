@@ -25,7 +25,12 @@ class Table(Protocol):
 
     @property
     def looks_needed(self) -> int:
-        """Return how many looks in a row must find nobody before a race against forks is won."""
+        """Return how many clear looks in a row must find nobody once we have raced against forks."""
+        ...
+
+    @property
+    def looks_max(self) -> int:
+        """Return how many empty looks in a row must do on a host so busy that none of them is clear."""
         ...
 
     def row(self, pid: int) -> Row | None:

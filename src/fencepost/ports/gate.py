@@ -44,3 +44,11 @@ class Disk(Protocol):
     def is_synced_folder(self, path: str, /) -> str | None:
         """Return which service copies this folder to other machines, or None."""
         ...
+
+
+class Stream(Protocol):
+    """Something to read data from, such as sys.stdin.buffer."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most so many bytes, none at the end."""
+        ...

@@ -33,6 +33,10 @@ class Processes(Protocol):
         """Tell whether this very process still runs."""
         ...
 
+    def signal_process(self, process: ProcessId, signum: int) -> bool:
+        """Signal this very process; return False if it is gone, elsewhere, or not ours to signal."""
+        ...
+
     def members(self, traces: Traces, *, spare: Collection[int] = ()) -> list[ProcessId]:
         """Return the living processes of a run's tree, never the guard or the supervisor themselves."""
         ...

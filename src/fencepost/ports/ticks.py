@@ -1,0 +1,133 @@
+"""What the ticker asks of a store: due schedules in, decisions out, all in one transaction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from fencepost.model.overlap import LiveRun
+
+Key = tuple[str, str]  # tenant, schedule
+
+
+class DueSchedule(NamedTuple):
+    """A schedule whose next look is due, as the registry has it."""
+
+    tenant: str
+    name: str
+    version: int
+    agent: str
+    definition: str
+    manifest: str
+    hash: str
+    cursor_us: int
+    applied_us: int
+    skip_next: str | None
+    failures: int
+    last_success_us: int | None
+    last_run: str | None
+    last_ended_us: int | None
+
+    @property
+    def key(self) -> Key:
+        """Tenant and name."""
+        return (self.tenant, self.name)
+
+
+class PauseRow(NamedTuple):
+    """A stretch of time in which a schedule, or all of a tenant's, makes no runs."""
+
+    since_us: int
+    until_us: int
+    note: str
+
+
+class Counted(NamedTuple):
+    """A run that counts against a budget."""
+
+    at_us: int
+    micro: int
+
+
+class Around(NamedTuple):
+    """What else the store knows when ticks are decided."""
+
+    now_us: int
+    live: Mapping[Key, Sequence[LiveRun]]
+    pauses: Mapping[Key, Sequence[PauseRow]]
+    spending: Mapping[Key, Sequence[Counted]]
+
+
+class NewTick(NamedTuple):
+    """What became of a tick, or of a range of neighbours."""
+
+    tenant: str
+    schedule: str
+    occurrence: str
+    version: int
+    slot: str
+    slot_until: str
+    tick_us: int
+    tick_until_us: int
+    count: int
+    disposition: str
+    run_id: str | None
+    into_us: int | None
+    tzdata: str
+
+
+class NewRun(NamedTuple):
+    """A run to be put into the queue."""
+
+    id: str
+    tenant: str
+    agent: str
+    schedule: str | None
+    version: int | None
+    trigger: str
+    occurrence: str | None
+    tick_us: int | None
+    period_start_us: int | None
+    period_end_us: int | None
+    backfill_from_us: int | None
+    last_success_us: int | None
+    idempotency_key: str
+    manifest: str
+    manifest_hash: str
+    payload: str
+    resources: str
+    lease_max: int
+    lines_up: bool
+    priority: int
+    ready_us: int
+    counted_us: int
+    reserved_micro: int = 0
+    request_key: str | None = None
+    origin: str | None = None
+
+
+class TickPlan(NamedTuple):
+    """Everything to write down about one schedule."""
+
+    due: DueSchedule
+    cursor_us: int
+    due_us: int | None
+    skip_next: str | None
+    ticks: tuple[NewTick, ...]
+    runs: tuple[NewRun, ...]
+    displaces: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+
+
+class TickStore(Protocol):
+    """Due schedules and their decisions."""
+
+    def next_due_us(self) -> int | None:
+        """Return when the ticker must look next, or None if no schedule has a tick to come."""
+        ...
+
+    def tick(self, limit: int, decide: Callable[[Sequence[DueSchedule], Around], Sequence[TickPlan]]) -> int:
+        """Decide what is due and commit ticks, runs, cursors and audit rows together; return how many schedules."""
+        ...
+
+    def clock_us(self) -> int:
+        """Return the store's own time."""
+        ...
