@@ -4,10 +4,13 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fencepost.model.errors import FencepostError
 from fencepost.operations import gates
-from fencepost.ports.gate import GateStatus
+
+if TYPE_CHECKING:
+    from fencepost.ports.gate import GateStatus
 
 WIDTH = 100
 
@@ -145,7 +148,7 @@ def _writer(args: Namespace) -> gates.Writer:
     return gates.writer_from(os.environ, resources=args.resource, fence=args.fence)
 
 
-def _show(status: GateStatus, args: Namespace, text: str) -> None:
+def _show(status: "GateStatus", args: Namespace, text: str) -> None:
     if args.json:
         _print_json(_document(status))
     elif not args.quiet:
@@ -155,7 +158,7 @@ def _show(status: GateStatus, args: Namespace, text: str) -> None:
             print(f"fencepost: warning: {status.target}: {warning}", file=sys.stderr)
 
 
-def _lines(status: GateStatus) -> list[str]:
+def _lines(status: "GateStatus") -> list[str]:
     if not status.marks:
         return [f"{status.target}  no fence seen yet"]
     return [
@@ -166,7 +169,7 @@ def _lines(status: GateStatus) -> list[str]:
     ]
 
 
-def _document(status: GateStatus) -> dict[str, object]:
+def _document(status: "GateStatus") -> dict[str, object]:
     marks = []
     for key, mark in sorted(status.marks.items()):
         tenant, _, resource = key.partition(" ")

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fencepost.gates.file import FileGate, Stream
+from fencepost.gates.file import FileGate
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import Invalid
 from fencepost.model.gate import Proof
 from fencepost.model.lease import parse_resource
-from fencepost.ports.gate import GateStatus
+
+if TYPE_CHECKING:
+    from fencepost.ports.gate import Disk, GateStatus, Stream
 
 Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
 
@@ -31,7 +33,7 @@ class Written(NamedTuple):
     bytes: int
 
 
-def write_file(writer: Writer, path: str, data: bytes | Iterable[bytes] | Stream) -> Written:
+def write_file(writer: Writer, path: str, data: "bytes | Iterable[bytes] | Stream") -> Written:
     """Replace a file through its gate; inside a run, only one that the run has declared."""
     gate = file_gate(path)
     if writer.supervisor is not None:
@@ -41,7 +43,7 @@ def write_file(writer: Writer, path: str, data: bytes | Iterable[bytes] | Stream
     return Written(gate.target, writer.proof.fence, size)
 
 
-def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> GateStatus:
+def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> "GateStatus":
     """Raise a gate to the writer's fence and return what it remembers now."""
     gate = gate_at(target)
     if writer.supervisor is not None:
@@ -61,7 +63,7 @@ def check(writer: Writer, target: str | None) -> None:
         gate.check(writer.proof)
 
 
-def status(target: str) -> GateStatus:
+def status(target: str) -> "GateStatus":
     """Return what a gate remembers."""
     return gate_at(target).status()
 
@@ -76,9 +78,7 @@ def gate_at(target: str) -> FileGate:
 
 def file_gate(path: str) -> FileGate:
     """Open the gate of a file, or of a directory."""
-    from fencepost.host import filesystem
-
-    return FileGate(path, clock=SystemClock(), disk=filesystem)
+    return FileGate(path, clock=SystemClock(), disk=_disk)
 
 
 def writer_from(environ: Mapping[str, str], *, resources: Iterable[str] = (), fence: str | None = None) -> Writer:
@@ -107,6 +107,12 @@ def _fence(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= FENCE_MAX):
         raise Invalid(f"{text!r} is no fence; a fence is a whole number from 1 on.")
     return int(text)
+
+
+def _disk() -> "Disk":
+    from fencepost.host import filesystem
+
+    return filesystem
 
 
 def _supervisor() -> Ask:
