@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
     from fencepost.service.order import Tools
+    from fencepost.stores.runtime import RuntimeStore
 
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
@@ -41,6 +42,20 @@ def open_store(url: str) -> "LeaseStore":
 
         return open_postgres(url, new_id=_store_id())
     raise Invalid(f"{url.partition('@')[0]!r} is no store; write sqlite:/path/state.db or postgresql://host/database.")
+
+
+def open_runtime(url: str) -> "RuntimeStore":
+    """Open a store with every verb of the runtime."""
+    from fencepost.stores.runtime import RuntimeStore
+
+    return RuntimeStore(open_store(url))
+
+
+def log_folder() -> str:
+    """Return where the logs of this machine's runs are kept."""
+    from fencepost.config.find import state_folder
+
+    return os.path.join(state_folder(os.environ), "logs")
 
 
 def _open_sqlite(path: str) -> "LeaseStore":

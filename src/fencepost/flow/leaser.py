@@ -1,6 +1,7 @@
 """Claim → lease: asks the store, and brings what the host can prove about those in the way."""
 
 from collections.abc import Iterable
+from signal import SIGKILL, SIGSTOP
 
 from fencepost.model.lease import Claim, Granted, Held, Refused
 from fencepost.model.process import Fate, ProcessId, fate_by_host
@@ -24,39 +25,46 @@ class Leaser:
 
     def acquire(self, claim: Claim, *, ticket: str | None = None) -> Granted | Refused:
         """Ask for a lease; if only dead processes stand in the way, ask again with the proof."""
+        asked_ns = self._now_ns()
         answer = self._store.acquire(claim, ticket=ticket)
         if isinstance(answer, Granted):
             return answer
-        dead = self._proven_dead(answer)
+        dead = self._proven_dead(answer, asked_ns)
         return self._store.acquire(claim, dead=dead, ticket=ticket) if dead else answer
 
     def look(self, claim: Claim, *, ticket: str | None = None) -> Refused | None:
         """Tell whether asking would be refused, writing nothing."""
+        asked_ns = self._now_ns()
         answer = self._store.look(claim, ticket=ticket)
         if answer is None:
             return None
-        dead = self._proven_dead(answer)
+        dead = self._proven_dead(answer, asked_ns)
         return self._store.look(claim, dead=dead, ticket=ticket) if dead else answer
 
-    def _proven_dead(self, refused: Refused) -> frozenset[str]:
+    def _proven_dead(self, refused: Refused, asked_ns: int) -> frozenset[str]:
         parties = [(held.id, held.supervisor) for held in refused.holders]
         parties += [(waiter.id, waiter.process) for waiter in refused.ahead]
-        return frozenset({*self._dead(parties), *self._silent(refused.holders)})
+        return frozenset({*self._dead(parties), *self._silent(refused.holders, asked_ns)})
 
     def _dead(self, parties: Iterable[tuple[str, ProcessId]]) -> list[str]:
         return [party for party, process in parties if self._processes.fate(process) is Fate.DEAD]
 
-    def _silent(self, holders: Iterable[Held]) -> list[str]:
-        """Judge by our own clock as well: the store's may have been set back, and then nothing would expire."""
-        now = self._clock.boot_ns() if self._store.facts().counts_sleep else self._clock.awake_ns()
+    def _silent(self, holders: Iterable[Held], asked_ns: int) -> list[str]:
+        """Judge by our own clock as well: the store's may have been set back, and then nothing would expire.
+
+        Only the time between an answer and a later question counts: during a question we may have been frozen.
+        """
         silent = []
         for held in holders:
-            renewals, since = self._seen.get(held.id, (-1, now))
+            renewals, since = self._seen.get(held.id, (-1, asked_ns))
             if renewals != held.renewals:
-                self._seen[held.id] = (held.renewals, now)
-            elif now - since > OBSERVED_TTLS * held.ttl_seconds * 1e9:
+                self._seen[held.id] = (held.renewals, self._now_ns())
+            elif asked_ns - since > OBSERVED_TTLS * held.ttl_seconds * 1e9:
                 silent.append(held.id)
         return silent
+
+    def _now_ns(self) -> int:
+        return self._clock.boot_ns() if self._store.facts().counts_sleep else self._clock.awake_ns()
 
 
 def traces_of(held: Held) -> Traces:
@@ -83,8 +91,16 @@ class Undertaker:
     def _ended(self, held: Held, kill_seconds: float) -> bool:
         reachable = fate_by_host(held.supervisor, self._processes.here()) is None
         rebooted = not reachable and self._processes.fate(held.supervisor) is Fate.DEAD
-        if reachable and not self._processes.end(traces_of(held), grace_seconds=0, kill_seconds=kill_seconds):
+        if reachable and not self._end_tree(held, kill_seconds):
             return False
         if reachable or rebooted:
             self._store.bury(held)
         return reachable or rebooted
+
+    def _end_tree(self, held: Held, kill_seconds: float) -> bool:
+        """Kill the tree and its guard, which might be about to start the agent: stopped first, it forks no more."""
+        guard = held.guard
+        if guard is not None and self._processes.signal_process(guard, SIGSTOP):
+            self._processes.end(traces_of(held), grace_seconds=0, kill_seconds=kill_seconds)
+            self._processes.signal_process(guard, SIGKILL)
+        return self._processes.end(traces_of(held), grace_seconds=0, kill_seconds=kill_seconds)

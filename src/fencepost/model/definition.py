@@ -5,8 +5,9 @@ A definition is plain data, so that it can be kept as JSON, compared by its hash
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -14,14 +15,24 @@ from fencepost.model.budget import BudgetPolicy, parse_usd
 from fencepost.model.calendar import Calendar
 from fencepost.model.decide import Policies
 from fencepost.model.duration import parse_duration
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.model.instant import parse_instant
 from fencepost.model.missed import MissedPolicy, MissedRule
 from fencepost.model.overlap import parse_overlap
 from fencepost.model.retry import OnLost, RetryPolicy, Timeouts
 from fencepost.model.run import TriggerKind
-from fencepost.model.trigger import Bounds, EveryTrigger, Trigger, at_trigger, cron_trigger, parse_policy
+from fencepost.model.trigger import (
+    Bounds,
+    CronTrigger,
+    EveryTrigger,
+    Trigger,
+    at_trigger,
+    cron_trigger,
+    parse_policy,
+)
 from fencepost.model.zone import find_zone
+
+TRIGGERS_KEPT_MAX = 32_768  # many schedules share an expression; reading one anew costs more than its next tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class AgentDefinition:
     retry_exit_codes: tuple[int, ...] = ()
     on_lost: str = "triage"
     gates: tuple[str, ...] = ()
+    gate_definitions: dict[str, Any] = field(default_factory=dict)  # of those gates that the file describes
     writes: bool = True
     budget_usd: str = ""
     log_max: int = 10_000_000
@@ -96,18 +108,19 @@ class ScheduleDefinition:
 
 def to_json(definition: AgentDefinition | ScheduleDefinition) -> str:
     """Write a definition in the one form in which it is kept and hashed; defaults are left out."""
-    kept = {name: value for name, value in asdict(definition).items() if value != _default(definition, name)}
+    defaults = _DEFAULTS[type(definition)].items()
+    kept = {name: value for name, default in defaults if (value := getattr(definition, name)) != default}
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 
 def agent_from_json(text: str) -> AgentDefinition:
     """Read an agent back."""
-    return AgentDefinition(**_tuples(json.loads(text), "command", "pass_env", "retry_exit_codes", "gates"))
+    return AgentDefinition(**_read(AgentDefinition, text))
 
 
 def schedule_from_json(text: str) -> ScheduleDefinition:
     """Read a schedule back."""
-    return ScheduleDefinition(**_tuples(json.loads(text), "calendar"))
+    return ScheduleDefinition(**_read(ScheduleDefinition, text))
 
 
 def hash_of(*texts: str) -> str:
@@ -122,13 +135,7 @@ def trigger_of(schedule: ScheduleDefinition) -> Trigger:
         case TriggerKind.CRON:
             if not schedule.timezone:
                 raise Invalid('a cron schedule needs a timezone, such as "Europe/Berlin"; there is no silent default.')
-            return cron_trigger(
-                schedule.cron,
-                schedule.timezone,
-                dst_gap=schedule.dst_gap,
-                dst_fold=schedule.dst_fold,
-                bounds=bounds,
-            )
+            return _cron_trigger(schedule.cron, schedule.timezone, schedule.dst_gap, schedule.dst_fold, bounds)
         case TriggerKind.EVERY:
             return EveryTrigger(_duration(schedule.every), _instant(schedule.anchor), bounds)
         case _:
@@ -189,13 +196,28 @@ def timeouts_of(agent: AgentDefinition) -> Timeouts:
     )
 
 
-def _default(definition: AgentDefinition | ScheduleDefinition, name: str) -> object:
-    found = definition.__dataclass_fields__[name]
-    return found.default_factory() if callable(found.default_factory) else found.default
+@lru_cache(maxsize=TRIGGERS_KEPT_MAX)
+def _cron_trigger(cron: str, timezone: str, dst_gap: str, dst_fold: str, bounds: Bounds) -> CronTrigger:
+    return cron_trigger(cron, timezone, dst_gap=dst_gap, dst_fold=dst_fold, bounds=bounds)
 
 
-def _tuples(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: tuple(value) if name in names else value for name, value in values.items()}
+def _defaults(kind: type[AgentDefinition | ScheduleDefinition]) -> dict[str, object]:
+    """Return each field with its default; what has none is equal to nothing and so always kept."""
+    return {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(kind)}
+
+
+_DEFAULTS: dict[type, dict[str, object]] = {kind: _defaults(kind) for kind in (AgentDefinition, ScheduleDefinition)}
+
+
+def _read(kind: type[AgentDefinition | ScheduleDefinition], text: str) -> dict[str, Any]:
+    """Read what was kept; an unknown field may carry a promise that this program cannot keep."""
+    values: dict[str, Any] = json.loads(text)
+    known = _DEFAULTS[kind]
+    if unknown := sorted(values.keys() - known.keys()):
+        raise Misconfigured(
+            f"{values.get('name')} was defined by a newer Fencepost, which knows {', '.join(unknown)}; upgrade this one."
+        )
+    return {name: tuple(value) if isinstance(known[name], tuple) else value for name, value in values.items()}
 
 
 def _duration(text: str) -> timedelta:

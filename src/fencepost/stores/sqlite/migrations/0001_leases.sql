@@ -19,8 +19,6 @@ CREATE TABLE resource (
     PRIMARY KEY (tenant, name)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX resource_of_lease ON resource (lease_id) WHERE lease_id IS NOT NULL;
-
 -- One row per acquisition. A lost one stays until its processes are known to be gone.
 CREATE TABLE lease (
     id            TEXT PRIMARY KEY,

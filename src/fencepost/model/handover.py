@@ -1,0 +1,82 @@
+"""From where on a new version of a schedule counts: an edit never fires again what was decided, nor loses what was not.
+
+A version takes over at the cursor of its predecessor. Ticks that came due and that nobody has decided yet are the new
+version's: it accounts for them by its own policies. When nothing is owed, it takes over now, so that a slot which the
+edit has moved into the past is not made up for.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from fencepost.model.definition import ScheduleDefinition, trigger_of
+from fencepost.model.duration import parse_duration
+from fencepost.model.missed import INSTANT
+from fencepost.model.run import TriggerKind
+from fencepost.model.trigger import AtTrigger, EveryTrigger
+
+TRIGGER_FIELDS = ("cron", "every", "at", "timezone", "start", "end", "anchor", "once")
+
+
+class Before(NamedTuple):
+    """Where the version before stands."""
+
+    trigger: TriggerKind
+    cursor: datetime
+    due: datetime | None
+    once_done: bool
+
+
+class Start(NamedTuple):
+    """Where a version starts: everything up to `cursor` is decided, and the ticker must look at `due`."""
+
+    cursor: datetime
+    due: datetime | None
+    once_done: bool
+
+
+def hand_over(
+    schedule: ScheduleDefinition, before: Before | None, *, now: datetime, changed: Mapping[str, object]
+) -> Start:
+    """Decide where a version starts; `changed` names the fields that its predecessor had otherwise."""
+    trigger = trigger_of(schedule)
+    once_done = before is not None and before.once_done and not any(name in changed for name in TRIGGER_FIELDS)
+    cursor = _cursor(schedule, before, now)
+    if isinstance(trigger, AtTrigger):
+        cursor = _just_before(trigger, schedule, before, cursor, now)
+    if not schedule.enabled or once_done:
+        return Start(cursor, None, once_done)
+    if isinstance(trigger, EveryTrigger):
+        # Only the ticker knows the last run's end: it is asked to look at once, and finds out when it is due.
+        first = trigger.due(None, applied_at=now)
+        return Start(cursor, now if before else first and first.tick_at, once_done)
+    following = trigger.next_after(cursor)
+    return Start(cursor, following.tick_at if following else None, once_done)
+
+
+def ends_at(before: Before, *, now: datetime) -> datetime:
+    """Return up to where a version counts that is replaced or retired now."""
+    owes = before.due is not None and before.due <= now
+    if owes or before.trigger is TriggerKind.EVERY:
+        return before.cursor
+    return max(before.cursor, now)
+
+
+def _cursor(schedule: ScheduleDefinition, before: Before | None, now: datetime) -> datetime:
+    if before is None:
+        return now
+    if schedule.kind is TriggerKind.EVERY:
+        return before.cursor  # its period starts at its predecessor's tick
+    if before.trigger is TriggerKind.EVERY:
+        return max(before.cursor, now)
+    return ends_at(before, now=now)
+
+
+def _just_before(
+    trigger: AtTrigger, schedule: ScheduleDefinition, before: Before | None, cursor: datetime, now: datetime
+) -> datetime:
+    """Let a one-shot that was written down a moment too late still run; after `grace` it is over."""
+    at = trigger.occurrence.tick_at
+    grace = timedelta(seconds=parse_duration(schedule.grace))
+    undecided = before is None or at > before.cursor
+    return min(cursor, at - INSTANT) if undecided and now - grace <= at else cursor

@@ -1,0 +1,309 @@
+"""What an apply would change: the registry as it is, and the file as it is now, make changes and conflicts.
+
+Definitions are compared by the hash of the form in which they are kept. A schedule gets a new version when its own
+definition or its agent's changes. Whatever a file once defined and no longer does is retired, never deleted.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from fencepost.model.definition import AgentDefinition, ScheduleDefinition, hash_of, to_json
+
+
+class ChangeKind(StrEnum):
+    """What becomes of a definition."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REVIVED = "revived"  # it was retired, and is back
+    MOVED = "moved"  # the same, now defined by another file
+    RETIRED = "retired"
+    UNCHANGED = "unchanged"
+
+
+class Spelled(NamedTuple):
+    """A definition in the form in which it is kept."""
+
+    text: str
+    hash: str
+
+
+class WantedSchedule(NamedTuple):
+    """A schedule as its file wants it."""
+
+    definition: ScheduleDefinition
+    spelled: Spelled
+    place: str = ""  # file:line:column, for a person
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Everything that one file wants for one tenant."""
+
+    tenant: str
+    source: str
+    agents: Mapping[str, Spelled]
+    schedules: Mapping[str, WantedSchedule]
+
+
+def want(
+    tenant: str,
+    source: str,
+    *,
+    agents: Mapping[str, AgentDefinition],
+    schedules: Mapping[str, ScheduleDefinition],
+    places: Mapping[str, str] | None = None,
+) -> Wanted:
+    """Spell what a file defines."""
+    places = places or {}
+    return Wanted(
+        tenant,
+        source,
+        {name: spell(agent) for name, agent in agents.items()},
+        {name: WantedSchedule(one, spell(one), places.get(name, "")) for name, one in schedules.items()},
+    )
+
+
+def spell(definition: AgentDefinition | ScheduleDefinition) -> Spelled:
+    """Return a definition as it is kept, with its hash."""
+    text = to_json(definition)
+    return Spelled(text, hash_of(text))
+
+
+class KnownAgent(NamedTuple):
+    """An agent as the registry has it."""
+
+    name: str
+    hash: str
+    definition: str
+    source: str
+    retired: bool
+
+
+class KnownSchedule(NamedTuple):
+    """A schedule as the registry has it."""
+
+    name: str
+    version: int
+    hash: str
+    agent: str
+    definition: str
+    manifest_hash: str
+    source: str
+    retired: bool
+
+
+K = TypeVar("K", KnownAgent, KnownSchedule)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the registry holds that a file may touch: all agents, the file's schedules, their namesakes, their kin."""
+
+    agents: Mapping[str, KnownAgent]
+    schedules: Mapping[str, KnownSchedule]
+
+
+class FieldChange(NamedTuple):
+    """One field of a definition, before and after; None where it was left out."""
+
+    field: str
+    old: object
+    new: object
+
+
+class AgentChange(NamedTuple):
+    """What becomes of an agent."""
+
+    kind: ChangeKind
+    name: str
+    spelled: Spelled
+    fields: tuple[FieldChange, ...] = ()
+
+
+class ScheduleChange(NamedTuple):
+    """What becomes of a schedule. `source` is another file's when only its agent has changed."""
+
+    kind: ChangeKind
+    name: str
+    version: int
+    agent: str
+    spelled: Spelled
+    source: str
+    fields: tuple[FieldChange, ...] = ()
+    agent_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that an apply would do, or why it must not."""
+
+    wanted: Wanted
+    agents: tuple[AgentChange, ...]
+    schedules: tuple[ScheduleChange, ...]
+    conflicts: tuple[str, ...]
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether an apply would write."""
+        return any(kind is not ChangeKind.UNCHANGED for kind in self._kinds())
+
+    def count(self, kind: ChangeKind) -> int:
+        """Count agents and schedules of a kind."""
+        return sum(one is kind for one in self._kinds())
+
+    def _kinds(self) -> Iterator[ChangeKind]:
+        yield from (one.kind for one in self.agents)
+        yield from (one.kind for one in self.schedules)
+
+
+def plan(known: Known, wanted: Wanted, *, take_over: bool = False) -> Plan:
+    """Compare what is with what is wanted."""
+    desk = _Desk(known, wanted, take_over=take_over)
+    agents = tuple(desk.agents())
+    schedules = tuple(desk.schedules())
+    return Plan(wanted, agents, schedules, tuple(desk.conflicts))
+
+
+class _Desk:
+    """Goes through both lists, and collects what stands in the way."""
+
+    def __init__(self, known: Known, wanted: Wanted, *, take_over: bool) -> None:
+        self._known = known
+        self._wanted = wanted
+        self._take_over = take_over
+        self._manifests = _manifests(known, wanted)
+        self.conflicts: list[str] = []
+
+    def agents(self) -> Iterator[AgentChange]:
+        for name, spelled in self._wanted.agents.items():
+            known = self._known.agents.get(name)
+            self._refuse_twins("agent", name, self._known.schedules.get(name))
+            if known and not self._ours("agent", known):
+                continue
+            kind = _kind(known, self._wanted.source, same=known is not None and known.hash == spelled.hash)
+            fields = _fields(known.definition, spelled.text) if known and kind is ChangeKind.CHANGED else ()
+            yield AgentChange(kind, name, spelled, fields)
+        for gone in self._gone(self._known.agents, self._wanted.agents):
+            self._refuse_widows(gone.name)
+            yield AgentChange(ChangeKind.RETIRED, gone.name, Spelled(gone.definition, gone.hash))
+
+    def schedules(self) -> Iterator[ScheduleChange]:
+        for name, wanted in self._wanted.schedules.items():
+            known = self._known.schedules.get(name)
+            self._refuse_twins("schedule", name, self._known.agents.get(name))
+            if (known and not self._ours("schedule", known)) or not self._has_agent(wanted):
+                continue
+            yield self._change(wanted, known)
+        for gone in self._gone(self._known.schedules, self._wanted.schedules):
+            spelled = Spelled(gone.definition, gone.hash)
+            yield ScheduleChange(ChangeKind.RETIRED, gone.name, gone.version, gone.agent, spelled, gone.source)
+        yield from self._kin()
+
+    def _change(self, wanted: WantedSchedule, known: KnownSchedule | None) -> ScheduleChange:
+        name, agent, spelled = wanted.definition.name, wanted.definition.agent, wanted.spelled
+        manifest_hash = self._manifests[agent].hash
+        same = known is not None and (known.hash, known.manifest_hash) == (spelled.hash, manifest_hash)
+        kind = _kind(known, self._wanted.source, same=same)
+        if known is None:
+            return ScheduleChange(kind, name, 1, agent, spelled, self._wanted.source)
+        keeps = kind in (ChangeKind.UNCHANGED, ChangeKind.MOVED)
+        return ScheduleChange(
+            kind,
+            name,
+            known.version if keeps else known.version + 1,
+            agent,
+            spelled,
+            self._wanted.source,
+            () if keeps else _fields(known.definition, spelled.text),
+            known.manifest_hash != manifest_hash,
+        )
+
+    def _kin(self) -> Iterator[ScheduleChange]:
+        """Give schedules of other files a new version when their agent, which is ours, has changed."""
+        for known in self._known.schedules.values():
+            manifest = self._wanted.agents.get(known.agent)
+            if known.retired or known.source == self._wanted.source or known.name in self._wanted.schedules:
+                continue
+            if manifest and manifest.hash != known.manifest_hash:
+                spelled = Spelled(known.definition, known.hash)
+                yield ScheduleChange(
+                    ChangeKind.CHANGED,
+                    known.name,
+                    known.version + 1,
+                    known.agent,
+                    spelled,
+                    known.source,
+                    agent_changed=True,
+                )
+
+    def _gone(self, known: Mapping[str, K], wanted: Mapping[str, object]) -> Iterator[K]:
+        for one in known.values():
+            if one.source == self._wanted.source and not one.retired and one.name not in wanted:
+                yield one
+
+    def _ours(self, what: str, known: KnownAgent | KnownSchedule) -> bool:
+        if known.retired or known.source == self._wanted.source or self._take_over:
+            return True
+        self.conflicts.append(
+            f'{what} "{known.name}" is defined by {known.source} too, and this is {self._wanted.source}; '
+            "rename one of them, or move it here with: fencepost apply --take-over"
+        )
+        return False
+
+    def _refuse_twins(self, what: str, name: str, twin: KnownAgent | KnownSchedule | None) -> None:
+        if twin is None or twin.retired or twin.source == self._wanted.source:
+            return
+        other = "an agent" if what == "schedule" else "a schedule"
+        self.conflicts.append(
+            f'{what} "{name}" has the name of {other} in {twin.source}, and "fencepost run {name}" could mean either; '
+            "rename one of them."
+        )
+
+    def _refuse_widows(self, agent: str) -> None:
+        for known in self._known.schedules.values():
+            if known.agent == agent and not known.retired and known.source != self._wanted.source:
+                self.conflicts.append(
+                    f'agent "{agent}" is gone from {self._wanted.source}, but schedule "{known.name}" in {known.source} '
+                    "runs it; keep it, or change that schedule first."
+                )
+
+    def _has_agent(self, wanted: WantedSchedule) -> bool:
+        schedule = wanted.definition
+        if schedule.agent in self._manifests:
+            return True
+        near = get_close_matches(schedule.agent, self._manifests, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"define it as [agents.{schedule.agent}]."
+        place = f"{wanted.place}: " if wanted.place else ""
+        self.conflicts.append(f'{place}schedule "{schedule.name}" runs the unknown agent "{schedule.agent}"; {hint}')
+        return False
+
+
+def _manifests(known: Known, wanted: Wanted) -> dict[str, Spelled]:
+    """Return every agent that there will be: the file's own, and those that other files define."""
+    others = {
+        one.name: Spelled(one.definition, one.hash)
+        for one in known.agents.values()
+        if not one.retired and one.source != wanted.source
+    }
+    return {**others, **wanted.agents}
+
+
+def _kind(known: KnownAgent | KnownSchedule | None, source: str, *, same: bool) -> ChangeKind:
+    if known is None:
+        return ChangeKind.ADDED
+    if known.retired:
+        return ChangeKind.REVIVED
+    if not same:
+        return ChangeKind.CHANGED
+    return ChangeKind.UNCHANGED if known.source == source else ChangeKind.MOVED
+
+
+def _fields(old: str, new: str) -> tuple[FieldChange, ...]:
+    before, after = json.loads(old), json.loads(new)
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return tuple(FieldChange(name, before.get(name), after.get(name)) for name in names)

@@ -1,0 +1,148 @@
+"""What workers, doors and the reaper ask of a store about runs."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from fencepost.model.lease import Claim, Held, Lease
+from fencepost.model.outcome import Settlement
+from fencepost.model.run import Reason
+
+
+class RunRow(NamedTuple):
+    """A run as the store keeps it."""
+
+    id: str
+    tenant: str
+    agent: str
+    schedule: str | None
+    version: int | None
+    trigger: str
+    occurrence: str | None
+    tick_us: int | None
+    period_start_us: int | None
+    period_end_us: int | None
+    backfill_from_us: int | None
+    last_success_us: int | None
+    idempotency_key: str
+    request_key: str | None
+    origin: str | None
+    manifest: str
+    manifest_hash: str
+    payload: str
+    resources: str
+    lease_max: int
+    lines_up: bool
+    priority: int
+    state: str
+    reason: str | None
+    created_us: int
+    waiting_us: int
+    ready_us: int
+    attempt: int
+    resume: bool
+    stop: str | None
+    lease_id: str | None
+    fence: int | None
+    worker: str | None
+    started_us: int | None
+    ended_us: int | None
+    exit_code: int | None
+    reserved_micro: int
+    counted_us: int
+    cost_micro: int | None
+    summary: str | None
+    log: str | None
+    discarded_us: int | None
+
+
+class AttemptRow(NamedTuple):
+    """One try at a run."""
+
+    number: int
+    fence: int
+    worker: str
+    started_us: int | None
+    ended_us: int | None
+    outcome: str | None
+    exit_code: int | None
+    last_log: str | None
+
+
+class Standing(NamedTuple):
+    """What holds for a run's schedule when somebody is about to lease the run."""
+
+    now_us: int
+    definition: str | None  # None: the run belongs to no schedule
+    in_force: bool
+    paused: bool
+    halted: bool
+
+
+class LeasedRun(NamedTuple):
+    """A run in a worker's hands."""
+
+    run: RunRow
+    lease: Lease
+    predecessors: tuple[Held, ...]
+    checkpoint: str | None
+
+
+class Report(NamedTuple):
+    """What an attempt left behind, to be written down with its settlement."""
+
+    outcome: str
+    exit_code: int | None = None
+    cost_micro: int | None = None
+    summary: str | None = None
+    log: str | None = None
+    last_log: str | None = None
+
+
+class RunStore(Protocol):
+    """The durable queue."""
+
+    def lease_run(
+        self, claim_of: Callable[[RunRow], Claim], recheck: Callable[[RunRow, Standing], Reason | None]
+    ) -> LeasedRun | None:
+        """Lease the next run that may start, cancelling on the way those that may not any more; None: nothing to do."""
+        ...
+
+    def start_run(self, leased: LeasedRun) -> None:
+        """Record that the agent is about to start, or raise LeaseLost."""
+        ...
+
+    def settle(self, lease: Lease, settlement: Settlement, report: Report, *, clean: bool) -> None:
+        """Write down how an attempt ended and give its lease back, or raise LeaseLost and change nothing."""
+        ...
+
+    def lost_runs(self, limit: int) -> list[RunRow]:
+        """Return the runs that are marked running while nobody holds their lease."""
+        ...
+
+    def reap(self, run: RunRow, settlement: Settlement, report: Report) -> bool:
+        """Settle a lost run if it is still as lost as when it was looked at."""
+        ...
+
+    def stop_asked(self, lease: Lease) -> str | None:
+        """Return why a running run shall stop, if somebody asked; raise LeaseLost if it is not ours any more."""
+        ...
+
+    def checkpoint(self, run_id: str) -> str | None:
+        """Return what the run's last attempt left for the next."""
+        ...
+
+    def put_checkpoint(self, lease: Lease, content: str) -> None:
+        """Keep what a resumed run shall get back, or raise LeaseLost."""
+        ...
+
+    def next_ready_us(self) -> int | None:
+        """Return when the next run becomes ready."""
+        ...
+
+    def run(self, run_id: str, *, tenant: str) -> RunRow | None:
+        """Return one run."""
+        ...
+
+    def attempts(self, run_id: str) -> Sequence[AttemptRow]:
+        """Return the tries at a run."""
+        ...

@@ -1,0 +1,89 @@
+-- :name clock
+SELECT fencepost.clock_us()
+
+-- :name due_schedules
+-- Rows that another scheduler is deciding right now are left to it.
+SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
+       last_success_us, last_run, last_ended_us
+  FROM fencepost.schedule
+ WHERE due_us <= fencepost.clock_us() AND retired_us IS NULL
+ ORDER BY due_us
+ LIMIT %(limit)s
+   FOR UPDATE SKIP LOCKED
+
+-- :name live_runs
+SELECT tenant, schedule, id, trigger, state, attempt, lines_up
+  FROM fencepost.run
+ WHERE state IN ('ready', 'running')
+   AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(schedules)s::jsonb))
+ ORDER BY created_us, id
+
+-- :name pauses_since
+SELECT tenant, schedule, since_us, until_us, note
+  FROM fencepost.pause
+ WHERE until_us > %(since_us)s
+   AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(schedules)s::jsonb)
+                              UNION SELECT value ->> 0, '' FROM jsonb_array_elements(%(schedules)s::jsonb))
+
+-- :name spending
+SELECT tenant, schedule, counted_us, coalesce(cost_micro, reserved_micro)
+  FROM fencepost.run
+ WHERE counted_us > %(since_us)s AND state <> 'cancelled'
+   AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(schedules)s::jsonb))
+
+-- :name move_cursors
+-- Compare and set: whoever decided the same stretch of time first has moved the cursor.
+UPDATE fencepost.schedule
+   SET cursor_us = next.cursor_us, due_us = next.due_us, skip_next = next.skip_next,
+       last_run = coalesce(next.last_run, schedule.last_run),
+       last_ended_us = CASE WHEN next.last_run IS NULL THEN schedule.last_ended_us END
+  FROM jsonb_to_recordset(%(moves)s::jsonb) AS next (
+       tenant text, name text, version bigint, cursor_was_us bigint, cursor_us bigint, due_us bigint,
+       skip_next text, last_run text)
+ WHERE schedule.tenant = next.tenant AND schedule.name = next.name
+   AND schedule.version = next.version AND schedule.cursor_us = next.cursor_was_us
+RETURNING schedule.tenant, schedule.name
+
+-- :name insert_ticks
+INSERT INTO fencepost.tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
+                            disposition, run_id, into_us, tzdata, decided_us)
+SELECT tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
+       disposition, run_id, into_us, tzdata, fencepost.clock_us()
+  FROM jsonb_to_recordset(%(ticks)s::jsonb) AS one (
+       tenant text, schedule text, occurrence text, version bigint, slot text, slot_until text,
+       tick_us bigint, tick_until_us bigint, count bigint, disposition text, run_id text, into_us bigint, tzdata text)
+
+-- :name insert_runs
+INSERT INTO fencepost.run (id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
+                           period_start_us, period_end_us, backfill_from_us, last_success_us,
+                           idempotency_key, request_key, origin,
+                           manifest, manifest_hash, payload, resources, lease_max, lines_up, priority,
+                           state, created_us, waiting_us, ready_us, reserved_micro, counted_us)
+SELECT id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
+       period_start_us, period_end_us, backfill_from_us, last_success_us,
+       idempotency_key, request_key, origin,
+       manifest, manifest_hash, payload, resources, lease_max, lines_up, priority,
+       'ready', fencepost.clock_us(), greatest(fencepost.clock_us(), ready_us), ready_us, reserved_micro, counted_us
+  FROM jsonb_to_recordset(%(runs)s::jsonb) AS one (
+       id text, tenant text, agent text, schedule text, version bigint, trigger text, occurrence text, tick_us bigint,
+       period_start_us bigint, period_end_us bigint, backfill_from_us bigint, last_success_us bigint,
+       idempotency_key text, request_key text, origin text,
+       manifest text, manifest_hash text, payload text, resources text, lease_max bigint, lines_up boolean,
+       priority bigint, ready_us bigint, reserved_micro bigint, counted_us bigint)
+
+-- :name ticks_of
+SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us, decided_us
+  FROM fencepost.tick
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_until_us >= %(from_us)s AND tick_us < %(until_us)s
+ ORDER BY tick_us DESC
+ LIMIT %(limit)s
+
+-- :name write_audit
+INSERT INTO fencepost.audit (tenant, at_us, actor, verb, subject, detail)
+SELECT tenant, fencepost.clock_us(), actor, verb, subject, detail
+  FROM jsonb_to_recordset(%(entries)s::jsonb) AS one (tenant text, actor text, verb text, subject text, detail text)
+
+-- :name known_ticks
+SELECT tenant, schedule, occurrence FROM fencepost.tick
+ WHERE (tenant, schedule, occurrence)
+    IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_array_elements(%(occurrences)s::jsonb))

@@ -1,0 +1,50 @@
+"""The whole store of the runtime: leases, registry, ticks and runs over one dialect."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from fencepost.ports.store import StoreFacts
+from fencepost.stores.runs import SqlRuns
+from fencepost.stores.transaction import Dialect
+
+if TYPE_CHECKING:
+    from fencepost.stores.registry import SqlRegistry
+
+
+class Opened(Protocol):
+    """A store that was opened and checked."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How it carries out transactions."""
+        ...
+
+    def facts(self) -> StoreFacts:
+        """Say who it is."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
+class RuntimeStore(SqlRuns):
+    """Every verb that the scheduler, the workers and the doors need."""
+
+    def __init__(self, opened: Opened) -> None:
+        """Speak over the connection of a store that was opened and checked."""
+        super().__init__(opened.dialect, opened.facts().id)
+        self._opened = opened
+
+    def facts(self) -> StoreFacts:
+        """Say who this store is."""
+        return self._opened.facts()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._opened.close()
+
+    def registry(self) -> "SqlRegistry":
+        """Return the registry's verbs."""
+        from fencepost.stores.registry import SqlRegistry
+
+        return SqlRegistry(self._dialect)
