@@ -26,10 +26,10 @@ examples:
   fencepost ticks --cron '0 9 * * MON-FRI' --timezone UTC --json --limit 3
 
 with --batch, one JSON object per line is read from standard input:
-  {"expr": "30 2 * * *", "zone": "Europe/Berlin", "start": "2026-03-28T00:00:00Z",
-   "end": "2026-03-31T00:00:00Z", "dst_gap": "skip", "dst_fold": "auto"}
+  {"expr": "30 2 * * *", "zone": "Europe/Berlin", "dst_gap": "skip",
+   "start": "2026-03-28T00:00:00Z", "end": "2026-03-31T00:00:00Z"}
 and answered by one line, in order:
-  {"fired":["2026-03-28T01:30:00Z"],"skipped":["2026-03-29T02:30:00"]}
+  {"fired":["2026-03-28T01:30:00Z",...],"skipped":["2026-03-29T02:30:00"]}
 or {"error":"..."}. dst_gap and dst_fold may be left out.
 """
 
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fencepost ticks",
-        description="Preview the ticks of a cron expression. Days on which clocks change are explained in words.",
+        description="Preview the ticks of a cron expression, days of clock changes in words.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

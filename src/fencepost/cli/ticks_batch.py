@@ -7,7 +7,7 @@ from itertools import islice
 from typing import BinaryIO, TextIO
 
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_second, shown
+from fencepost.model.instant import format_seconds, shown
 from fencepost.operations.preview import Window, window
 
 LINE_MAX = 65_536
@@ -36,9 +36,9 @@ def answer(line: bytes) -> Iterator[str]:
 
 def _window(asked: Window) -> Iterator[str]:
     yield '{"fired":['
-    yield from _list(map(format_second, asked.fired), "Z")
+    yield from _list(format_seconds(asked.fired), "Z")
     yield '],"skipped":['
-    yield from _list((format_second(slot.wall) for slot in asked.skipped), "")
+    yield from _list(format_seconds(slot.wall for slot in asked.skipped), "")
     yield "]}\n"
 
 
