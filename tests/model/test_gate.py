@@ -32,6 +32,14 @@ def test_a_fence_passes_exactly_if_it_is_at_least_the_mark(fence: int, seen: int
     assert passes(proof(fence), {KEY: mark(seen)}) == (fence >= seen)
 
 
+def test_the_same_fence_in_the_hands_of_another_run_is_refused() -> None:
+    marks = raised(proof(5, run_id="run-1"), {}, at_us=1)
+
+    assert passes(proof(5, run_id="run-1"), marks)
+    assert not passes(proof(5, run_id="run-2"), marks)
+    assert passes(proof(6, run_id="run-2"), marks)
+
+
 def test_one_stale_resource_among_many_refuses() -> None:
     marks = {"default lock:a": mark(3), "default lock:z": mark(5)}
 

@@ -65,7 +65,7 @@ def check(proof: Proof, marks: Mapping[str, Mark], *, target: str, adopt: bool =
         if _is_foreign(mark, proof):
             if not adopt:
                 raise RefusedByMark(_foreign_sentence(target, mark), key=key, mark=mark)
-        elif proof.fence < mark.fence:
+        elif proof.fence < mark.fence or _is_twin(mark, proof):
             raise RefusedByMark(_stale_sentence(target, key, mark, proof), key=key, mark=mark)
 
 
@@ -89,6 +89,11 @@ def _is_foreign(mark: Mark, proof: Proof) -> bool:
     return bool(proof.store and mark.store and mark.store != proof.store)
 
 
+def _is_twin(mark: Mark, proof: Proof) -> bool:
+    """Tell whether another run was given this very fence: only a store that went back in time does that."""
+    return bool(proof.fence == mark.fence and mark.run_id and proof.run_id and mark.run_id != proof.run_id)
+
+
 def _foreign_sentence(target: str, mark: Mark) -> str:
     return (
         f"{target} is fenced by store {mark.store} on host {mark.host or 'unknown'}, not by this one; "
@@ -97,9 +102,10 @@ def _foreign_sentence(target: str, mark: Mark) -> str:
 
 
 def _stale_sentence(target: str, key: str, mark: Mark, proof: Proof) -> str:
+    newer = f"run {mark.run_id} has the same" if _is_twin(mark, proof) else "a newer run has started"
     return (
         f"{target} has seen fence {mark.fence} for {key.partition(' ')[2]}, yours is {proof.fence}: "
-        "a newer run has started. Nothing was written; stop."
+        f"{newer}. Nothing was written; stop."
     )
 
 
