@@ -2,15 +2,19 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from fencepost.model.errors import Invalid
+from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fencepost.ports.engine import Engine
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
     from fencepost.service.order import Tools
+    from fencepost.service.station import Plan
+    from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
+    from fencepost.stores.sqlite.store import Opening, SqliteStore
 
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
@@ -32,7 +36,7 @@ def store_url(explicit: str | None) -> str:
     return store_url_of(path, os.environ) if path else exec_store_url(None)
 
 
-def open_store(url: str) -> "LeaseStore":
+def open_store(url: str) -> "SqliteStore | PostgresStore":
     """Open a store by its URL."""
     scheme, colon, rest = url.partition(":")
     if scheme == "sqlite" and rest:
@@ -51,6 +55,46 @@ def open_runtime(url: str) -> "RuntimeStore":
     return RuntimeStore(open_store(url))
 
 
+def engine_of(name: str) -> "Engine":
+    """Return the engine of an agent."""
+    from fencepost.engines.command import CommandEngine
+    from fencepost.engines.python import PythonEngine
+    from fencepost.model.errors import Misconfigured
+
+    engines: dict[str, Engine] = {"command": CommandEngine(), "python": PythonEngine()}
+    if name not in engines:
+        raise Misconfigured(f"this worker has no engine {name!r}; it knows {', '.join(engines)}.")
+    return engines[name]
+
+
+def serve(url: str, plan: "Plan", *, folder: str, drain_seconds: float) -> int:
+    """Schedule, work, or both, until asked to stop."""
+    from datetime import timedelta
+
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+    from fencepost.service.attempt import Bench, attempt
+    from fencepost.service.nursery import open_nursery
+    from fencepost.service.order import Tools
+    from fencepost.service.station import Station
+
+    clock = SystemClock()
+    tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), open_gate, say)
+    bench = Bench(
+        tools,
+        lambda: open_runtime(url),
+        engine_of,
+        folder=folder,
+        log_folder=log_folder(),
+        ttl_seconds=plan.ttl_seconds,
+        drain_timeout=timedelta(seconds=drain_seconds),
+    )
+    nursery = (
+        open_nursery(lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased)) if plan.slots else None
+    )
+    return Station(plan, tools, lambda: open_runtime(url), nursery).serve()
+
+
 def log_folder() -> str:
     """Return where the logs of this machine's runs are kept."""
     from fencepost.config.find import state_folder
@@ -58,7 +102,20 @@ def log_folder() -> str:
     return os.path.join(state_folder(os.environ), "logs")
 
 
-def _open_sqlite(path: str) -> "LeaseStore":
+def migrate_store(url: str) -> tuple[int, int]:
+    """Bring a store to this program's schema; return the schema before and after."""
+    if url.partition(":")[0] in ("postgresql", "postgres"):
+        from fencepost.stores.postgres.store import migrate_store as migrate_postgres
+
+        return migrate_postgres(url, new_id=_store_id())
+    return _sqlite_opening(url.partition(":")[2]).migrate(new_id=_store_id())
+
+
+def _open_sqlite(path: str) -> "SqliteStore":
+    return _sqlite_opening(path).open(new_id=_store_id())
+
+
+def _sqlite_opening(path: str) -> "Opening":
     from fencepost.host.clock import SystemClock
     from fencepost.host.filesystem import is_network, kind_of
     from fencepost.host.identity import this_host
@@ -71,7 +128,7 @@ def _open_sqlite(path: str) -> "LeaseStore":
     path = path.removeprefix("//") if path.startswith("///") else path
     if path.startswith("~"):
         path = os.path.expanduser(path)
-    return Opening(path, clock=SystemClock(), boot=this_host().boot, network_kind=network_kind).open(new_id=_store_id())
+    return Opening(path, clock=SystemClock(), boot=this_host().boot, network_kind=network_kind)
 
 
 def _store_id() -> str:

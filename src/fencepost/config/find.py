@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from fencepost.model.errors import Invalid, Misconfigured
+from fencepost.model.light import Any
 
 FILE = "fencepost.toml"
 FALLBACK = "pyproject.toml"

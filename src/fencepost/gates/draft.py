@@ -4,9 +4,9 @@ import fcntl
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Self
 
 from fencepost.gates.beneath import sync
+from fencepost.model.light import Self
 
 _PREFIX = "tmp-"
 _NAME_LENGTH = len(_PREFIX) + 32

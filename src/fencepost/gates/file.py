@@ -5,7 +5,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.gates.beneath import descend, open_directory
 from fencepost.gates.draft import Draft, sweep
@@ -13,6 +12,7 @@ from fencepost.gates.marks import BrokenMarks, Guard, make_folder, open_folder
 from fencepost.gates.place import Place, beneath_of, place_of
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import Mark, Proof, check, closed_below, raised
+from fencepost.model.light import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # a gate is opened for every single write, and these are only words to it
     from fencepost.ports.clock import Clock

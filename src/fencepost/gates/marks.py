@@ -7,13 +7,13 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from fencepost.gates.beneath import NO_LINK, sync
 from fencepost.gates.draft import Draft
 from fencepost.gates.place import FOLDER, Place
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import Mark
+from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock

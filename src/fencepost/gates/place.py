@@ -1,9 +1,9 @@
 """Where a file gate stands: the one spelling of its target, and what may be below it."""
 
 import os
-from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
+from fencepost.model.light import NamedTuple
 
 FOLDER = ".fencepost"  # beside the target, where a gate keeps its marks
 DELETE = 0x7F

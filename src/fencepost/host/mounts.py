@@ -1,6 +1,6 @@
 """What is mounted where, as Linux tells it."""
 
-from typing import NamedTuple
+from fencepost.model.light import NamedTuple
 
 
 class Mount(NamedTuple):

@@ -1,14 +1,14 @@
 """Finds, judges and ends the processes of a run, and never signals a stranger."""
 
 import os
-import signal
 import sys
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 from fencepost.host import cgroup
 from fencepost.host.identity import this_host
 from fencepost.host.table import Row, Table
+from fencepost.model import light_signal as signal
+from fencepost.model.light import NamedTuple
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Traces

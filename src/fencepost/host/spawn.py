@@ -1,10 +1,10 @@
 """Starts an agent in a process group of its own, with a clean slate of signals."""
 
 import os
-import signal
 from collections.abc import Collection, Mapping, Sequence
 
 from fencepost.host import cgroup as cgroups
+from fencepost.model import light_signal as signal
 
 # What a terminal, a shell or an operator sends; a guard ignores these and passes them on when told to.
 TERMINAL_SIGNALS = (

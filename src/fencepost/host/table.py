@@ -1,7 +1,8 @@
 """What every process table can tell, however the host keeps it."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+
+from fencepost.model.light import NamedTuple, Protocol
 
 
 class Row(NamedTuple):

@@ -5,9 +5,9 @@ above every fence that any of its resources ever had.
 """
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
+from fencepost.model.light import NamedTuple
 from fencepost.model.process import ProcessId
 
 EVERYONE = "*"  # the tenant column of resources that all tenants share

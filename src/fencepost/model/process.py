@@ -1,7 +1,6 @@
 """Who a process is, so that a pid is never mistaken for another one that got the same number."""
 
-from enum import Enum
-from typing import NamedTuple
+from fencepost.model.light import Enum, NamedTuple
 
 
 class Host(NamedTuple):

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.gates.file import FileGate
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import Invalid
 from fencepost.model.gate import Proof
 from fencepost.model.lease import parse_resource
+from fencepost.model.light import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from fencepost.ports.gate import Disk, GateStatus, Stream

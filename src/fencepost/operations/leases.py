@@ -1,9 +1,8 @@
 """What may be asked about leases: who holds what, and taking one away by hand."""
 
-from typing import NamedTuple
-
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import Held
+from fencepost.model.light import NamedTuple
 from fencepost.ports.store import LeaseStore
 
 

@@ -1,6 +1,6 @@
 """The three clocks that leases need, and the only way to wait."""
 
-from typing import Protocol
+from fencepost.model.light import Protocol
 
 
 class Clock(Protocol):

@@ -1,8 +1,7 @@
 """What we ask of a gate: the fence is compared where the write lands."""
 
-from typing import NamedTuple, Protocol
-
 from fencepost.model.gate import Mark, Proof
+from fencepost.model.light import NamedTuple, Protocol
 
 
 class GateStatus(NamedTuple):

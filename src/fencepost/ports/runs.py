@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason
+from fencepost.ports.ticks import Counted
 
 
 class RunRow(NamedTuple):
@@ -53,6 +54,10 @@ class RunRow(NamedTuple):
     summary: str | None
     log: str | None
     discarded_us: int | None
+    give_up_us: int | None
+    rank: int
+    place_us: int
+    requests: int  # how often it was asked for with its key
 
 
 class AttemptRow(NamedTuple):
@@ -76,6 +81,8 @@ class Standing(NamedTuple):
     in_force: bool
     paused: bool
     halted: bool
+    once_done: bool = False
+    spending: tuple[Counted, ...] = ()  # of the schedule's other runs, where there is a budget
 
 
 class LeasedRun(NamedTuple):
@@ -102,9 +109,12 @@ class RunStore(Protocol):
     """The durable queue."""
 
     def lease_run(
-        self, claim_of: Callable[[RunRow], Claim], recheck: Callable[[RunRow, Standing], Reason | None]
+        self, claim_of: Callable[[RunRow], Claim | None], recheck: Callable[[RunRow, Standing], Reason | None]
     ) -> LeasedRun | None:
-        """Lease the next run that may start, cancelling on the way those that may not any more; None: nothing to do."""
+        """Lease the next run that may start, cancelling on the way those that may not any more; None: nothing to do.
+
+        A worker that cannot carry a run out makes no claim for it, and is offered the next.
+        """
         ...
 
     def start_run(self, leased: LeasedRun) -> None:
@@ -119,8 +129,12 @@ class RunStore(Protocol):
         """Return the runs that are marked running while nobody holds their lease."""
         ...
 
-    def reap(self, run: RunRow, settlement: Settlement, report: Report) -> bool:
-        """Settle a lost run if it is still as lost as when it was looked at."""
+    def reap(self, run: RunRow, settlement: Settlement, report: Report, *, started: bool) -> bool:
+        """Settle a lost run if it is still as lost, and as (un)started, as when it was looked at."""
+        ...
+
+    def give_up_waiting(self, limit: int) -> int:
+        """End the runs that have waited too long for their first start; return how many."""
         ...
 
     def stop_asked(self, lease: Lease) -> str | None:

@@ -1,9 +1,9 @@
 """What we ask of a store: one transaction per verb, and the lease in every verb that ends or extends one."""
 
 from collections.abc import Collection
-from typing import NamedTuple, Protocol
 
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
+from fencepost.model.light import NamedTuple, Protocol
 
 
 class StoreFacts(NamedTuple):

@@ -25,6 +25,7 @@ class DueSchedule(NamedTuple):
     last_success_us: int | None
     last_run: str | None
     last_ended_us: int | None
+    seen: str | None  # what the wall showed at the cursor, by which tzdata
 
     @property
     def key(self) -> Key:
@@ -67,7 +68,7 @@ class NewTick(NamedTuple):
     slot_until: str
     tick_us: int
     tick_until_us: int
-    count: int
+    count: int  # type: ignore[assignment]  # the word of the records; nobody counts in a row
     disposition: str
     run_id: str | None
     into_us: int | None
@@ -102,6 +103,7 @@ class NewRun(NamedTuple):
     reserved_micro: int = 0
     request_key: str | None = None
     origin: str | None = None
+    queue_for_us: int | None = None  # how long it may wait for its first start
 
 
 class TickPlan(NamedTuple):
@@ -115,6 +117,8 @@ class TickPlan(NamedTuple):
     runs: tuple[NewRun, ...]
     displaces: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
+    seen: str | None = None
+    trouble: str | None = None  # why nothing could be decided
 
 
 class TickStore(Protocol):
@@ -124,8 +128,13 @@ class TickStore(Protocol):
         """Return when the ticker must look next, or None if no schedule has a tick to come."""
         ...
 
-    def tick(self, limit: int, decide: Callable[[Sequence[DueSchedule], Around], Sequence[TickPlan]]) -> int:
-        """Decide what is due and commit ticks, runs, cursors and audit rows together; return how many schedules."""
+    def tick(
+        self, limit: int, decide: Callable[[Sequence[DueSchedule], Around], Sequence[TickPlan]], *, tzdata: str = ""
+    ) -> int:
+        """Decide what is due and commit ticks, runs, cursors and audit rows together; return how many schedules.
+
+        A `tzdata` that is newer than the last one has every schedule looked at again.
+        """
         ...
 
     def clock_us(self) -> int:

@@ -4,14 +4,18 @@ Resources are locked first and in sorted order, leases after them, so that two v
 for each other in a circle.
 """
 
-import json
 from collections.abc import Collection
 
 from fencepost.model import lease as rules
-from fencepost.model.errors import LeaseLost
+from fencepost.model import light_json as json
+from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
+from fencepost.model.light import TYPE_CHECKING
 from fencepost.model.process import Host, ProcessId
 from fencepost.stores.transaction import Dialect, Row, Transaction
+
+if TYPE_CHECKING:
+    from fencepost.stores.care import SqlCare
 
 
 class SqlLeases:
@@ -22,102 +26,100 @@ class SqlLeases:
         self._dialect = dialect
         self._store_id = store_id
 
+    @property
+    def dialect(self) -> Dialect:
+        """How this store carries out transactions, for verbs that are kept elsewhere."""
+        return self._dialect
+
     def acquire(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Granted | Refused:
         """Grant all resources with one new fence, or none."""
-        keys = rules.keys_of(claim.tenant, claim.resources)
-        with self._dialect.writing() as tx:
-            tx.rows("ensure_resources", keys=json.dumps(keys))
-            locked = tx.rows("lock_resources", keys=json.dumps(keys))
-            assert len(locked) == len(keys), "every resource has a row before it is locked"
-            holders = _leases(tx.rows("holders", keys=json.dumps(keys)))
-            mine = _own(holders, claim)
-            if mine:
-                return Granted(self._lease(mine, gates=_owed(locked)), _lost(tx, keys))
-            refused = _refusal(tx, keys=keys, holders=holders, dead=dead, ticket=ticket)
-            if refused:
-                return refused
-            for held in holders:
-                tx.rows("lose", id=held.id, fence=held.fence, why="expired" if held.expired else "holder dead")
-            held_lease = self._grant(tx, claim, keys=keys, locked=locked)
-            tx.rows("sweep_waiters", ticket=ticket or "", dead=json.dumps(sorted(dead)))
-            tx.rows("dequeue", id=ticket or "")
-            return Granted(held_lease, _lost(tx, keys))
+        return self._dialect.write(lambda tx: self._acquire(tx, claim, dead=dead, ticket=ticket))
 
     def look(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Refused | None:
         """Tell whether a claim would be refused now, writing nothing."""
         keys = rules.keys_of(claim.tenant, claim.resources)
-        with self._dialect.reading() as tx:
+
+        def look(tx: Transaction) -> Refused | None:
             holders = _leases(tx.rows("holders", keys=json.dumps(keys)))
             if _own(holders, claim):
                 return None
             return _refusal(tx, keys=keys, holders=holders, dead=dead, ticket=ticket)
 
+        return self._dialect.read(look)
+
     def start(self, lease: Lease) -> None:
         """Record that the agent is about to start, or raise LeaseLost."""
-        with self._dialect.writing() as tx:
-            _still_ours(tx.rows("start", id=lease.id, fence=lease.fence), lease)
+        self._dialect.write(lambda tx: _still_ours(tx.rows("start", id=lease.id, fence=lease.fence), lease))
 
     def renew(self, lease: Lease) -> None:
         """Extend the lease by its time to live, or raise LeaseLost."""
-        with self._dialect.writing() as tx:
-            _still_ours(tx.rows("renew", id=lease.id, fence=lease.fence), lease)
+        self._dialect.write(lambda tx: _still_ours(tx.rows("renew", id=lease.id, fence=lease.fence), lease))
 
     def release(self, lease: Lease, *, clean: bool) -> None:
         """End the lease, or raise LeaseLost."""
-        with self._dialect.writing() as tx:
-            tx.rows("lock_lease", id=lease.id)
-            if clean:
-                _still_ours(tx.rows("forget_held", id=lease.id, fence=lease.fence), lease)
-            else:
-                why = "ended with processes left"
-                _still_ours(tx.rows("lose", id=lease.id, fence=lease.fence, why=why), lease)
-            tx.rows("free_resources", id=lease.id, fence=lease.fence, clean=clean)
+        self._dialect.write(lambda tx: give_back(tx, lease, clean=clean))
 
     def enqueue(self, claim: Claim, ticket: str) -> None:
         """Join the queue for the claim's resources; joining again refreshes the place."""
-        with self._dialect.writing() as tx:
-            tx.rows("enqueue", **{**_values(claim), "id": ticket})
+        self._dialect.write(lambda tx: tx.rows("enqueue", **{**_values(claim), "id": ticket}))
 
     def dequeue(self, ticket: str) -> None:
         """Leave the queue."""
-        with self._dialect.writing() as tx:
-            tx.rows("dequeue", id=ticket)
+        self._dialect.write(lambda tx: tx.rows("dequeue", id=ticket))
 
     def leases(self) -> list[Held]:
         """Return every lease, and those lost ones whose processes nobody has seen dead yet."""
-        with self._dialect.reading() as tx:
-            return _leases(tx.rows("all_leases"))
+        return self._dialect.read(lambda tx: _leases(tx.rows("all_leases")))
 
     def waiters(self) -> list[Waiter]:
         """Return the queue, oldest first."""
-        with self._dialect.reading() as tx:
-            return [_waiter(row) for row in tx.rows("all_waiters")]
+        return self._dialect.read(lambda tx: [_waiter(row) for row in tx.rows("all_waiters")])
 
     def break_lease(self, held: Held, *, why: str) -> bool:
         """Take a lease from its holder by hand; False if it has changed hands since it was looked at."""
-        with self._dialect.writing() as tx:
-            tx.rows("lock_lease", id=held.id)
-            broken = tx.rows("lose", id=held.id, fence=held.fence, why=why)
-            tx.rows("free_resources", id=held.id, fence=held.fence, clean=False)
-            return bool(broken)
+        return self._dialect.write(lambda tx: take_away(tx, held, why=why))
 
     def bury(self, lost: Held | Lease) -> None:
         """Forget a lost lease whose tree is known to be gone."""
-        with self._dialect.writing() as tx:
-            tx.rows("forget_lost", id=lost.id, fence=lost.fence)
+        self._dialect.write(lambda tx: tx.rows("forget_lost", id=lost.id, fence=lost.fence))
 
     def bump(self, floor: int) -> int:
         """Lift the fence floor so that every later fence is above it; return the floor now in force."""
-        with self._dialect.writing() as tx:
-            tx.remember(floor)
-            tx.rows("lift_floor", fence=str(floor))
-            ((in_force,),) = tx.rows("meta", key="fence_high")
-            return int(in_force)
+        return self._dialect.write(lambda tx: lift(tx, floor))
+
+    def care(self) -> "SqlCare":
+        """Return the verbs of the store's keeper."""
+        from fencepost.stores.care import SqlCare
+
+        return SqlCare(self._dialect)
+
+    def _acquire(
+        self, tx: Transaction, claim: Claim, *, dead: Collection[str], ticket: str | None
+    ) -> Granted | Refused:
+        keys = rules.keys_of(claim.tenant, claim.resources)
+        tx.rows("ensure_resources", keys=json.dumps(keys))
+        locked = tx.rows("lock_resources", keys=json.dumps(keys))
+        assert len(locked) == len(keys), "every resource has a row before it is locked"
+        holders = _leases(tx.rows("lock_holders", keys=json.dumps(keys)))
+        lost = _leases(tx.rows("lost_on", keys=json.dumps(keys)))
+        mine = _own(holders, claim)
+        if mine:
+            return Granted(self._again(tx, mine, gates=_owed(locked)), tuple(lost))
+        _check_new(claim, lost)
+        refused = _refusal(tx, keys=keys, holders=holders, dead=dead, ticket=ticket)
+        if refused:
+            return refused
+        for held in holders:
+            tx.rows("lose", id=held.id, fence=held.fence, why="expired" if held.expired else "holder dead")
+        lease = self._grant(tx, claim, keys=keys, locked=locked)
+        tx.rows("sweep_waiters", ticket=ticket or "", dead=json.dumps(sorted(dead)))
+        return Granted(lease, (*lost, *(held._replace(lost=True) for held in holders)))
 
     def _grant(self, tx: Transaction, claim: Claim, *, keys: list[tuple[str, str]], locked: list[Row]) -> Lease:
-        ((stored, floor, clock_us),) = tx.rows("fence_facts", keys=json.dumps(keys))
-        fence = rules.next_fence(stored, floor, clock_us)
-        assert all(fence > row[2] for row in locked), "a fence only rises"
+        ((floor, clock_us, store_id),) = tx.rows("fence_facts")
+        if store_id != self._store_id:
+            raise StoreUnavailable(f"the store was restored as {store_id} while it was in use; start again.")
+        fence = rules.next_fence(max(row[2] for row in locked), floor, clock_us)
         tx.remember(fence)
         gates = tuple(dict.fromkeys((*claim.gates, *_owed(locked))))
         tx.rows("insert_lease", **_values(claim), fence=fence)
@@ -134,8 +136,12 @@ class SqlLeases:
             gates=gates,
         )
 
-    def _lease(self, held: Held, *, gates: tuple[str, ...]) -> Lease:
-        """Rebuild the grant whose answer was lost on the way."""
+    def _again(self, tx: Transaction, held: Held, *, gates: tuple[str, ...]) -> Lease:
+        """Repeat the grant whose answer was lost on the way, with its full time to live.
+
+        Writing also makes the answer as durable as a new grant's: the first one may have reached fewer disks.
+        """
+        tx.rows("renew", id=held.id, fence=held.fence)
         return Lease(
             id=held.id,
             tenant=held.tenant,
@@ -148,6 +154,47 @@ class SqlLeases:
         )
 
 
+def lift(tx: Transaction, floor: int) -> int:
+    """Lift the fence floor while nothing is being granted; return the floor now in force."""
+    tx.rows("stand_still")
+    tx.remember(floor)
+    tx.rows("lift_floor", fence=str(floor))
+    ((in_force,),) = tx.rows("meta", key="fence_high")
+    return int(in_force)
+
+
+def give_back(tx: Transaction, lease: Lease, *, clean: bool) -> None:
+    """End a lease, or raise LeaseLost; clean means that nothing of its tree is left.
+
+    Only the clean end of an agent that was started settles what earlier grants owe to their gates: one that
+    never started may not have raised them.
+    """
+    keys = _lock(tx, lease)
+    if clean:
+        rows = tx.rows("forget_held", id=lease.id, fence=lease.fence)
+        _still_ours(rows, lease)
+        settled = rows[0][1] is not None
+    else:
+        _still_ours(tx.rows("lose", id=lease.id, fence=lease.fence, why="ended with processes left"), lease)
+        settled = False
+    tx.rows("free_resources", keys=keys, id=lease.id, fence=lease.fence, clean=settled)
+
+
+def take_away(tx: Transaction, held: Held, *, why: str) -> bool:
+    """Take a lease from its holder; False if it is in other hands by now."""
+    keys = _lock(tx, held)
+    lost = tx.rows("lose", id=held.id, fence=held.fence, why=why)
+    tx.rows("free_resources", keys=keys, id=held.id, fence=held.fence, clean=False)
+    return bool(lost)
+
+
+def _lock(tx: Transaction, lease: Lease | Held) -> str:
+    """Lock the resources of a lease, like every verb that locks both, before the lease itself."""
+    keys = json.dumps(rules.keys_of(lease.tenant, lease.resources))
+    tx.rows("lock_resources", keys=keys)
+    return keys
+
+
 def _still_ours(rows: list[Row], lease: Lease) -> None:
     if not rows:
         raise LeaseLost(f"the lease on {' '.join(lease.resources)} with fence {lease.fence} is no longer held.")
@@ -155,6 +202,12 @@ def _still_ours(rows: list[Row], lease: Lease) -> None:
 
 def _own(holders: list[Held], claim: Claim) -> Held | None:
     return next((held for held in holders if held.id == claim.id), None)
+
+
+def _check_new(claim: Claim, lost: list[Held]) -> None:
+    """Refuse to revive a lease: this id was granted, and taken away since."""
+    if any(held.id == claim.id for held in lost):
+        raise LeaseLost(f"the lease on {' '.join(claim.resources)} was granted and lost; ask as a new claim.")
 
 
 def _refusal(
@@ -171,10 +224,6 @@ def _refusal(
     return Refused(blocking, before) if blocking or before else None
 
 
-def _lost(tx: Transaction, keys: list[tuple[str, str]]) -> tuple[Held, ...]:
-    return tuple(_leases(tx.rows("lost_on", keys=json.dumps(keys))))
-
-
 def _owed(locked: list[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(gate for row in locked for gate in json.loads(row[3])))
 
@@ -188,7 +237,7 @@ def _values(claim: Claim) -> dict[str, object]:
         "resources": json.dumps(rules.keys_of(claim.tenant, claim.resources)),
         "run_id": claim.run_id,
         "holder": claim.holder,
-        "label": claim.label,
+        "label": _storable(claim.label),
         "host": process.host.name,
         "machine": process.host.machine,
         "boot": process.host.boot,
@@ -202,11 +251,16 @@ def _values(claim: Claim) -> dict[str, object]:
     }
 
 
+def _storable(text: str) -> str:
+    """Replace what no database takes: bytes of an argv that were no UTF-8, and NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")
+
+
 def _leases(rows: list[Row]) -> list[Held]:
-    return [_held(row) for row in rows]
+    return [held_of(row) for row in rows]
 
 
-def _held(row: Row) -> Held:
+def held_of(row: Row) -> Held:
     """Read a row of the view lease_fact."""
     (id_, tenant, resources, fence, run_id, holder, label, *where, guard_pid, guard_started, cgroup) = row[:16]
     ttl_ms, renewals, granted_us, started_us, expires_us, remaining_ns, lost = row[16:]

@@ -1,94 +1,78 @@
-"""The queue's verbs: lease the next run, start it, settle it, reap what was lost.
+"""The verbs of an attempt and its end: start, settle, reap, stop; and looking at runs.
 
 Rows are locked in the order schedule, run, resource, lease by every verb, so that none waits for another in a circle.
 """
 
 import json
-from collections.abc import Callable, Mapping
 
-from fencepost.model.definition import schedule_from_json, trigger_of
+from fencepost.model.definition import schedule_from_json
 from fencepost.model.errors import LeaseLost
-from fencepost.model.lease import Claim, Granted, Lease
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.lease import Lease, keys_of
+from fencepost.model.moment import to_us
 from fencepost.model.outcome import Settlement
-from fencepost.model.pause import failures_after, pause_on_failure
-from fencepost.model.run import Reason, RunState
-from fencepost.model.trigger import Ended, EveryTrigger
-from fencepost.ports.runs import AttemptRow, LeasedRun, Report, RunRow, Standing
-from fencepost.ports.ticks import NewRun
+from fencepost.model.run import Reason, RunState, TriggerKind
+from fencepost.ports.runs import AttemptRow, LeasedRun, Report, RunRow
 from fencepost.stores.leases import give_back, held_of, take_away
-from fencepost.stores.ticks import SqlTicks
+from fencepost.stores.queue import SqlQueue, checkpoint_of
+from fencepost.stores.run_rows import audit, end_ready, lock_run, lock_schedule, note_end, run_of
 from fencepost.stores.transaction import Row, Transaction
 
-CANDIDATES = 50
 
-
-class SqlRuns(SqlTicks):
+class SqlRuns(SqlQueue):
     """RunStore's verbs over named statements."""
-
-    def lease_run(
-        self, claim_of: Callable[[RunRow], Claim], recheck: Callable[[RunRow, Standing], Reason | None]
-    ) -> LeasedRun | None:
-        """Lease the next run that may start, cancelling on the way those that may not any more; None: nothing to do."""
-
-        def work(tx: Transaction) -> LeasedRun | None:
-            for row in tx.rows("run_candidates", limit=CANDIDATES):
-                run = _run(row)
-                standing = _standing(tx, run)
-                if standing.halted or not _has_room(tx, run):
-                    continue
-                reason = recheck(run, standing)
-                if reason is not None:
-                    _end_ready(tx, run, reason)
-                    continue
-                leased = self._take(tx, run, claim_of(run))
-                if leased:
-                    return leased
-            return None
-
-        return self._dialect.write(work)
 
     def start_run(self, leased: LeasedRun) -> None:
         """Record that the agent is about to start, or raise LeaseLost."""
         lease = leased.lease
 
         def work(tx: Transaction) -> None:
-            run = tx.rows("start_run", id=lease.run_id, fence=lease.fence)
-            held = tx.rows("start", id=lease.id, fence=lease.fence)
-            _still_ours([*run, *held] if run and held else [], lease)
+            _spend_once(tx, leased.run)
+            _still_ours(tx.rows("start_run", id=lease.run_id, fence=lease.fence), lease)
+            _still_ours(tx.rows("start", id=lease.id, fence=lease.fence), lease)
             tx.rows("start_attempt", run_id=lease.run_id, fence=lease.fence)
 
         self._dialect.write(work)
 
     def settle(self, lease: Lease, settlement: Settlement, report: Report, *, clean: bool) -> None:
-        """Write down how an attempt ended and give its lease back, or raise LeaseLost and change nothing."""
+        """Write down how an attempt ended and give its lease back, or raise LeaseLost and change nothing.
+
+        Asking again after an unknown answer finds the attempt settled, by its fence and its outcome.
+        """
 
         def work(tx: Transaction) -> None:
-            run = self._locked(tx, lease.run_id, lease.tenant)
+            run = lock_run(tx, lease.run_id, lease.tenant)
             if run is None:
                 raise _lost(lease)
-            self._settle(tx, run, lease.fence, settlement, report, lost=_lost(lease))
-            give_back(tx, lease, clean=clean)
+            if not _settled_before(tx, run, lease.fence, report):
+                self._settle(tx, run, lease.fence, settlement, report)
+                give_back(tx, lease, clean=clean)
 
         self._dialect.write(work)
 
     def lost_runs(self, limit: int) -> list[RunRow]:
         """Return the runs that are marked running while nobody holds their lease."""
-        return self._dialect.read(lambda tx: [_run(row) for row in tx.rows("lost_runs", limit=limit)])
+        return self._dialect.read(lambda tx: [run_of(row) for row in tx.rows("lost_runs", limit=limit)])
 
-    def reap(self, run: RunRow, settlement: Settlement, report: Report) -> bool:
-        """Settle a lost run if it is still as lost as when it was looked at."""
+    def reap(self, run: RunRow, settlement: Settlement, report: Report, *, started: bool) -> bool:
+        """Settle a lost run if it is still as lost, and as (un)started, as when it was looked at."""
         assert run.fence is not None, "a running run has a fence"
         fence = run.fence
 
         def work(tx: Transaction) -> bool:
-            locked = self._locked(tx, run.id, run.tenant)
-            if locked is None or not self._is_lost(tx, locked, fence):
+            locked = lock_run(tx, run.id, run.tenant)
+            if locked is None or locked.state != RunState.RUNNING or locked.fence != fence:
+                return False
+            if _was_started(tx, run.id, fence) is not started or not _is_lost(tx, locked):
                 return False
             self._settle(tx, locked, fence, settlement, report)
             return True
 
         return self._dialect.write(work)
+
+    def give_up_waiting(self, limit: int) -> int:
+        """End the runs that have waited too long for their first start; return how many."""
+        overdue = self._dialect.read(lambda tx: [run_of(row) for row in tx.rows("overdue_runs", limit=limit)])
+        return sum(self._give_up(run) for run in overdue)
 
     def stop_asked(self, lease: Lease) -> str | None:
         """Return why a running run shall stop, if somebody asked; raise LeaseLost if it is not ours any more."""
@@ -98,25 +82,22 @@ class SqlRuns(SqlTicks):
 
     def checkpoint(self, run_id: str) -> str | None:
         """Return what the run's last attempt left for the next."""
-        return self._dialect.read(lambda tx: _checkpoint(tx, run_id))
+        return self._dialect.read(lambda tx: checkpoint_of(tx, run_id))
 
     def put_checkpoint(self, lease: Lease, content: str) -> None:
         """Keep what a resumed run shall get back, or raise LeaseLost."""
-        self._dialect.write(
-            lambda tx: _still_ours(
-                tx.rows("put_checkpoint", run_id=lease.run_id, fence=lease.fence, content=content), lease
-            )
-        )
+        values = {"run_id": lease.run_id, "fence": lease.fence, "content": content}
+        self._dialect.write(lambda tx: _still_ours(tx.rows("put_checkpoint", **values), lease))
 
     def next_ready_us(self) -> int | None:
-        """Return when the next run becomes ready."""
+        """Return when the next run becomes ready; those that are ready already are no reason to wait."""
         ((value,),) = self._dialect.read(lambda tx: tx.rows("next_ready"))
         return None if value is None else int(value)
 
     def run(self, run_id: str, *, tenant: str) -> RunRow | None:
         """Return one run."""
         rows = self._dialect.read(lambda tx: tx.rows("run", id=run_id, tenant=tenant))
-        return _run(rows[0]) if rows else None
+        return run_of(rows[0]) if rows else None
 
     def runs(
         self,
@@ -131,40 +112,24 @@ class SqlRuns(SqlTicks):
     ) -> list[RunRow]:
         """Return runs, newest first; `live` only those that have not ended, `kept` no discarded ones."""
         values = {"tenant": tenant, "state": state, "schedule": schedule, "agent": agent, "live": live, "kept": kept}
-        return self._dialect.read(lambda tx: [_run(row) for row in tx.rows("runs", **values, limit=limit)])
+        return self._dialect.read(lambda tx: [run_of(row) for row in tx.rows("runs", **values, limit=limit)])
 
     def attempts(self, run_id: str) -> list[AttemptRow]:
         """Return the tries at a run."""
         return self._dialect.read(lambda tx: [AttemptRow(*row) for row in tx.rows("attempts", run_id=run_id)])
 
-    def enqueue_run(self, run: NewRun) -> RunRow:
-        """Put a run into the queue, durably; the same request key finds the run that it made before."""
-
-        def work(tx: Transaction) -> RunRow:
-            if run.request_key is not None:
-                key = {"tenant": run.tenant, "agent": run.agent, "request_key": run.request_key}
-                known = tx.rows("run_by_request", **key)
-                if known:
-                    return _run(known[0])
-            tx.rows("insert_runs", runs=json.dumps([run._asdict()]))
-            _audit(tx, run.tenant, actor="door", verb="enqueue", subject=f"run:{run.id}", detail={"agent": run.agent})
-            (row,) = tx.rows("run", id=run.id, tenant=run.tenant)
-            return _run(row)
-
-        return self._dialect.write(work)
-
     def cancel(self, run_id: str, *, tenant: str, by: str) -> RunRow | None:
         """End a queued run, or ask a running one to stop; return it as it was, or None if there is none."""
 
         def work(tx: Transaction) -> RunRow | None:
-            run = self._locked(tx, run_id, tenant)
+            run = lock_run(tx, run_id, tenant)
             if run is None:
                 return None
             if run.state == RunState.READY:
-                _end_ready(tx, run, Reason.CANCELLED, actor=by)
+                end_ready(tx, run, Reason.CANCELLED, actor=by)
             elif run.state == RunState.RUNNING:
                 tx.rows("ask_to_stop", ids=json.dumps([run.id]), reason=Reason.CANCELLED.value)
-                _audit(tx, tenant, actor=by, verb="cancel", subject=f"run:{run.id}", detail={"state": run.state})
+                audit(tx, tenant, actor=by, verb="cancel", subject=f"run:{run.id}", detail={"state": run.state})
             return run
 
         return self._dialect.write(work)
@@ -175,61 +140,23 @@ class SqlRuns(SqlTicks):
         def work(tx: Transaction) -> bool:
             done = tx.rows("discard", id=run_id, tenant=tenant)
             if done:
-                _audit(tx, tenant, actor=by, verb="discard", subject=f"run:{run_id}", detail={})
+                audit(tx, tenant, actor=by, verb="discard", subject=f"run:{run_id}", detail={})
             return bool(done)
 
         return self._dialect.write(work)
 
-    def _take(self, tx: Transaction, run: RunRow, claim: Claim) -> LeasedRun | None:
-        answer = self._acquire(tx, claim, dead=(), ticket=None)
-        if not isinstance(answer, Granted):
-            return None
-        lease, worker = answer.lease, f"{claim.supervisor.host.name}:{claim.supervisor.pid}"
-        taken = tx.rows("take_run", id=run.id, lease_id=lease.id, fence=lease.fence, worker=worker)
-        assert taken, "the run was locked while it was ready"
-        number = taken[0][0]
-        tx.rows("insert_attempt", run_id=run.id, number=number, fence=lease.fence, worker=worker)
-        now = run._replace(
-            state="running", attempt=number, lease_id=lease.id, fence=lease.fence, worker=worker, stop=None
-        )
-        return LeasedRun(now, lease, answer.predecessors, _checkpoint(tx, run.id))
-
-    def _locked(self, tx: Transaction, run_id: str, tenant: str) -> RunRow | None:
-        """Read a run with its schedule's row locked first."""
-        rows = tx.rows("run", id=run_id, tenant=tenant)
-        if not rows:
-            return None
-        run = _run(rows[0])
-        if run.schedule is not None:
-            tx.rows("lock_schedule", tenant=tenant, schedule=run.schedule)
-            (row,) = tx.rows("run", id=run_id, tenant=tenant)
-            run = _run(row)
-        return run
-
-    def _is_lost(self, tx: Transaction, run: RunRow, fence: int) -> bool:
-        """Look again inside the transaction; a lease whose time is up is taken from its holder now."""
-        if run.state != RunState.RUNNING or run.fence != fence:
-            return False
-        rows = tx.rows("lease_of_run", id=run.lease_id)
-        if not rows:
+    def _give_up(self, run: RunRow) -> bool:
+        def work(tx: Transaction) -> bool:
+            locked = lock_run(tx, run.id, run.tenant)
+            if locked is None or locked.state != RunState.READY or locked.started_us is not None:
+                return False
+            end_ready(tx, locked, Reason.QUEUE_TIMEOUT, actor="reaper")
             return True
-        held = held_of(rows[0])
-        if not held.lost and not held.expired:
-            return False
-        if not held.lost:
-            take_away(tx, held, why="expired")
-        return True
 
-    def _settle(
-        self,
-        tx: Transaction,
-        run: RunRow,
-        fence: int,
-        settlement: Settlement,
-        report: Report,
-        *,
-        lost: LeaseLost | None = None,
-    ) -> None:
+        return self._dialect.write(work)
+
+    def _settle(self, tx: Transaction, run: RunRow, fence: int, settlement: Settlement, report: Report) -> None:
+        settlement = _heeding(run, settlement)
         rows = tx.rows(
             "settle_run",
             id=run.id,
@@ -237,6 +164,7 @@ class SqlRuns(SqlTicks):
             state=settlement.state.value,
             reason=settlement.reason.value if settlement.reason else None,
             ready_us=to_us(settlement.ready_at) if settlement.ready_at else None,
+            steps_back=settlement.reason is Reason.RETRY,
             refund=0 if settlement.uses_attempt else 1,
             resume=settlement.resume,
             exit_code=report.exit_code,
@@ -245,97 +173,80 @@ class SqlRuns(SqlTicks):
             log=report.log,
         )
         if not rows:
-            raise lost or LeaseLost(f"run {run.id} with fence {fence} is no longer running.")
-        tx.rows(
-            "end_attempt",
-            run_id=run.id,
-            fence=fence,
-            outcome=report.outcome,
-            exit_code=report.exit_code,
-            last_log=report.last_log,
-        )
+            raise LeaseLost(f"run {run.id} with fence {fence} is no longer running: it was settled or leased again.")
+        _end_attempt(tx, run.id, fence, report)
         detail = {"state": settlement.state.value, "reason": settlement.reason, "fence": fence, "attempt": run.attempt}
-        _audit(tx, run.tenant, actor="settler", verb="settle", subject=f"run:{run.id}", detail=detail)
-        if settlement.state.terminal and run.schedule is not None:
-            _note_end(tx, run, settlement.state, ended_us=rows[0][0])
+        audit(tx, run.tenant, actor="settler", verb="settle", subject=f"run:{run.id}", detail=detail)
+        if settlement.state.terminal:
+            note_end(tx, run, settlement.state, ended_us=rows[0][0])
+        else:
+            tx.rows("announce", what="ready")
 
 
-def _standing(tx: Transaction, run: RunRow) -> Standing:
-    ((now_us,),) = tx.rows("clock")
-    keys = json.dumps([(run.tenant, run.schedule or "")])
-    pauses = [row for row in tx.rows("pauses_since", schedules=keys, since_us=now_us) if row[2] <= now_us]
-    rows = tx.rows("schedule_standing", tenant=run.tenant, schedule=run.schedule) if run.schedule else []
-    return Standing(
-        now_us=now_us,
-        definition=str(rows[0][1]) if rows else None,
-        in_force=bool(rows[0][3]) if rows else run.schedule is None,
-        paused=any(row[1] == run.schedule for row in pauses if run.schedule),
-        halted=any(row[1] == "" for row in pauses),
-    )
+def _heeding(run: RunRow, settlement: Settlement) -> Settlement:
+    """Let a run that was asked to stop end, where it would otherwise have come back."""
+    if settlement.state is not RunState.READY or run.stop is None:
+        return settlement
+    return Settlement(RunState.CANCELLED, Reason(run.stop), uses_attempt=settlement.uses_attempt)
 
 
-def _has_room(tx: Transaction, run: RunRow) -> bool:
-    """Keep to the schedule's bound on every path, also for what lines up or comes back after a loss."""
-    if run.schedule is None or run.lease_max == 1:
-        return True  # the schedule itself is leased, which leaves room for one
-    ((running,),) = tx.rows("running_of", tenant=run.tenant, schedule=run.schedule)
-    return bool(running < run.lease_max)
+def _settled_before(tx: Transaction, run: RunRow, fence: int, report: Report) -> bool:
+    """Tell whether this very attempt was settled with this very outcome; then write it again, to wait for the same disks.
+
+    A synchronous standby may have missed the first answer; a commit that comes later in the log waits for both.
+    """
+    if run.state == RunState.RUNNING and run.fence == fence:
+        return False
+    rows = tx.rows("attempt_of", run_id=run.id, fence=fence)
+    attempt = AttemptRow(*rows[0]) if rows else None
+    if attempt is None or attempt.ended_us is None:
+        return False
+    if (attempt.outcome, attempt.exit_code) != (report.outcome, report.exit_code):
+        return False
+    _end_attempt(tx, run.id, fence, report)
+    return True
 
 
-def _end_ready(tx: Transaction, run: RunRow, reason: Reason, *, actor: str = "leaser") -> None:
-    state = RunState.DEAD if reason is Reason.QUEUE_TIMEOUT else RunState.CANCELLED
-    ended = tx.rows("end_ready", ids=json.dumps([run.id]), state=state.value, reason=reason.value)
-    if ended:
-        _audit(tx, run.tenant, actor=actor, verb="cancel", subject=f"run:{run.id}", detail={"reason": reason.value})
-        if run.schedule is not None:
-            ((now_us,),) = tx.rows("clock")
-            _note_end(tx, run, state, ended_us=now_us)
-
-
-def _note_end(tx: Transaction, run: RunRow, state: RunState, *, ended_us: int) -> None:
-    """Tell the schedule: failures in a row, the last success, and when `every` is due again."""
-    rows = tx.rows("lock_schedule", tenant=run.tenant, schedule=run.schedule)
-    if not rows:
-        return
-    definition, failures_before, last_success_us, last_run = rows[0]
-    schedule = schedule_from_json(definition)
-    failures = failures_after(failures_before, state)
-    due_us = None
-    trigger = trigger_of(schedule)
-    if isinstance(trigger, EveryTrigger) and last_run == run.id:
-        owed = trigger.due(Ended(run.id, from_us(ended_us)), applied_at=from_us(ended_us))
-        due_us = to_us(owed.tick_at) if owed else None
-    if state is RunState.SUCCEEDED and run.tick_us is not None:
-        last_success_us = max(last_success_us or run.tick_us, run.tick_us)
+def _end_attempt(tx: Transaction, run_id: str, fence: int, report: Report) -> None:
     tx.rows(
-        "note_end",
-        tenant=run.tenant,
-        schedule=run.schedule,
-        failures=failures,
-        last_success_us=last_success_us,
-        run_id=run.id,
-        ended_us=ended_us,
-        due_us=due_us,
+        "end_attempt",
+        run_id=run_id,
+        fence=fence,
+        outcome=report.outcome,
+        exit_code=report.exit_code,
+        last_log=report.last_log,
     )
-    pause = pause_on_failure(failures, limit=schedule.pause_on_failure, now=from_us(ended_us))
-    if pause is not None and state is RunState.DEAD:
-        values = {"since_us": to_us(pause.since), "until_us": to_us(pause.until), "note": pause.note}
-        tx.rows("insert_pause", tenant=run.tenant, schedule=run.schedule, **values, by_whom="fencepost")
 
 
-def _audit(tx: Transaction, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> None:
-    entry = {"tenant": tenant, "actor": actor, "verb": verb, "subject": subject, "detail": json.dumps(detail)}
-    tx.rows("write_audit", entries=json.dumps([entry]))
+def _spend_once(tx: Transaction, run: RunRow) -> None:
+    """Retire a schedule that shall run once, now that a run of its ticks starts."""
+    if run.schedule is None or not TriggerKind(run.trigger).tick_born:
+        return
+    rows = tx.rows("definition_of", tenant=run.tenant, schedule=run.schedule)
+    if not rows or not schedule_from_json(rows[0][0]).once:
+        return
+    lock_schedule(tx, run.tenant, run.schedule)
+    for (cursor_us,) in tx.rows("spend_once", tenant=run.tenant, schedule=run.schedule):
+        tx.rows("close_version", tenant=run.tenant, schedule=run.schedule, cursor_us=cursor_us)
 
 
-def _checkpoint(tx: Transaction, run_id: str) -> str | None:
-    rows = tx.rows("checkpoint", run_id=run_id)
-    return str(rows[0][0]) if rows else None
+def _was_started(tx: Transaction, run_id: str, fence: int) -> bool:
+    rows = tx.rows("attempt_of", run_id=run_id, fence=fence)
+    return bool(rows) and AttemptRow(*rows[0]).started_us is not None
 
 
-def _run(row: Row) -> RunRow:
-    run = RunRow(*row)
-    return run._replace(lines_up=bool(run.lines_up), resume=bool(run.resume))
+def _is_lost(tx: Transaction, run: RunRow) -> bool:
+    """Look again with everything locked that a renewal would need; a lease whose time is up is taken away now."""
+    seen = tx.rows("lease_of", id=run.lease_id)
+    if not seen:
+        return True
+    keys = keys_of(run.tenant, held_of(seen[0]).resources)
+    tx.rows("lock_resources", keys=json.dumps(keys))
+    rows = tx.rows("lock_lease", id=run.lease_id)
+    if not rows or held_of(rows[0]).lost:
+        return True
+    held = held_of(rows[0])
+    return held.expired and take_away(tx, held, why="expired")
 
 
 def _still_ours(rows: list[Row], lease: Lease) -> None:

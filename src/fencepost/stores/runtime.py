@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Protocol
 
 from fencepost.ports.store import StoreFacts
-from fencepost.stores.runs import SqlRuns
+from fencepost.stores.agenda import SqlAgenda
+from fencepost.stores.requests import SqlRequests
 from fencepost.stores.transaction import Dialect
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Opened(Protocol):
         ...
 
 
-class RuntimeStore(SqlRuns):
+class RuntimeStore(SqlRequests, SqlAgenda):
     """Every verb that the scheduler, the workers and the doors need."""
 
     def __init__(self, opened: Opened) -> None:

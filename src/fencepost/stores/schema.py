@@ -10,8 +10,12 @@ from fencepost.model.errors import StoreUnavailable
 
 
 def check_schema(url: str, meta: Mapping[str, str], *, newest: int) -> None:
-    """Refuse a schema that is too new for this program."""
+    """Refuse a schema that is older than this program needs, or too new for it."""
     found, needs = int(meta["schema"]), int(meta["schema_needs"])
+    if found < newest:
+        raise StoreUnavailable(
+            f"{url} has schema {found}, and this Fencepost needs {newest}; bring it up with: fencepost store migrate"
+        )
     if newest < needs:
         raise StoreUnavailable(
             f"{url} has schema {found}, which needs a Fencepost that knows schema {needs}; "

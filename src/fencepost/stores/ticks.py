@@ -5,11 +5,11 @@ Rows are locked in the order schedule, run, resource, lease by every verb, so th
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from fencepost.model.overlap import LiveRun, Standing
-from fencepost.model.run import RunId, TriggerKind
-from fencepost.ports.ticks import Around, Counted, DueSchedule, Key, NewTick, PauseRow, TickPlan
+from fencepost.model.run import Reason, RunId, RunState, TriggerKind
+from fencepost.ports.ticks import Around, Counted, DueSchedule, Key, NewRun, NewTick, PauseRow, TickPlan
 from fencepost.stores.leases import SqlLeases
 from fencepost.stores.transaction import Transaction
 
@@ -19,16 +19,26 @@ MONTH_US = 32 * 24 * 3600 * 1_000_000
 class SqlTicks(SqlLeases):
     """TickStore's verbs over named statements."""
 
+    _tzdata = ""  # the release that this object has seen to
+
     def clock_us(self) -> int:
         """Return the store's own time."""
-        return self._dialect.read(_clock)
+        return self._dialect.read(clock)
 
     def next_due_us(self) -> int | None:
         """Return when the ticker must look next, or None if no schedule has a tick to come."""
         return self._dialect.read(lambda tx: _only(tx, "next_due"))
 
-    def tick(self, limit: int, decide: Callable[[Sequence[DueSchedule], Around], Sequence[TickPlan]]) -> int:
-        """Decide what is due and commit ticks, runs, cursors and audit rows together; return how many schedules."""
+    def tick(
+        self, limit: int, decide: Callable[[Sequence[DueSchedule], Around], Sequence[TickPlan]], *, tzdata: str = ""
+    ) -> int:
+        """Decide what is due and commit ticks, runs, cursors and audit rows together; return how many schedules.
+
+        A `tzdata` that is newer than the last one has every schedule looked at again.
+        """
+        if tzdata != self._tzdata:
+            self._dialect.write(lambda tx: _follow(tx, tzdata))
+            self._tzdata = tzdata
 
         def work(tx: Transaction) -> int:
             due = [DueSchedule(*row) for row in tx.rows("due_schedules", limit=limit)]
@@ -39,26 +49,43 @@ class SqlTicks(SqlLeases):
         return self._dialect.write(work)
 
 
+def _follow(tx: Transaction, tzdata: str) -> None:
+    """Look at every schedule again after an update; releases are named so that a later one sorts after."""
+    rows = tx.rows("meta", key="tzdata")
+    if rows and str(rows[0][0]) >= tzdata:
+        return
+    tx.rows("wake_for_tzdata")
+    tx.rows("set_meta", key="tzdata", value=tzdata)
+
+
 def _around(tx: Transaction, due: Sequence[DueSchedule]) -> Around:
-    now_us = _clock(tx)
+    now_us = clock(tx)
     keys = json.dumps([one.key for one in due])
     live: dict[Key, list[LiveRun]] = defaultdict(list)
-    for tenant, schedule, run_id, trigger, state, attempt, lines_up in tx.rows("live_runs", schedules=keys):
-        standing = Standing.RUNNING if state == "running" else Standing.DEFERRED if attempt else Standing.QUEUED
-        live[tenant, schedule].append(LiveRun(RunId(run_id), TriggerKind(trigger), standing, bool(lines_up)))
+    for tenant, schedule, *run in tx.rows("live_runs", schedules=keys):
+        live[tenant, schedule].append(live_run(run))
     pauses: dict[Key, list[PauseRow]] = defaultdict(list)
     oldest = min(one.cursor_us for one in due)
     for tenant, schedule, *pause in tx.rows("pauses_since", schedules=keys, since_us=oldest):
         pauses[tenant, schedule].append(PauseRow(*pause))
     spending: dict[Key, list[Counted]] = defaultdict(list)
-    if any(_has_budget(one) for one in due):
+    if any(has_budget(one.definition, one.manifest) for one in due):
         for tenant, schedule, *counted in tx.rows("spending", schedules=keys, since_us=now_us - MONTH_US):
             spending[tenant, schedule].append(Counted(*counted))
     return Around(now_us, live, pauses, spending)
 
 
-def _has_budget(due: DueSchedule) -> bool:
-    return "budget" in due.definition or "max_runs" in due.definition or "budget" in due.manifest
+def live_run(row: Sequence[object]) -> LiveRun:
+    """Read a run as admission sees it."""
+    run_id, trigger, state, started_us, lines_up = row
+    waiting = Standing.QUEUED if started_us is None else Standing.DEFERRED
+    standing = Standing.RUNNING if state == RunState.RUNNING else waiting
+    return LiveRun(RunId(str(run_id)), TriggerKind(str(trigger)), standing, bool(lines_up))
+
+
+def has_budget(definition: str, manifest: str) -> bool:
+    """Tell whether anything is limited that has to be summed up."""
+    return "budget" in definition or "max_runs" in definition or "budget" in manifest
 
 
 def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:
@@ -67,25 +94,43 @@ def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:
     known = _known(tx, [tick for plan in kept for tick in plan.ticks])
     ticks = [tick for plan in kept for tick in plan.ticks if _identity(tick) not in known]
     made = {tick.run_id for tick in ticks if tick.run_id}
-    runs = [run for plan in kept for run in plan.runs if run.id in made]
-    tx.rows("insert_ticks", ticks=json.dumps([tick._asdict() for tick in ticks]))
-    tx.rows("insert_runs", runs=json.dumps([run._asdict() for run in runs]))
-    _make_room(tx, kept)
-    tx.rows("write_audit", entries=json.dumps([_entry(plan) for plan in kept if plan.ticks]))
+    if ticks:
+        tx.rows("insert_ticks", ticks=json.dumps([tick._asdict() for tick in ticks]))
+    put_runs(tx, [run for plan in kept for run in plan.runs if run.id in made])
+    make_room(tx, [run for plan in kept for run in plan.displaces], [run for plan in kept for run in plan.stops])
+    entries = [_entry(plan) for plan in kept if plan.ticks or plan.trouble]
+    if entries:
+        tx.rows("write_audit", entries=json.dumps(entries))
     return len(kept)
 
 
-def _make_room(tx: Transaction, plans: Iterable[TickPlan]) -> None:
-    displaced = [run for plan in plans for run in plan.displaces]
+def put_runs(tx: Transaction, runs: Sequence[NewRun]) -> set[str]:
+    """Put runs into the queue and wake whoever listens; return which are new, and not known by their key."""
+    if not runs:
+        return set()
+    made = {str(run_id) for (run_id,) in tx.rows("insert_runs", runs=json.dumps([run._asdict() for run in runs]))}
+    tx.rows("announce", what="ready")
+    return made
+
+
+def make_room(tx: Transaction, displaced: Sequence[str], stopped: Sequence[str]) -> None:
+    """End those that wait, and ask those that run to stop; their schedule's row is locked already."""
     if displaced:
-        tx.rows("end_ready", ids=json.dumps(displaced), state="cancelled", reason="overlap")
-    stopped = [run for plan in plans for run in plan.stops]
+        gone = tx.rows(
+            "end_ready",
+            ids=json.dumps(displaced),
+            state=RunState.CANCELLED.value,
+            reason=Reason.OVERLAP.value,
+        )
+        tx.rows("note_displaced", ended=json.dumps(gone))
     if stopped:
-        tx.rows("ask_to_stop", ids=json.dumps(stopped), reason="overlap")
+        tx.rows("ask_to_stop", ids=json.dumps(stopped), reason=Reason.OVERLAP.value)
 
 
 def _known(tx: Transaction, ticks: Sequence[NewTick]) -> set[tuple[str, str, str]]:
     """Return which occurrences were decided before: a new tzdata may bring a slot back that is already recorded."""
+    if not ticks:
+        return set()
     rows = tx.rows("known_ticks", occurrences=json.dumps([_identity(tick) for tick in ticks]))
     return {(tenant, schedule, occurrence) for tenant, schedule, occurrence in rows}
 
@@ -95,15 +140,17 @@ def _identity(tick: NewTick) -> tuple[str, str, str]:
 
 
 def _move(plan: TickPlan) -> dict[str, object]:
-    every = any(run.trigger == "every" for run in plan.runs)
+    every = any(run.trigger == TriggerKind.EVERY for run in plan.runs)
     return {
         "tenant": plan.due.tenant,
         "name": plan.due.name,
         "version": plan.due.version,
         "cursor_was_us": plan.due.cursor_us,
+        "last_was": plan.due.last_run,
         "cursor_us": plan.cursor_us,
         "due_us": plan.due_us,
         "skip_next": plan.skip_next,
+        "seen": plan.seen,
         "last_run": plan.runs[-1].id if every else None,
     }
 
@@ -112,7 +159,9 @@ def _entry(plan: TickPlan) -> dict[str, object]:
     counts: dict[str, int] = defaultdict(int)
     for tick in plan.ticks:
         counts[tick.disposition] += tick.count
-    detail = {"version": plan.due.version, "ticks": counts, "runs": [run.id for run in plan.runs]}
+    detail: dict[str, object] = {"version": plan.due.version, "ticks": counts, "runs": [run.id for run in plan.runs]}
+    if plan.trouble:
+        detail = {"version": plan.due.version, "trouble": plan.trouble}
     return {
         "tenant": plan.due.tenant,
         "actor": "ticker",
@@ -122,7 +171,8 @@ def _entry(plan: TickPlan) -> dict[str, object]:
     }
 
 
-def _clock(tx: Transaction) -> int:
+def clock(tx: Transaction) -> int:
+    """Return the store's own time."""
     return int(_only(tx, "clock") or 0)
 
 

@@ -1,9 +1,11 @@
 """What the verbs need of a dialect: named statements inside one transaction."""
 
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from fencepost.model.light import Any, Protocol, TypeVar
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Transaction(Protocol):
@@ -17,14 +19,56 @@ class Transaction(Protocol):
         """Make sure that this fence is never given out again, whatever happens to the store's last writes."""
         ...
 
-
-class Dialect(Protocol):
-    """How a store opens its transactions."""
-
-    def writing(self) -> AbstractContextManager[Transaction]:
-        """Open a transaction that commits at the end of the block and rolls back on an error."""
+    def tables(self) -> "Tables":
+        """Return the tables as such, for those who move all of them."""
         ...
 
-    def reading(self) -> AbstractContextManager[Transaction]:
-        """Open a transaction that sees one state and writes nothing."""
+
+class Tables(Protocol):
+    """All tables of a store as the database lists them, so that a backup forgets none that is new."""
+
+    def names(self) -> list[str]:
+        """Return the names of all tables."""
+        ...
+
+    def rows(self, table: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table one by one, however many there are, as plain JSON values by column."""
+        ...
+
+    def lock(self) -> None:
+        """Let nobody else write to any table until the transaction ends."""
+        ...
+
+    def clear(self, table: str) -> None:
+        """Delete all rows of a table."""
+        ...
+
+    def add(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that have the same columns; those that are not named get their default."""
+        ...
+
+    def settle(self) -> None:
+        """Let counters go on above what was added."""
+        ...
+
+
+class Dialect(Protocol):
+    """How a store carries out transactions.
+
+    The work is a function and not a block, because a server may ask for it to be done all over again.
+    """
+
+    def write(self, work: Callable[[Transaction], T], /, *, patient: bool = False) -> T:
+        """Do the work in one transaction that is durable when this returns, or has no effect if it raises.
+
+        Patient work may take minutes; nobody waits for it.
+        """
+        ...
+
+    def read(self, work: Callable[[Transaction], T], /, *, patient: bool = False) -> T:
+        """Do the work on one state of the store, writing nothing."""
+        ...
+
+    def became(self, store_id: str, /) -> None:
+        """Take note that the store now goes by another id."""
         ...

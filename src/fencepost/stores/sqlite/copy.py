@@ -6,8 +6,9 @@ to be. A database behind the committed one was restored, rolled back or deleted.
 """
 
 import os
-from typing import NamedTuple
 from zlib import crc32
+
+from fencepost.model.light import NamedTuple
 
 
 class Copied(NamedTuple):
@@ -34,10 +35,10 @@ class FenceCopy:
         except FileNotFoundError:
             return None
         line, _, checksum = text.partition("\n")[0].rpartition(" ")
-        if not line or checksum != _checksum(line):
+        if not line.startswith("v1 ") or checksum != _checksum(line):
             return None
-        version, store, committed, pending = line.split(" ")
-        return Copied(store, int(committed), int(pending)) if version == "v1" else None
+        _, store, committed, pending = line.split(" ")
+        return Copied(store, int(committed), int(pending))
 
     def write(self, copied: Copied) -> None:
         """Put the numbers on disk; when this returns they survive a power cut."""
@@ -54,6 +55,8 @@ class FenceCopy:
             self._fd = -1
 
     def _open(self, *, create: bool = False) -> int:
+        if self._fd >= 0 and not os.fstat(self._fd).st_nlink:
+            self.close()  # somebody deleted the copy: what goes on in it would be seen by nobody
         if self._fd < 0:
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
             try:

@@ -1,16 +1,19 @@
 """Transactions on one SQLite file: short, immediate, durable at COMMIT."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import apsw
 
 from fencepost.model.errors import StoreUnavailable
+from fencepost.model.light import TYPE_CHECKING
 from fencepost.ports.clock import Clock
 from fencepost.stores import sql
 from fencepost.stores.sqlite.copy import Copied, FenceCopy
-from fencepost.stores.transaction import Row
+from fencepost.stores.transaction import Row, T
+
+if TYPE_CHECKING:
+    from fencepost.stores.sqlite.tables import SqliteTables
 
 STATEMENTS = sql.load(__file__)
 BUSY_MS = 5_000
@@ -37,6 +40,12 @@ class SqliteTransaction:
             self._copy.write(Copied(self._store_id, committed=int(high), pending=fence))
             self.rows("lift_floor", fence=str(fence))
 
+    def tables(self) -> "SqliteTables":
+        """Return the tables as such, for those who move all of them."""
+        from fencepost.stores.sqlite.tables import SqliteTables
+
+        return SqliteTables(self._connection)
+
 
 class SqliteDialect:
     """One connection to one file."""
@@ -48,46 +57,47 @@ class SqliteDialect:
         self.store_id = store_id
         self._connection = connection
         self._copy = copy
-        self._seen: dict[str, int] = {}
+        self._seen = _inodes(path)
 
-    @contextmanager
-    def writing(self) -> Iterator[SqliteTransaction]:
+    def write(self, work: Callable[[SqliteTransaction], T], /, *, patient: bool = False) -> T:  # noqa: ARG002 - alone
         """Take the write lock at once: a read that upgrades later would fail without waiting."""
-        with self._transaction("BEGIN IMMEDIATE") as tx:
-            self._same_file()
-            yield tx
+        return self._transact("BEGIN IMMEDIATE", work)
 
-    @contextmanager
-    def reading(self) -> Iterator[SqliteTransaction]:
+    def read(self, work: Callable[[SqliteTransaction], T], /, *, patient: bool = False) -> T:  # noqa: ARG002 - alone
         """See one state and write nothing."""
-        with self._transaction("BEGIN") as tx:
-            yield tx
+        return self._transact("BEGIN", work)
 
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[SqliteTransaction]:
+    def became(self, store_id: str, /) -> None:
+        """Let the copy follow the file."""
+        self.store_id = store_id
+
+        def follow(tx: SqliteTransaction) -> None:
+            ((high,),) = tx.rows("meta", key="fence_high")
+            self._copy.write(Copied(store_id, int(high), int(high)))
+
+        self.write(follow)
+
+    def _transact(self, begin: str, work: Callable[[SqliteTransaction], T]) -> T:
         with errors_of(self.path):
             self._connection.execute(begin)
             try:
-                yield SqliteTransaction(self._connection, self._copy, self.store_id)
+                self._check_files()
+                answer = work(SqliteTransaction(self._connection, self._copy, self.store_id))
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+            return answer
 
-    def _same_file(self) -> None:
+    def _check_files(self) -> None:
         """Refuse to go on when the path no longer leads to the files that are open.
 
         Somebody who deletes or replaces them would otherwise have us write into a file without a
         name while everybody else starts a second store.
         """
-        for path in (self.path, f"{self.path}-wal"):
-            try:
-                inode = os.stat(path).st_ino
-            except FileNotFoundError:
-                inode = 0
-            if self._seen.setdefault(path, inode) != inode:
-                raise StoreUnavailable(f"{path} was moved, deleted or replaced while it was in use; start again.")
+        if self._seen != _inodes(self.path):
+            raise StoreUnavailable(f"{self.path} was moved, deleted or replaced while it was in use; start again.")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -95,10 +105,22 @@ class SqliteDialect:
         self._copy.close()
 
 
-def connect(path: str, clock: Clock, boot: str) -> apsw.Connection:
+def _inodes(path: str) -> list[int]:
+    """Return what the database and its log are; the log exists for as long as anybody has the database open."""
+    return [_inode(path), _inode(f"{path}-wal")]
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def connect(path: str, clock: Clock, boot: str, *, busy_ms: int = BUSY_MS) -> apsw.Connection:
     """Open the file with the settings that durability rests on; defaults differ by build and wrapper."""
     connection = apsw.Connection(path)
-    connection.set_busy_timeout(BUSY_MS)
+    connection.set_busy_timeout(busy_ms)
     connection.create_scalar_function("awake_ns", lambda *_: clock.awake_ns(), 0)
     connection.create_scalar_function("wall_us", lambda *_: clock.wall_us(), 0)
     connection.create_scalar_function("boot_id", lambda *_: boot, 0)
@@ -112,31 +134,42 @@ def connect(path: str, clock: Clock, boot: str) -> apsw.Connection:
     return connection
 
 
-@contextmanager
-def errors_of(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into one sentence each."""
-    try:
-        yield
-    except apsw.BusyError:
-        raise StoreUnavailable(
-            f"{path} was locked by another process for {BUSY_MS // 1000} s; find it with: fuser {path}"
-        ) from None
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise StoreUnavailable(
-            f"{path} is damaged or not a Fencepost store ({error}); nothing was changed. "
-            f"Move it away, then: fencepost store restore BACKUP --store sqlite:{path}"
-        ) from None
-    except apsw.ReadOnlyError:
-        raise StoreUnavailable(
-            f"{path} or its folder is read-only for this user; Fencepost has to write there."
-        ) from None
-    except apsw.CantOpenError:
-        raise StoreUnavailable(
-            f"{path} cannot be opened; check that its folder exists and may be written to."
-        ) from None
-    except apsw.FullError:
-        raise StoreUnavailable(
-            f"the disk with {path} is full; nothing was changed. Free some space and try again."
-        ) from None
-    except (apsw.IOError, apsw.PermissionsError, apsw.AuthError) as error:
-        raise StoreUnavailable(f"{path} could not be read or written ({error}).") from None
+class errors_of:  # noqa: N801  # reads as what it does: with errors_of(path)
+    """Turns SQLite's errors into one sentence each."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Watch the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise StoreUnavailable in place of what SQLite said."""
+        sentence = sentence_for(self._path, error)
+        if sentence:
+            raise StoreUnavailable(sentence) from None
+
+
+def sentence_for(path: str, error: BaseException | None) -> str | None:  # noqa: PLR0911  # one for each kind
+    """Say in one sentence what is wrong and what helps; nothing for errors that are not the store's."""
+    match error:
+        case apsw.BusyError():
+            return f"{path} was locked by another process for longer than we wait; find it with: fuser {path}"
+        case apsw.NotADBError() | apsw.CorruptError():
+            return (
+                f"{path} is damaged or not a Fencepost store ({error}); nothing was changed. "
+                f"Move it away, then: fencepost store restore BACKUP --store sqlite:{path}"
+            )
+        case apsw.ReadOnlyError():
+            return f"{path} or its folder is read-only for this user; Fencepost has to write there."
+        case apsw.CantOpenError():
+            return f"{path} cannot be opened; its folder is missing, full or read-only for this user."
+        case apsw.FullError():
+            return f"the disk with {path} is full; nothing was changed. Free some space and try again."
+        case apsw.IOError() | apsw.PermissionsError() | apsw.AuthError():
+            return f"{path} could not be read or written ({error})."
+        case OSError():
+            return f"{error.filename or f'{path}.fence'} could not be written: {error.strerror}."
+    return None

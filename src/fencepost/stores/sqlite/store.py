@@ -12,7 +12,7 @@ from fencepost.stores import sql
 from fencepost.stores.leases import SqlLeases
 from fencepost.stores.schema import check_schema
 from fencepost.stores.sqlite.copy import Copied, FenceCopy, sync_folder
-from fencepost.stores.sqlite.dialect import SqliteDialect, connect, errors_of
+from fencepost.stores.sqlite.dialect import BUSY_MS, SqliteDialect, SqliteTransaction, connect, errors_of
 
 SAFE_WAL = 3_051_003  # releases before 3.51.3 can corrupt a WAL file that several connections write
 APPLICATION = 0x46454E43  # "FENC" in the file's header: nobody else's database is taken for ours
@@ -46,28 +46,60 @@ class SqliteStore(SqlLeases):
 class Opening:
     """Everything that stands between a path and a store that may be trusted."""
 
-    def __init__(self, path: str, *, clock: Clock, boot: str, network_kind: Callable[[str], str | None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        clock: Clock,
+        boot: str,
+        network_kind: Callable[[str], str | None],
+        busy_ms: int = BUSY_MS,
+    ) -> None:
         """Open under this host's clock and boot; `network_kind` names a network file system, or nothing."""
         self.path = os.path.abspath(path)
         self._clock = clock
         self._boot = boot
         self._network_kind = network_kind
+        self._busy_ms = busy_ms
 
     def open(self, *, new_id: str) -> SqliteStore:
         """Open the file, creating it and its folder if need be; `new_id` names a store that is new."""
-        check_library(apsw.sqlite_lib_version())
         with errors_of(self.path):
-            self._check_place()
-            make_file(self.path)
-            copy = FenceCopy(self.path)
-            connection = connect(self.path, self._clock, self._boot)
+            connection, copy = self._connect()
+            try:
+                meta, _ = self._bring_up(connection, copy, new_id)
+                check_schema(f"sqlite:{self.path}", meta, newest=newest_schema())
+                dialect = SqliteDialect(self.path, connection, copy, store_id=meta["store_id"])
+                return SqliteStore(dialect, meta, catch_up(dialect, copy, meta))
+            except BaseException:
+                connection.close()
+                copy.close()
+                raise
+
+    def migrate(self, *, new_id: str) -> tuple[int, int]:
+        """Bring the file to this program's schema, as every opening does; return the schema before and after."""
+        with errors_of(self.path):
+            connection, copy = self._connect()
+            try:
+                meta, before = self._bring_up(connection, copy, new_id)
+            finally:
+                connection.close()
+                copy.close()
+            return before, int(meta["schema"])
+
+    def _connect(self) -> tuple[apsw.Connection, FenceCopy]:
+        check_library(apsw.sqlite_lib_version())
+        self._check_place()
+        make_file(self.path)
+        return connect(self.path, self._clock, self._boot, busy_ms=self._busy_ms), FenceCopy(self.path)
+
+    def _bring_up(self, connection: apsw.Connection, copy: FenceCopy, new_id: str) -> tuple[dict[str, str], int]:
+        meta = self._read_meta(connection)
+        before = int(meta.get("schema", 0))
+        if before < newest_schema():
+            before = migrate(connection, copy, new_id=new_id)
             meta = self._read_meta(connection)
-            if not meta or int(meta["schema"]) < newest_schema():
-                migrate(connection, adopt=copy.read(), new_id=new_id)
-                meta = self._read_meta(connection)
-            check_schema(f"sqlite:{self.path}", meta, newest=newest_schema())
-            dialect = SqliteDialect(self.path, connection, copy, store_id=meta["store_id"])
-            return SqliteStore(dialect, meta, catch_up(dialect, copy, meta))
+        return meta, before
 
     def _check_place(self) -> None:
         kind = self._network_kind(self.path)
@@ -78,12 +110,16 @@ class Opening:
             )
 
     def _read_meta(self, connection: apsw.Connection) -> dict[str, str]:
-        ((application,),) = connection.execute("PRAGMA application_id").fetchall()
-        if application == APPLICATION:
-            return {str(key): str(value) for key, value in connection.execute("SELECT key, value FROM meta")}
-        if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-            raise StoreUnavailable(f"{self.path} is another program's database; name a file of Fencepost's own.")
-        return {}
+        connection.execute("BEGIN")  # one state: somebody may be setting the file up at this moment
+        try:
+            ((application,),) = connection.execute("PRAGMA application_id").fetchall()
+            if application == APPLICATION:
+                return {str(key): str(value) for key, value in connection.execute("SELECT key, value FROM meta")}
+            if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+                raise StoreUnavailable(f"{self.path} is another program's database; name a file of Fencepost's own.")
+            return {}
+        finally:
+            connection.execute("ROLLBACK")
 
 
 def check_library(version: str) -> None:
@@ -114,14 +150,11 @@ def make_file(path: str) -> None:
 
 def newest_schema() -> int:
     """Return the schema that this program brings a store to."""
-    return max(number for number, _ in sql.migrations(__file__))
+    return sql.newest_migration(__file__)
 
 
-def migrate(connection: apsw.Connection, *, adopt: Copied | None, new_id: str) -> None:
-    """Apply every migration that is missing, all in one transaction.
-
-    A deleted file whose copy is still there goes on as the same store, above every fence it gave out.
-    """
+def migrate(connection: apsw.Connection, copy: FenceCopy, *, new_id: str) -> int:
+    """Apply every migration that is missing, all in one transaction; return the schema before."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         ((application,),) = connection.execute("PRAGMA application_id").fetchall()
@@ -131,13 +164,23 @@ def migrate(connection: apsw.Connection, *, adopt: Copied | None, new_id: str) -
                 connection.execute(script)
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (str(number),))
         if not done:
-            facts = [("store_id", adopt.store if adopt else new_id), ("fence_high", str(adopt.pending if adopt else 0))]
+            facts = [("store_id", _adopt(copy) or new_id), ("fence_high", "0")]
             connection.executemany("INSERT INTO meta VALUES (?, ?)", facts)
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
+    return done
+
+
+def _adopt(copy: FenceCopy) -> str | None:
+    """Let a deleted file whose copy is still there go on as the same store; catching up then lifts its fences."""
+    copied = copy.read()
+    if copied:
+        copy.write(Copied(copied.store, copied.pending, copied.pending))
+    return copied.store if copied else None
 
 
 def _schema(connection: apsw.Connection) -> int:
@@ -147,14 +190,29 @@ def _schema(connection: apsw.Connection) -> int:
 
 def catch_up(dialect: SqliteDialect, copy: FenceCopy, meta: dict[str, str]) -> tuple[str, ...]:
     """Lift the fence above everything the copy has seen, and say so if the file went back in time."""
-    copied = copy.read()
-    if copied is None or (copied.store == meta["store_id"] and copied.committed <= int(meta["fence_high"])):
+    if not _ahead(copy.read(), store=meta["store_id"], high=int(meta["fence_high"])):
         return ()
-    with dialect.writing() as tx:
-        tx.rows("lift_floor", fence=str(copied.pending))
-        copy.write(Copied(meta["store_id"], copied.pending, copied.pending))
+    return dialect.write(lambda tx: _catch_up(tx, dialect, copy))
+
+
+def _ahead(copied: Copied | None, *, store: str, high: int) -> bool:
+    """Tell whether the copy has seen a fence that the file knows nothing of."""
+    return copied is not None and (copied.store != store or copied.pending > high)
+
+
+def _catch_up(tx: SqliteTransaction, dialect: SqliteDialect, copy: FenceCopy) -> tuple[str, ...]:
+    """Look again under the lock: somebody may merely have been granted a lease between our two readings."""
+    ((high,),) = tx.rows("meta", key="fence_high")
+    copied = copy.read()
+    if copied is None or not _ahead(copied, store=dialect.store_id, high=int(high)):
+        return ()
+    floor = max(int(high), copied.pending)
+    tx.rows("lift_floor", fence=str(floor))
+    copy.write(Copied(dialect.store_id, floor, floor))
+    if copied.store == dialect.store_id and copied.committed <= int(high):
+        return ()  # a grant that never committed, or a file that lacks the very last one: nobody can tell
     notice = (
-        f"{dialect.path} is older than the fences it has given out: it was restored or replaced by hand. "
-        f"Fences go on above {copied.pending}; what was recorded in between is lost."
+        f"{dialect.path} is older than the fences it has given out: it was deleted, restored or replaced by hand. "
+        f"Fences go on above {floor}; what was recorded in between is lost."
     )
     return (notice,)

@@ -20,6 +20,8 @@ CREATE TABLE fencepost.tick (
 );
 
 CREATE INDEX tick_by_time ON fencepost.tick (tenant, schedule, tick_us);
+-- Where a range ends, for whoever asks what covers an instant.
+CREATE INDEX tick_ranges ON fencepost.tick (tenant, schedule, tick_until_us) WHERE count > 1;
 
 CREATE TABLE fencepost.run (
     id               text COLLATE "C" PRIMARY KEY,
@@ -44,11 +46,15 @@ CREATE TABLE fencepost.run (
     lease_max        bigint NOT NULL,
     lines_up         boolean NOT NULL,
     priority         bigint NOT NULL,
+    rank             bigint NOT NULL,  -- minus the priority, so that one index has both in order
     state            text COLLATE "C" NOT NULL CHECK (state IN ('ready', 'running', 'succeeded', 'dead', 'cancelled')),
     reason           text,
     created_us       bigint NOT NULL,
     waiting_us       bigint NOT NULL,
     ready_us         bigint NOT NULL,
+    give_up_us       bigint,  -- when it has waited too long for its first start
+    place_us         bigint NOT NULL,  -- the place in line: from when on it was ready; kept when it comes back unharmed
+    requests         bigint NOT NULL DEFAULT 1,  -- how often it was asked for with its key
     attempt          bigint NOT NULL DEFAULT 0,
     resume           boolean NOT NULL DEFAULT false,
     stop             text,
@@ -66,14 +72,20 @@ CREATE TABLE fencepost.run (
     discarded_us     bigint
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX run_ready ON fencepost.run (priority DESC, ready_us, id) WHERE state = 'ready';
+CREATE INDEX run_ready ON fencepost.run (tenant, rank, place_us, id) WHERE state = 'ready';
+CREATE INDEX run_soonest ON fencepost.run (ready_us) WHERE state = 'ready';
+CREATE INDEX run_overdue ON fencepost.run (give_up_us) WHERE state = 'ready' AND give_up_us IS NOT NULL;
 CREATE INDEX run_live ON fencepost.run (tenant, schedule, agent) WHERE state IN ('ready', 'running');
 CREATE INDEX run_running ON fencepost.run (lease_id) WHERE state = 'running';
 CREATE INDEX run_by_age ON fencepost.run (tenant, created_us, id);
 CREATE INDEX run_counted ON fencepost.run (tenant, schedule, counted_us) WHERE schedule IS NOT NULL;
+CREATE INDEX run_by_tick ON fencepost.run (tenant, schedule, tick_us) WHERE schedule IS NOT NULL;
+CREATE INDEX run_by_origin ON fencepost.run (origin) WHERE origin IS NOT NULL;
+-- The newest fence of a tenant tells when it was served last.
+CREATE INDEX run_served ON fencepost.run (tenant, fence) WHERE fence IS NOT NULL;
 -- A tick makes one run, whoever tries, and a key one request.
 CREATE UNIQUE INDEX run_of_tick ON fencepost.run (tenant, schedule, occurrence) WHERE trigger IN ('cron', 'every', 'at');
-CREATE UNIQUE INDEX run_of_request ON fencepost.run (tenant, agent, request_key) WHERE request_key IS NOT NULL;
+CREATE UNIQUE INDEX run_of_request ON fencepost.run (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL;
 
 -- One row per try at a run; what the last one printed is kept for whoever has to look into it.
 CREATE TABLE fencepost.attempt (
@@ -98,11 +110,13 @@ CREATE TABLE fencepost.checkpoint (
 
 ALTER TABLE fencepost.schedule ADD COLUMN last_run text;        -- the newest tick-born run, which `every` counts from
 ALTER TABLE fencepost.schedule ADD COLUMN last_ended_us bigint; -- when it ended; empty while it has not
+ALTER TABLE fencepost.schedule ADD COLUMN seen text;            -- what the wall showed at the cursor, by which tzdata
 
 CREATE VIEW fencepost.run_fact AS
 SELECT id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
        period_start_us, period_end_us, backfill_from_us, last_success_us, idempotency_key, request_key, origin,
        manifest, manifest_hash, payload, resources, lease_max, lines_up, priority,
        state, reason, created_us, waiting_us, ready_us, attempt, resume, stop, lease_id, fence, worker,
-       started_us, ended_us, exit_code, reserved_micro, counted_us, cost_micro, summary, log, discarded_us
+       started_us, ended_us, exit_code, reserved_micro, counted_us, cost_micro, summary, log, discarded_us,
+       give_up_us, rank, place_us, requests
   FROM fencepost.run;

@@ -1,22 +1,77 @@
--- :name run_candidates
--- What is ready and whose resources nobody holds, so that a long line behind one schedule hides nobody else's runs.
-SELECT * FROM fencepost.run_fact
- WHERE state = 'ready' AND ready_us <= fencepost.clock_us()
-   AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements(run_fact.resources::jsonb) AS mine
-                     JOIN fencepost.resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
+-- :name ready_lines
+-- Each tenant's lines by priority, the tenant first that was served longest ago. Lines are found by hopping from one
+-- to the next, so that the number of runs in them does not matter.
+WITH RECURSIVE line (tenant, rank) AS (
+    (SELECT tenant, rank FROM fencepost.run WHERE state = 'ready' ORDER BY tenant, rank LIMIT 1)
+    UNION ALL
+    SELECT next.tenant, next.rank
+      FROM line
+     CROSS JOIN LATERAL (SELECT run.tenant, run.rank FROM fencepost.run
+                          WHERE run.state = 'ready' AND (run.tenant, run.rank) > (line.tenant, line.rank)
+                          ORDER BY run.tenant, run.rank LIMIT 1) AS next)
+SELECT tenant, rank
+  FROM (SELECT tenant, rank, (SELECT max(fence) FROM fencepost.run
+                               WHERE run.tenant = line.tenant AND fence IS NOT NULL) AS served
+          FROM line) AS each_line
+ WHERE NOT EXISTS (SELECT 1 FROM fencepost.pause
+                    WHERE pause.tenant = each_line.tenant AND schedule = ''
+                      AND since_us <= fencepost.clock_us() AND until_us > fencepost.clock_us())
+ ORDER BY served NULLS FIRST, tenant, rank
+
+-- :name line_heads
+-- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
+SELECT id, schedule
+  FROM fencepost.run
+ WHERE state = 'ready' AND tenant = %(tenant)s AND rank = %(rank)s
+   AND place_us <= (SELECT fencepost.clock_us()) AND ready_us <= (SELECT fencepost.clock_us())
+   AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements_text(%(passed)s::jsonb) AS one WHERE one = run.id)
+   AND NOT EXISTS (SELECT 1 FROM fencepost.keys(run.resources) AS mine
+                     JOIN fencepost.resource ON resource.tenant = mine.tenant AND resource.name = mine.name
                      JOIN fencepost.lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                     WHERE lease_fact.remaining_ns > 0)
- ORDER BY priority DESC, ready_us, id
+   AND (schedule IS NULL
+        OR lease_max > (SELECT count(*) FROM fencepost.run AS other
+                          JOIN fencepost.lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
+                         WHERE other.tenant = run.tenant AND other.schedule = run.schedule AND other.state = 'running'
+                           AND lease_fact.remaining_ns > 0))
+ ORDER BY place_us, id
  LIMIT %(limit)s
-   FOR UPDATE SKIP LOCKED
 
 -- :name running_of
-SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND state = 'running'
+-- A lease whose time is up takes no room: its run is about to be settled as lost.
+SELECT count(*)
+  FROM fencepost.run
+  JOIN fencepost.lease_fact ON lease_fact.id = run.lease_id AND NOT lease_fact.lost
+ WHERE run.tenant = %(tenant)s AND run.schedule = %(schedule)s AND run.state = 'running'
+   AND lease_fact.remaining_ns > 0
 
--- :name schedule_standing
-SELECT version, definition, manifest, retired_us IS NULL, last_success_us
+-- :name lock_schedule
+SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
   FROM fencepost.schedule
  WHERE tenant = %(tenant)s AND name = %(schedule)s
+   FOR UPDATE
+
+-- :name try_schedule
+SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND name = %(schedule)s
+   FOR UPDATE SKIP LOCKED
+
+-- :name try_run
+SELECT * FROM fencepost.run_fact WHERE id = %(id)s AND state = 'ready' FOR UPDATE SKIP LOCKED
+
+-- :name lock_run
+SELECT * FROM fencepost.run_fact WHERE id = %(id)s AND tenant = %(tenant)s FOR UPDATE
+
+-- :name agent_in_force
+SELECT definition, hash FROM fencepost.agent WHERE tenant = %(tenant)s AND name = %(agent)s AND retired_us IS NULL
+
+-- :name spending_beside
+-- What other runs of the schedule have spent or set aside; those that wait and were counted later come after.
+SELECT counted_us, coalesce(cost_micro, reserved_micro)
+  FROM fencepost.run
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND counted_us > %(since_us)s AND id <> %(id)s
+   AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= %(counted_us)s))
 
 -- :name take_run
 UPDATE fencepost.run
@@ -28,6 +83,17 @@ RETURNING attempt
 -- :name insert_attempt
 INSERT INTO fencepost.attempt (run_id, number, fence, worker) VALUES (%(run_id)s, %(number)s, %(fence)s, %(worker)s)
 
+-- :name spend_once
+-- Retire at the first start what shall run once: nothing is due any more.
+UPDATE fencepost.schedule SET once_done = true, due_us = NULL
+ WHERE tenant = %(tenant)s AND name = %(schedule)s AND NOT once_done
+RETURNING cursor_us
+
+-- :name close_version
+-- A version has decided all that it had to.
+UPDATE fencepost.schedule_version SET until_us = %(cursor_us)s
+ WHERE tenant = %(tenant)s AND name = %(schedule)s AND until_us IS NULL
+
 -- :name start_run
 UPDATE fencepost.run SET started_us = coalesce(started_us, fencepost.clock_us())
  WHERE id = %(id)s AND fence = %(fence)s AND state = 'running'
@@ -36,31 +102,35 @@ RETURNING id
 -- :name start_attempt
 UPDATE fencepost.attempt SET started_us = fencepost.clock_us() WHERE run_id = %(run_id)s AND fence = %(fence)s
 
--- :name lock_schedule
-SELECT definition, failures, last_success_us, last_run
-  FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND name = %(schedule)s
-   FOR UPDATE
-
 -- :name settle_run
 UPDATE fencepost.run
    SET state = %(state)s, reason = %(reason)s, ready_us = coalesce(%(ready_us)s::bigint, ready_us),
+       place_us = CASE WHEN %(steps_back)s THEN coalesce(%(ready_us)s::bigint, place_us) ELSE place_us END,
        attempt = attempt - %(refund)s, resume = %(resume)s,
        ended_us = CASE WHEN %(state)s <> 'ready' THEN fencepost.clock_us() END,
-       exit_code = %(exit_code)s, cost_micro = coalesce(%(cost_micro)s::bigint, cost_micro), summary = coalesce(%(summary)s::text, summary),
-       log = coalesce(%(log)s::text, log), lease_id = NULL, worker = NULL
+       exit_code = %(exit_code)s, cost_micro = coalesce(%(cost_micro)s::bigint, cost_micro),
+       summary = coalesce(%(summary)s::text, summary), log = coalesce(%(log)s::text, log),
+       lease_id = NULL, worker = NULL
  WHERE id = %(id)s AND fence = %(fence)s AND state = 'running'
 RETURNING ended_us
 
 -- :name end_attempt
-UPDATE fencepost.attempt SET ended_us = fencepost.clock_us(), outcome = %(outcome)s, exit_code = %(exit_code)s, last_log = %(last_log)s
+UPDATE fencepost.attempt
+   SET ended_us = coalesce(ended_us, fencepost.clock_us()), outcome = %(outcome)s, exit_code = %(exit_code)s,
+       last_log = %(last_log)s
+ WHERE run_id = %(run_id)s AND fence = %(fence)s
+
+-- :name attempt_of
+SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+  FROM fencepost.attempt
  WHERE run_id = %(run_id)s AND fence = %(fence)s
 
 -- :name note_end
 UPDATE fencepost.schedule
    SET failures = %(failures)s, last_success_us = %(last_success_us)s,
        last_ended_us = CASE WHEN last_run = %(run_id)s THEN %(ended_us)s::bigint ELSE last_ended_us END,
-       due_us = CASE WHEN last_run = %(run_id)s THEN coalesce(%(due_us)s::bigint, due_us) ELSE due_us END
+       due_us = CASE WHEN last_run = %(run_id)s AND NOT once_done AND retired_us IS NULL
+                     THEN coalesce(%(due_us)s::bigint, due_us) ELSE due_us END
  WHERE tenant = %(tenant)s AND name = %(schedule)s
 
 -- :name insert_pause
@@ -70,7 +140,7 @@ VALUES (%(tenant)s, %(schedule)s, %(since_us)s, %(until_us)s, %(note)s, %(by_who
 -- :name end_ready
 UPDATE fencepost.run SET state = %(state)s, reason = %(reason)s, ended_us = fencepost.clock_us()
  WHERE id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb)) AND state = 'ready'
-RETURNING id, tenant, schedule
+RETURNING id, ended_us, tenant, schedule
 
 -- :name ask_to_stop
 UPDATE fencepost.run SET stop = %(reason)s
@@ -85,22 +155,23 @@ SELECT run_fact.* FROM fencepost.run_fact
   LEFT JOIN fencepost.lease_fact ON lease_fact.id = run_fact.lease_id
  WHERE run_fact.state = 'running'
    AND (lease_fact.id IS NULL OR lease_fact.lost OR lease_fact.remaining_ns <= 0)
- ORDER BY run_fact.id
+ ORDER BY run_fact.fence
  LIMIT %(limit)s
 
--- :name lease_of_run
+-- :name lease_of
 SELECT * FROM fencepost.lease_fact WHERE id = %(id)s
+
+-- :name lock_lease
+SELECT * FROM fencepost.lease_fact WHERE id = %(id)s FOR UPDATE
 
 -- :name run
 SELECT * FROM fencepost.run_fact WHERE id = %(id)s AND tenant = %(tenant)s
 
--- :name run_by_request
-SELECT * FROM fencepost.run_fact WHERE tenant = %(tenant)s AND agent = %(agent)s AND request_key = %(request_key)s
-
 -- :name runs
 SELECT * FROM fencepost.run_fact
  WHERE tenant = %(tenant)s
-   AND (%(state)s = '' OR state = %(state)s) AND (%(schedule)s = '' OR schedule = %(schedule)s) AND (%(agent)s = '' OR agent = %(agent)s)
+   AND (%(state)s = '' OR state = %(state)s) AND (%(schedule)s = '' OR schedule = %(schedule)s)
+   AND (%(agent)s = '' OR agent = %(agent)s)
    AND (NOT %(live)s OR state IN ('ready', 'running')) AND (NOT %(kept)s OR discarded_us IS NULL)
  ORDER BY created_us DESC, id DESC
  LIMIT %(limit)s
@@ -115,9 +186,11 @@ UPDATE fencepost.run SET discarded_us = fencepost.clock_us()
 RETURNING id
 
 -- :name put_checkpoint
--- Only a run that still holds its lease may leave a checkpoint.
+-- Only a run that still holds its lease may leave a checkpoint; the lock keeps it so until this has been committed.
 INSERT INTO fencepost.checkpoint (run_id, fence, content, at_us)
-SELECT id, fence, %(content)s::text, fencepost.clock_us() FROM fencepost.run WHERE id = %(run_id)s AND fence = %(fence)s AND state = 'running'
+SELECT id, fence, %(content)s::text, fencepost.clock_us()
+  FROM (SELECT id, fence FROM fencepost.run
+         WHERE id = %(run_id)s AND fence = %(fence)s AND state = 'running' FOR SHARE) AS mine
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
 RETURNING run_id
 
@@ -125,10 +198,14 @@ RETURNING run_id
 SELECT content FROM fencepost.checkpoint WHERE run_id = %(run_id)s
 
 -- :name next_ready
-SELECT min(ready_us) FROM fencepost.run WHERE state = 'ready'
+SELECT min(ready_us) FROM fencepost.run WHERE state = 'ready' AND ready_us > (SELECT fencepost.clock_us())
 
--- :name next_due
-SELECT min(due_us) FROM fencepost.schedule WHERE due_us IS NOT NULL AND retired_us IS NULL
+-- :name overdue_runs
+-- What has waited too long and never started.
+SELECT * FROM fencepost.run_fact
+ WHERE state = 'ready' AND started_us IS NULL AND give_up_us <= (SELECT fencepost.clock_us())
+ ORDER BY give_up_us
+ LIMIT %(limit)s
 
--- :name agent_in_force
-SELECT definition, hash FROM fencepost.agent WHERE tenant = %(tenant)s AND name = :name AND retired_us IS NULL
+-- :name definition_of
+SELECT definition FROM fencepost.schedule WHERE tenant = %(tenant)s AND name = %(schedule)s

@@ -2,17 +2,28 @@
 SELECT fencepost.clock_us()
 
 -- :name due_schedules
--- Rows that another scheduler is deciding right now are left to it.
+-- Rows that another scheduler is deciding right now are left to it. The clock is read once: an index wants that.
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
-       last_success_us, last_run, last_ended_us
+       last_success_us, last_run, last_ended_us, seen
   FROM fencepost.schedule
- WHERE due_us <= fencepost.clock_us() AND retired_us IS NULL
+ WHERE due_us <= (SELECT fencepost.clock_us()) AND retired_us IS NULL
  ORDER BY due_us
  LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED
 
+-- :name wake_for_tzdata
+-- A new tzdata may have moved what comes next to an earlier instant.
+WITH waking AS (
+    SELECT tenant, name FROM fencepost.schedule
+     WHERE due_us > (SELECT fencepost.clock_us()) AND trigger <> 'every'
+     ORDER BY tenant, name
+       FOR UPDATE)
+UPDATE fencepost.schedule SET due_us = (SELECT fencepost.clock_us())
+  FROM waking
+ WHERE schedule.tenant = waking.tenant AND schedule.name = waking.name
+
 -- :name live_runs
-SELECT tenant, schedule, id, trigger, state, attempt, lines_up
+SELECT tenant, schedule, id, trigger, state, started_us, lines_up
   FROM fencepost.run
  WHERE state IN ('ready', 'running')
    AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(schedules)s::jsonb))
@@ -26,22 +37,25 @@ SELECT tenant, schedule, since_us, until_us, note
                               UNION SELECT value ->> 0, '' FROM jsonb_array_elements(%(schedules)s::jsonb))
 
 -- :name spending
+-- What has started costs money, also if it was cancelled then; what ended without a start does not.
 SELECT tenant, schedule, counted_us, coalesce(cost_micro, reserved_micro)
   FROM fencepost.run
- WHERE counted_us > %(since_us)s AND state <> 'cancelled'
+ WHERE counted_us > %(since_us)s AND (state IN ('ready', 'running') OR started_us IS NOT NULL)
    AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(schedules)s::jsonb))
 
 -- :name move_cursors
 -- Compare and set: whoever decided the same stretch of time first has moved the cursor.
 UPDATE fencepost.schedule
-   SET cursor_us = next.cursor_us, due_us = next.due_us, skip_next = next.skip_next,
+   SET cursor_us = next.cursor_us, due_us = next.due_us, skip_next = next.skip_next, seen = next.seen,
        last_run = coalesce(next.last_run, schedule.last_run),
        last_ended_us = CASE WHEN next.last_run IS NULL THEN schedule.last_ended_us END
   FROM jsonb_to_recordset(%(moves)s::jsonb) AS next (
-       tenant text, name text, version bigint, cursor_was_us bigint, cursor_us bigint, due_us bigint,
-       skip_next text, last_run text)
+       tenant text, name text, version bigint, cursor_was_us bigint, last_was text, cursor_us bigint, due_us bigint,
+       skip_next text, seen text, last_run text)
  WHERE schedule.tenant = next.tenant AND schedule.name = next.name
    AND schedule.version = next.version AND schedule.cursor_us = next.cursor_was_us
+   AND schedule.last_run IS NOT DISTINCT FROM next.last_was
+   AND schedule.retired_us IS NULL AND schedule.due_us IS NOT NULL
 RETURNING schedule.tenant, schedule.name
 
 -- :name insert_ticks
@@ -54,29 +68,30 @@ SELECT tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_un
        tick_us bigint, tick_until_us bigint, count bigint, disposition text, run_id text, into_us bigint, tzdata text)
 
 -- :name insert_runs
+-- A run whose key is known already is not made again; what comes back was made.
 INSERT INTO fencepost.run (id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
                            period_start_us, period_end_us, backfill_from_us, last_success_us,
                            idempotency_key, request_key, origin,
-                           manifest, manifest_hash, payload, resources, lease_max, lines_up, priority,
-                           state, created_us, waiting_us, ready_us, reserved_micro, counted_us)
+                           manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
+                           state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us)
 SELECT id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
        period_start_us, period_end_us, backfill_from_us, last_success_us,
        idempotency_key, request_key, origin,
-       manifest, manifest_hash, payload, resources, lease_max, lines_up, priority,
-       'ready', fencepost.clock_us(), greatest(fencepost.clock_us(), ready_us), ready_us, reserved_micro, counted_us
+       manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, -priority,
+       'ready', fencepost.clock_us(), greatest(fencepost.clock_us(), ready_us), ready_us, ready_us,
+       greatest(fencepost.clock_us(), ready_us) + queue_for_us, reserved_micro, counted_us
   FROM jsonb_to_recordset(%(runs)s::jsonb) AS one (
        id text, tenant text, agent text, schedule text, version bigint, trigger text, occurrence text, tick_us bigint,
        period_start_us bigint, period_end_us bigint, backfill_from_us bigint, last_success_us bigint,
        idempotency_key text, request_key text, origin text,
        manifest text, manifest_hash text, payload text, resources text, lease_max bigint, lines_up boolean,
-       priority bigint, ready_us bigint, reserved_micro bigint, counted_us bigint)
+       priority bigint, ready_us bigint, queue_for_us bigint, reserved_micro bigint, counted_us bigint)
+ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
+RETURNING id
 
--- :name ticks_of
-SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us, decided_us
-  FROM fencepost.tick
- WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_until_us >= %(from_us)s AND tick_us < %(until_us)s
- ORDER BY tick_us DESC
- LIMIT %(limit)s
+-- :name announce
+-- A hint for workers that listen; whoever misses it looks by itself a moment later.
+SELECT pg_notify('fencepost', %(what)s)
 
 -- :name write_audit
 INSERT INTO fencepost.audit (tenant, at_us, actor, verb, subject, detail)
@@ -87,3 +102,15 @@ SELECT tenant, fencepost.clock_us(), actor, verb, subject, detail
 SELECT tenant, schedule, occurrence FROM fencepost.tick
  WHERE (tenant, schedule, occurrence)
     IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_array_elements(%(occurrences)s::jsonb))
+
+-- :name next_due
+SELECT min(due_us) FROM fencepost.schedule WHERE due_us IS NOT NULL AND retired_us IS NULL
+
+-- :name note_displaced
+-- A run that made room has ended: if `every` waited for its end, the ticker must look.
+UPDATE fencepost.schedule
+   SET last_ended_us = (one.value ->> 1)::bigint,
+       due_us = CASE WHEN trigger = 'every' AND NOT once_done AND retired_us IS NULL
+                     THEN (one.value ->> 1)::bigint ELSE due_us END
+  FROM jsonb_array_elements(%(ended)s::jsonb) AS one
+ WHERE tenant = one.value ->> 2 AND name = one.value ->> 3 AND last_run = one.value ->> 0

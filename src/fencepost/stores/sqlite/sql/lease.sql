@@ -9,25 +9,33 @@ SELECT tenant, name, fence, owed_gates
  WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
  ORDER BY tenant, name
 
+-- :name lock_holders
+-- The whole file is locked already.
+SELECT * FROM lease_fact
+ WHERE NOT lost
+   AND id IN (SELECT lease_id FROM resource
+               WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys)))
+ ORDER BY fence, id
+
 -- :name holders
 SELECT * FROM lease_fact
- WHERE id IN (SELECT lease_id FROM resource
+ WHERE NOT lost
+   AND id IN (SELECT lease_id FROM resource
                WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys)))
- ORDER BY fence
+ ORDER BY fence, id
 
 -- :name lost_on
 SELECT * FROM lease_fact
  WHERE lost AND EXISTS (SELECT 1 FROM json_each(lease_fact.resources) AS mine, json_each(:keys) AS theirs
                          WHERE mine.value = theirs.value)
- ORDER BY fence
+ ORDER BY fence, id
 
 -- :name all_leases
-SELECT * FROM lease_fact ORDER BY fence
+SELECT * FROM lease_fact ORDER BY fence, id
 
 -- :name fence_facts
-SELECT coalesce(max(fence), 0), (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'fence_high'), wall_us()
-  FROM resource
- WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
+SELECT (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'fence_high'), wall_us(),
+       (SELECT value FROM meta WHERE key = 'store_id')
 
 -- :name insert_lease
 INSERT INTO lease (id, tenant, resources, fence, run_id, holder, label,
@@ -55,13 +63,11 @@ UPDATE lease
  WHERE id = :id AND fence = :fence AND state = 'held'
 RETURNING id
 
--- :name lock_lease
-SELECT tenant, name FROM resource WHERE lease_id = :id ORDER BY tenant, name
-
 -- :name free_resources
 UPDATE resource
    SET lease_id = NULL, owed_gates = iif(:clean, '[]', owed_gates)
- WHERE lease_id = :id AND fence = :fence
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
+   AND lease_id = :id AND fence = :fence
 RETURNING name
 
 -- :name lose
@@ -70,7 +76,7 @@ UPDATE lease SET state = 'lost', lost_us = wall_us(), lost_why = :why
 RETURNING id
 
 -- :name forget_held
-DELETE FROM lease WHERE id = :id AND fence = :fence AND state = 'held' RETURNING id
+DELETE FROM lease WHERE id = :id AND fence = :fence AND state = 'held' RETURNING id, started_us
 
 -- :name forget_lost
 DELETE FROM lease WHERE id = :id AND fence = :fence AND state = 'lost' RETURNING id

@@ -1,21 +1,78 @@
--- :name run_candidates
--- What is ready and whose resources nobody holds, so that a long line behind one schedule hides nobody else's runs.
-SELECT * FROM run_fact
- WHERE state = 'ready' AND ready_us <= wall_us()
-   AND NOT EXISTS (SELECT 1 FROM json_each(run_fact.resources) AS mine
+-- :name ready_lines
+-- Each tenant's lines by priority, the tenant first that was served longest ago. Lines are found by hopping from one
+-- to the next, so that the number of runs in them does not matter.
+WITH RECURSIVE line (tenant, rank) AS (
+    SELECT * FROM (SELECT tenant, rank FROM run WHERE state = 'ready' ORDER BY tenant, rank LIMIT 1)
+    UNION ALL
+    SELECT (SELECT run.tenant FROM run
+             WHERE run.state = 'ready' AND (run.tenant, run.rank) > (line.tenant, line.rank)
+             ORDER BY run.tenant, run.rank LIMIT 1),
+           (SELECT run.rank FROM run
+             WHERE run.state = 'ready' AND (run.tenant, run.rank) > (line.tenant, line.rank)
+             ORDER BY run.tenant, run.rank LIMIT 1)
+      FROM line
+     WHERE line.tenant IS NOT NULL)
+SELECT tenant, rank
+  FROM (SELECT tenant, rank, (SELECT max(fence) FROM run
+                               WHERE run.tenant = line.tenant AND fence IS NOT NULL) AS served
+          FROM line WHERE tenant IS NOT NULL) AS each_line
+ WHERE NOT EXISTS (SELECT 1 FROM pause
+                    WHERE pause.tenant = each_line.tenant AND schedule = ''
+                      AND since_us <= wall_us() AND until_us > wall_us())
+ ORDER BY served NULLS FIRST, tenant, rank
+
+-- :name line_heads
+-- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
+SELECT id, schedule
+  FROM run
+ WHERE state = 'ready' AND tenant = :tenant AND rank = :rank
+   AND place_us <= wall_us() AND ready_us <= wall_us()
+   AND NOT EXISTS (SELECT 1 FROM json_each(:passed) AS one WHERE one.value = run.id)
+   AND NOT EXISTS (SELECT 1 FROM json_each(run.resources) AS mine
                      JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                      JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                     WHERE lease_fact.remaining_ns > 0)
- ORDER BY priority DESC, ready_us, id
+   AND (schedule IS NULL
+        OR lease_max > (SELECT count(*) FROM run AS other
+                          JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
+                         WHERE other.tenant = run.tenant AND other.schedule = run.schedule AND other.state = 'running'
+                           AND lease_fact.remaining_ns > 0))
+ ORDER BY place_us, id
  LIMIT :limit
 
 -- :name running_of
-SELECT count(*) FROM run WHERE tenant = :tenant AND schedule = :schedule AND state = 'running'
+-- A lease whose time is up takes no room: its run is about to be settled as lost.
+SELECT count(*)
+  FROM run
+  JOIN lease_fact ON lease_fact.id = run.lease_id AND NOT lease_fact.lost
+ WHERE run.tenant = :tenant AND run.schedule = :schedule AND run.state = 'running'
+   AND lease_fact.remaining_ns > 0
 
--- :name schedule_standing
-SELECT version, definition, manifest, retired_us IS NULL, last_success_us
+-- :name lock_schedule
+SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
   FROM schedule
  WHERE tenant = :tenant AND name = :schedule
+
+-- :name try_schedule
+SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
+  FROM schedule
+ WHERE tenant = :tenant AND name = :schedule
+
+-- :name try_run
+SELECT * FROM run_fact WHERE id = :id AND state = 'ready'
+
+-- :name lock_run
+SELECT * FROM run_fact WHERE id = :id AND tenant = :tenant
+
+-- :name agent_in_force
+SELECT definition, hash FROM agent WHERE tenant = :tenant AND name = :agent AND retired_us IS NULL
+
+-- :name spending_beside
+-- What other runs of the schedule have spent or set aside; those that wait and were counted later come after.
+SELECT counted_us, coalesce(cost_micro, reserved_micro)
+  FROM run
+ WHERE tenant = :tenant AND schedule = :schedule AND counted_us > :since_us AND id <> :id
+   AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= :counted_us))
 
 -- :name take_run
 UPDATE run
@@ -27,6 +84,17 @@ RETURNING attempt
 -- :name insert_attempt
 INSERT INTO attempt (run_id, number, fence, worker) VALUES (:run_id, :number, :fence, :worker)
 
+-- :name spend_once
+-- Retire at the first start what shall run once: nothing is due any more.
+UPDATE schedule SET once_done = true, due_us = NULL
+ WHERE tenant = :tenant AND name = :schedule AND NOT once_done
+RETURNING cursor_us
+
+-- :name close_version
+-- A version has decided all that it had to.
+UPDATE schedule_version SET until_us = :cursor_us
+ WHERE tenant = :tenant AND name = :schedule AND until_us IS NULL
+
 -- :name start_run
 UPDATE run SET started_us = coalesce(started_us, wall_us())
  WHERE id = :id AND fence = :fence AND state = 'running'
@@ -35,30 +103,35 @@ RETURNING id
 -- :name start_attempt
 UPDATE attempt SET started_us = wall_us() WHERE run_id = :run_id AND fence = :fence
 
--- :name lock_schedule
-SELECT definition, failures, last_success_us, last_run
-  FROM schedule
- WHERE tenant = :tenant AND name = :schedule
-
 -- :name settle_run
 UPDATE run
    SET state = :state, reason = :reason, ready_us = coalesce(:ready_us, ready_us),
+       place_us = CASE WHEN :steps_back THEN coalesce(:ready_us, place_us) ELSE place_us END,
        attempt = attempt - :refund, resume = :resume,
-       ended_us = iif(:state = 'ready', NULL, wall_us()),
-       exit_code = :exit_code, cost_micro = coalesce(:cost_micro, cost_micro), summary = coalesce(:summary, summary),
-       log = coalesce(:log, log), lease_id = NULL, worker = NULL
+       ended_us = CASE WHEN :state <> 'ready' THEN wall_us() END,
+       exit_code = :exit_code, cost_micro = coalesce(:cost_micro, cost_micro),
+       summary = coalesce(:summary, summary), log = coalesce(:log, log),
+       lease_id = NULL, worker = NULL
  WHERE id = :id AND fence = :fence AND state = 'running'
 RETURNING ended_us
 
 -- :name end_attempt
-UPDATE attempt SET ended_us = wall_us(), outcome = :outcome, exit_code = :exit_code, last_log = :last_log
+UPDATE attempt
+   SET ended_us = coalesce(ended_us, wall_us()), outcome = :outcome, exit_code = :exit_code,
+       last_log = :last_log
+ WHERE run_id = :run_id AND fence = :fence
+
+-- :name attempt_of
+SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+  FROM attempt
  WHERE run_id = :run_id AND fence = :fence
 
 -- :name note_end
 UPDATE schedule
    SET failures = :failures, last_success_us = :last_success_us,
-       last_ended_us = iif(last_run = :run_id, :ended_us, last_ended_us),
-       due_us = iif(last_run = :run_id, coalesce(:due_us, due_us), due_us)
+       last_ended_us = CASE WHEN last_run = :run_id THEN :ended_us ELSE last_ended_us END,
+       due_us = CASE WHEN last_run = :run_id AND NOT once_done AND retired_us IS NULL
+                     THEN coalesce(:due_us, due_us) ELSE due_us END
  WHERE tenant = :tenant AND name = :schedule
 
 -- :name insert_pause
@@ -68,7 +141,7 @@ VALUES (:tenant, :schedule, :since_us, :until_us, :note, :by_whom)
 -- :name end_ready
 UPDATE run SET state = :state, reason = :reason, ended_us = wall_us()
  WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'ready'
-RETURNING id, tenant, schedule
+RETURNING id, ended_us, tenant, schedule
 
 -- :name ask_to_stop
 UPDATE run SET stop = :reason
@@ -83,22 +156,23 @@ SELECT run_fact.* FROM run_fact
   LEFT JOIN lease_fact ON lease_fact.id = run_fact.lease_id
  WHERE run_fact.state = 'running'
    AND (lease_fact.id IS NULL OR lease_fact.lost OR lease_fact.remaining_ns <= 0)
- ORDER BY run_fact.id
+ ORDER BY run_fact.fence
  LIMIT :limit
 
--- :name lease_of_run
+-- :name lease_of
+SELECT * FROM lease_fact WHERE id = :id
+
+-- :name lock_lease
 SELECT * FROM lease_fact WHERE id = :id
 
 -- :name run
 SELECT * FROM run_fact WHERE id = :id AND tenant = :tenant
 
--- :name run_by_request
-SELECT * FROM run_fact WHERE tenant = :tenant AND agent = :agent AND request_key = :request_key
-
 -- :name runs
 SELECT * FROM run_fact
  WHERE tenant = :tenant
-   AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule) AND (:agent = '' OR agent = :agent)
+   AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule)
+   AND (:agent = '' OR agent = :agent)
    AND (NOT :live OR state IN ('ready', 'running')) AND (NOT :kept OR discarded_us IS NULL)
  ORDER BY created_us DESC, id DESC
  LIMIT :limit
@@ -123,10 +197,14 @@ RETURNING run_id
 SELECT content FROM checkpoint WHERE run_id = :run_id
 
 -- :name next_ready
-SELECT min(ready_us) FROM run WHERE state = 'ready'
+SELECT min(ready_us) FROM run WHERE state = 'ready' AND ready_us > wall_us()
 
--- :name next_due
-SELECT min(due_us) FROM schedule WHERE due_us IS NOT NULL AND retired_us IS NULL
+-- :name overdue_runs
+-- What has waited too long and never started.
+SELECT * FROM run_fact
+ WHERE state = 'ready' AND started_us IS NULL AND give_up_us <= wall_us()
+ ORDER BY give_up_us
+ LIMIT :limit
 
--- :name agent_in_force
-SELECT definition, hash FROM agent WHERE tenant = :tenant AND name = :name AND retired_us IS NULL
+-- :name definition_of
+SELECT definition FROM schedule WHERE tenant = :tenant AND name = :schedule

@@ -3,14 +3,18 @@ SELECT wall_us()
 
 -- :name due_schedules
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
-       last_success_us, last_run, last_ended_us
+       last_success_us, last_run, last_ended_us, seen
   FROM schedule
  WHERE due_us <= wall_us() AND retired_us IS NULL
  ORDER BY due_us
  LIMIT :limit
 
+-- :name wake_for_tzdata
+-- A new tzdata may have moved what comes next to an earlier instant.
+UPDATE schedule SET due_us = wall_us() WHERE due_us > wall_us() AND trigger <> 'every'
+
 -- :name live_runs
-SELECT tenant, schedule, id, trigger, state, attempt, lines_up
+SELECT tenant, schedule, id, trigger, state, started_us, lines_up
   FROM run
  WHERE state IN ('ready', 'running')
    AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:schedules))
@@ -24,20 +28,24 @@ SELECT tenant, schedule, since_us, until_us, note
                               UNION SELECT value ->> 0, '' FROM json_each(:schedules))
 
 -- :name spending
+-- What has started costs money, also if it was cancelled then; what ended without a start does not.
 SELECT tenant, schedule, counted_us, coalesce(cost_micro, reserved_micro)
   FROM run
- WHERE counted_us > :since_us AND state <> 'cancelled'
+ WHERE counted_us > :since_us AND (state IN ('ready', 'running') OR started_us IS NOT NULL)
    AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:schedules))
 
 -- :name move_cursors
 -- Compare and set: whoever decided the same stretch of time first has moved the cursor.
 UPDATE schedule
    SET cursor_us = next.value ->> 'cursor_us', due_us = next.value ->> 'due_us', skip_next = next.value ->> 'skip_next',
+       seen = next.value ->> 'seen',
        last_run = coalesce(next.value ->> 'last_run', last_run),
        last_ended_us = iif(next.value ->> 'last_run' IS NULL, last_ended_us, NULL)
   FROM json_each(:moves) AS next
  WHERE schedule.tenant = next.value ->> 'tenant' AND schedule.name = next.value ->> 'name'
    AND schedule.version = next.value ->> 'version' AND schedule.cursor_us = next.value ->> 'cursor_was_us'
+   AND schedule.last_run IS next.value ->> 'last_was'
+   AND schedule.retired_us IS NULL AND schedule.due_us IS NOT NULL
 RETURNING schedule.tenant, schedule.name
 
 -- :name insert_ticks
@@ -49,26 +57,27 @@ SELECT value ->> 'tenant', value ->> 'schedule', value ->> 'occurrence', value -
   FROM json_each(:ticks)
 
 -- :name insert_runs
+-- A run whose key is known already is not made again; what comes back was made.
 INSERT INTO run (id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
                  period_start_us, period_end_us, backfill_from_us, last_success_us, idempotency_key, request_key, origin,
-                 manifest, manifest_hash, payload, resources, lease_max, lines_up, priority,
-                 state, created_us, waiting_us, ready_us, reserved_micro, counted_us)
+                 manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
+                 state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us)
 SELECT value ->> 'id', value ->> 'tenant', value ->> 'agent', value ->> 'schedule', value ->> 'version',
        value ->> 'trigger', value ->> 'occurrence', value ->> 'tick_us',
        value ->> 'period_start_us', value ->> 'period_end_us', value ->> 'backfill_from_us',
        value ->> 'last_success_us', value ->> 'idempotency_key', value ->> 'request_key', value ->> 'origin',
        value ->> 'manifest', value ->> 'manifest_hash', value ->> 'payload', value ->> 'resources',
-       value ->> 'lease_max', value ->> 'lines_up', value ->> 'priority',
-       'ready', wall_us(), max(wall_us(), value ->> 'ready_us'), value ->> 'ready_us',
-       value ->> 'reserved_micro', value ->> 'counted_us'
+       value ->> 'lease_max', value ->> 'lines_up', value ->> 'priority', -(value ->> 'priority'),
+       'ready', wall_us(), max(wall_us(), value ->> 'ready_us'), value ->> 'ready_us', value ->> 'ready_us',
+       max(wall_us(), value ->> 'ready_us') + (value ->> 'queue_for_us'), value ->> 'reserved_micro', value ->> 'counted_us'
   FROM json_each(:runs)
+ WHERE true
+ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
+RETURNING id
 
--- :name ticks_of
-SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us, decided_us
-  FROM tick
- WHERE tenant = :tenant AND schedule = :schedule AND tick_until_us >= :from_us AND tick_us < :until_us
- ORDER BY tick_us DESC
- LIMIT :limit
+-- :name announce
+-- Nobody listens to a file; workers look by themselves.
+SELECT :what
 
 -- :name write_audit
 INSERT INTO audit (tenant, at_us, actor, verb, subject, detail)
@@ -78,3 +87,15 @@ SELECT value ->> 'tenant', wall_us(), value ->> 'actor', value ->> 'verb', value
 -- :name known_ticks
 SELECT tenant, schedule, occurrence FROM tick
  WHERE (tenant, schedule, occurrence) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:occurrences))
+
+-- :name next_due
+SELECT min(due_us) FROM schedule WHERE due_us IS NOT NULL AND retired_us IS NULL
+
+-- :name note_displaced
+-- A run that made room has ended: if `every` waited for its end, the ticker must look.
+UPDATE schedule
+   SET last_ended_us = one.value ->> 1,
+       due_us = CASE WHEN trigger = 'every' AND NOT once_done AND retired_us IS NULL
+                     THEN one.value ->> 1 ELSE due_us END
+  FROM json_each(:ended) AS one
+ WHERE tenant = one.value ->> 2 AND name = one.value ->> 3 AND last_run = one.value ->> 0

@@ -11,9 +11,10 @@ ON CONFLICT (id) DO UPDATE SET stale_boot = excluded.stale_boot, stale_ns = excl
 DELETE FROM waiter WHERE id = :id
 
 -- :name sweep_waiters
+-- Takes the ticket that was served along.
 DELETE FROM waiter
- WHERE id <> :ticket
-   AND id IN (SELECT id FROM waiter_fact WHERE stale UNION SELECT value FROM json_each(:dead))
+ WHERE id = :ticket
+    OR id IN (SELECT id FROM waiter_fact WHERE stale UNION ALL SELECT value FROM json_each(:dead))
 
 -- :name waiters_on
 SELECT * FROM waiter_fact

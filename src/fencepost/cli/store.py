@@ -1,0 +1,107 @@
+"""`fencepost store`: migrate, back up, restore or bump the store."""
+
+import argparse
+import json
+import sys
+from contextlib import closing
+
+from fencepost import wiring
+from fencepost.model.instant import format_instant
+from fencepost.operations import store_care
+from fencepost.ports.store import LeaseStore
+
+EXAMPLES = """\
+examples:
+  fencepost store backup ~/fencepost.backup
+  fencepost store restore ~/fencepost.backup --store postgresql://db.example/fencepost
+  fencepost store bump --to 1794781370283797      # after a gate reported fence_regress
+  fencepost store migrate --store postgresql://owner@db.example/fencepost
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Parse, carry out one operation, and say what came of it."""
+    args = parser().parse_args(argv)
+    sentence, facts = ACTIONS[args.action](args)
+    print(json.dumps(facts) if args.json else sentence)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--store", metavar="URL", help="sqlite:/path or postgresql://host/db; default: FENCEPOST_STORE")
+    common.add_argument("--json", action="store_true", help="print one JSON object")
+    top = argparse.ArgumentParser(
+        prog="fencepost store",
+        description="Look after the store: bring it up to date, back it up, restore it, lift its fences.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = top.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("migrate", parents=[common], help="bring the store to this program's schema")
+    backup = actions.add_parser("backup", parents=[common], help="write one state of the store to a file")
+    backup.add_argument("file", metavar="FILE")
+    restore = actions.add_parser("restore", parents=[common], help="replace the store's content by a backup's")
+    restore.add_argument("file", metavar="FILE")
+    restore.add_argument("--yes", action="store_true", help="do not ask, even if the store is not empty")
+    bump = actions.add_parser("bump", parents=[common], help="lift the fence floor above every fence so far")
+    bump.add_argument("--to", type=int, metavar="N", help="and at least to N, such as the mark of a gate")
+    return top
+
+
+def migrate(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
+    """Bring the store to this program's schema."""
+    url = wiring.store_url(args.store)
+    before, after = wiring.migrate_store(url)
+    state = "already has" if before == after else f"went from schema {before} to"
+    return f"the store {state} schema {after}.", {"from": before, "to": after}
+
+
+def backup(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
+    """Write one state of the store to a file."""
+    with opened(args) as store:
+        done = store_care.backup(store, args.file, progress=tell_progress)
+    return f"backed up {done.rows} rows of store {done.store} to {done.path}.", done._asdict()
+
+
+def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
+    """Replace the store's content by a backup's."""
+    with opened(args) as store:
+        done = store_care.restore(store, args.file, confirm=lambda url: args.yes or ask(url))
+    lost_from, lost_until = format_instant(done.lost_from), format_instant(done.lost_until)
+    sentence = (
+        f"restored {done.rows} rows as store {done.store}; every lease is void, fences go on above {done.floor}.\n"
+        f"What happened between {lost_from} and {lost_until} is lost."
+    )
+    facts = {"store": done.store, "rows": done.rows, "floor": done.floor}
+    return sentence, {**facts, "lost_from": lost_from, "lost_until": lost_until}
+
+
+def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
+    """Lift the fence floor."""
+    with opened(args) as store:
+        floor = store_care.bump(store, to=args.to)
+    return f"every fence from now on is above {floor}.", {"floor": floor}
+
+
+ACTIONS = {"migrate": migrate, "backup": backup, "restore": restore, "bump": bump}
+
+
+def opened(args: argparse.Namespace) -> closing[LeaseStore]:
+    """Open the store that the command line means, for as long as the block lasts."""
+    return closing(wiring.open_store(wiring.store_url(args.store)))
+
+
+def ask(url: str) -> bool:
+    """Ask a person, if there is one."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"{url} is not empty. Replace what it holds and void every lease? Type yes: ", end="", file=sys.stderr)
+    return input().strip() == "yes"
+
+
+def tell_progress(rows: int) -> None:
+    """Show a person that something is going on."""
+    if sys.stderr.isatty():
+        print(f"\r{rows} rows …", end="", file=sys.stderr, flush=True)

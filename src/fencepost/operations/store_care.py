@@ -1,0 +1,70 @@
+"""What may be asked about the store itself: back it up, restore it, lift its fences."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from fencepost.model.errors import Invalid
+from fencepost.ports.store import LeaseStore
+from fencepost.stores import backup as backups
+from fencepost.stores.care import SqlCare
+from fencepost.stores.leases import SqlLeases
+
+FENCE_MAX = 2**53 - 1  # what JSON, JavaScript and Redis can still count
+FENCE_LIMIT = FENCE_MAX - 2**40  # room above the floor for a lifetime of grants
+
+
+class BackedUp(NamedTuple):
+    """A backup that is on disk."""
+
+    path: str
+    rows: int
+    store: str
+
+
+class Restored(NamedTuple):
+    """A store that goes on from a backup; what happened between the two instants is lost."""
+
+    store: str
+    rows: int
+    floor: int
+    lost_from: datetime
+    lost_until: datetime
+
+
+def quietly(_rows: int) -> None:
+    """Say nothing about progress."""
+
+
+def backup(store: LeaseStore, path: str, *, progress: Callable[[int], None] = quietly) -> BackedUp:
+    """Write one state of the store to a file."""
+    rows = _care(store).export(lambda snapshot: backups.write(path, snapshot, progress))
+    return BackedUp(path, rows, store.facts().id)
+
+
+def restore(store: LeaseStore, path: str, *, confirm: Callable[[str], bool]) -> Restored:
+    """Replace the store's content by a backup's; `confirm` is asked unless the store is empty.
+
+    Every lease is void afterwards: a live holder finds out at its next renewal. No fence is ever given out twice.
+    """
+    care, facts = _care(store), store.facts()
+    with backups.opened(path, newest_schema=facts.schema) as found:
+        if not care.is_empty() and not confirm(facts.url):
+            raise Invalid(
+                f"{facts.url} is not empty; to replace what it holds, say so with --yes. Nothing was changed."
+            )
+        header = found.header
+        floor = care.replace(found.rows, store_id=header.store_id, above=header.highest_fence)
+        return Restored(header.store_id, found.count, floor, header.taken_at, backups.instant(care.clock_us()))
+
+
+def bump(store: LeaseStore, *, to: int | None = None) -> int:
+    """Lift the fence floor above every fence so far, and to a number that a gate has seen; return the floor."""
+    if to is not None and not 0 <= to <= FENCE_LIMIT:
+        raise Invalid(f"a fence floor lies between 0 and {FENCE_LIMIT}, not at {to}.")
+    return store.bump(max(to or 0, _care(store).highest()))
+
+
+def _care(store: LeaseStore) -> SqlCare:
+    assert isinstance(store, SqlLeases), "every store there is speaks SQL"
+    return store.care()

@@ -1,0 +1,90 @@
+"""What people are shown of a store: rows as it keeps them, read and never written."""
+
+from typing import NamedTuple
+
+
+class TickRow(NamedTuple):
+    """A recorded tick, or a range of neighbours that share what became of them."""
+
+    schedule: str
+    version: int
+    slot: str
+    slot_until: str
+    count: int
+    tick_us: int
+    tick_until_us: int
+    disposition: str
+    run_id: str | None
+    occurrence: str
+    into_us: int | None
+    decided_us: int
+
+
+class ScheduleFacts(NamedTuple):
+    """A schedule as the scheduler sees it, retired or not."""
+
+    name: str
+    version: int
+    agent: str
+    definition: str
+    cursor_us: int
+    due_us: int | None
+    applied_us: int
+    skip_next: str | None
+    failures: int
+    last_success_us: int | None
+    retired_us: int | None
+    once_done: bool
+    last_run: str | None
+    last_ended_us: int | None
+
+
+class VersionFacts(NamedTuple):
+    """A version that decided the ticks in (after_us, until_us]."""
+
+    version: int
+    definition: str
+    applied_us: int
+    after_us: int
+    until_us: int | None
+
+
+class PauseFacts(NamedTuple):
+    """A pause of a schedule, or with `schedule` empty of everything."""
+
+    schedule: str
+    since_us: int
+    until_us: int
+    note: str
+    by_whom: str
+
+
+class AuditRow(NamedTuple):
+    """A decision or an operator's act."""
+
+    seq: int
+    at_us: int
+    actor: str
+    verb: str
+    subject: str
+    detail: str
+
+
+class Named(NamedTuple):
+    """Something in the registry that a person may have meant."""
+
+    name: str
+    kind: str  # schedule, or agent
+    retired: bool
+
+
+class Health(NamedTuple):
+    """A store's pulse: what waits, what is overdue, and since when."""
+
+    running: int
+    ready: int
+    dead: int
+    schedules: int
+    overdue: int
+    oldest_due_us: int | None
+    newest_cursor_us: int | None

@@ -1,0 +1,110 @@
+"""What doors ask of a store when somebody wants a run: facts in, a decision out, all in one transaction."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from fencepost.model.overlap import LiveRun
+from fencepost.ports.runs import RunRow
+from fencepost.ports.ticks import Counted, NewRun
+
+
+class Ask(NamedTuple):
+    """Who wants what: a schedule or an agent by name, or with `origin` what a run was made of."""
+
+    tenant: str
+    target: str
+    by: str
+    key: str | None = None
+    tick_us: int | None = None
+    origin: str | None = None
+
+
+class VersionFact(NamedTuple):
+    """A version that decided the ticks in (after_us, until_us]."""
+
+    version: int
+    definition: str
+    manifest: str
+    manifest_hash: str
+    after_us: int
+    until_us: int | None
+
+
+class TickFact(NamedTuple):
+    """A recorded tick, or the range that it is in."""
+
+    occurrence: str
+    version: int
+    tick_us: int
+    disposition: str
+    run_id: str | None
+
+
+class Target(NamedTuple):
+    """What shall run; without a schedule it is an agent alone."""
+
+    agent: str
+    manifest: str
+    manifest_hash: str
+    schedule: str | None = None
+    version: int | None = None
+    definition: str | None = None
+    cursor_us: int = 0
+    last_success_us: int | None = None
+
+
+class Grounds(NamedTuple):
+    """What the store knows when a request is decided."""
+
+    now_us: int
+    target: Target
+    live: tuple[LiveRun, ...]  # of the schedule, or of the agent's runs without one; oldest first
+    spending: tuple[Counted, ...]
+    versions: tuple[VersionFact, ...] = ()  # oldest first, if a tick or a range was asked for
+    recorded: TickFact | None = None  # of the tick that was asked for
+    of_tick: tuple[RunRow, ...] = ()  # the runs made for it, oldest first
+    origin: RunRow | None = None
+    replays: tuple[RunRow, ...] = ()  # made of the origin before, oldest first
+
+
+class Placement(NamedTuple):
+    """What to do: make a run, or point to an earlier one."""
+
+    run: NewRun | RunRow
+    displaces: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+
+
+class Asked(NamedTuple):
+    """The run that answers a request, and whether it was made for it."""
+
+    run: RunRow
+    is_new: bool
+
+
+class RequestStore(Protocol):
+    """Runs on demand."""
+
+    def ask(self, ask: Ask, decide: Callable[[Grounds], Placement]) -> Asked:
+        """Answer a request in one transaction; the same key finds the run that it made before."""
+        ...
+
+    def ask_many(self, ask: Ask, decide: Callable[[Grounds], Sequence[NewRun]]) -> list[str]:
+        """Put many runs of a schedule into the queue; return the ids of those whose keys were not known."""
+        ...
+
+    def enqueue_run(self, run: NewRun, *, by: str = "door") -> Asked:
+        """Put a run into the queue, durably; the same request key finds the run that it made before."""
+        ...
+
+    def cancel(self, run_id: str, *, tenant: str, by: str) -> RunRow | None:
+        """End a queued run, or ask a running one to stop; return it as it was, or None if there is none."""
+        ...
+
+    def discard(self, run_id: str, *, tenant: str, by: str) -> bool:
+        """Take a dead letter off the desk; the run stays in the records."""
+        ...
+
+    def run(self, run_id: str, *, tenant: str) -> RunRow | None:
+        """Return one run."""
+        ...

@@ -1,0 +1,113 @@
+"""What people are shown: questions to the store that write nothing, once for both dialects."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+
+from fencepost.ports.looking import AuditRow, Health, Named, PauseFacts, ScheduleFacts, TickRow, VersionFacts
+from fencepost.ports.runs import AttemptRow, RunRow
+from fencepost.stores.transaction import Dialect, Row
+
+BEYOND = "\U0010ffff"  # sorts after every character that follows a prefix
+EVER_US = 2**63 - 1
+
+
+class SqlLooking:
+    """Questions over named statements, each about one tenant."""
+
+    __slots__ = ("_dialect", "_tenant")
+
+    def __init__(self, dialect: Dialect, tenant: str) -> None:
+        self._dialect = dialect
+        self._tenant = tenant
+
+    def clock_us(self) -> int:
+        """Return the store's own time."""
+        return int(self._rows("clock", tenanted=False)[0][0])
+
+    def runs(
+        self, *, state: str = "", schedule: str = "", agent: str = "", since_us: int = 0, limit: int
+    ) -> list[RunRow]:
+        """Return runs, newest first."""
+        rows = self._rows("look_runs", state=state, schedule=schedule, agent=agent, since_us=since_us, limit=limit)
+        return [_run(row) for row in rows]
+
+    def runs_like(self, prefix: str, *, limit: int) -> list[RunRow]:
+        """Return the runs whose id begins so."""
+        return [_run(row) for row in self._rows("look_prefix", prefix=prefix, beyond=prefix + BEYOND, limit=limit)]
+
+    def live(self, *, limit: int) -> list[RunRow]:
+        """Return what runs, oldest first, and then what waits, in the order in which it is leased."""
+        return [_run(row) for row in self._rows("look_live", limit=limit)]
+
+    def alive_at(self, schedule: str, at_us: int, *, limit: int) -> list[RunRow]:
+        """Return the runs of a schedule that had not ended at an instant, oldest first."""
+        return [_run(row) for row in self._rows("look_alive", schedule=schedule, at_us=at_us, limit=limit)]
+
+    def made_of(self, run: RunRow, *, limit: int) -> list[str]:
+        """Return the runs that were made of this one, by a replay."""
+        rows = self._rows("look_made_of", origin=run.id, since_us=run.created_us, limit=limit)
+        return [str(row[0]) for row in rows]
+
+    def attempts(self, run_ids: Iterable[str]) -> dict[str, list[AttemptRow]]:
+        """Return the tries at some runs, oldest first."""
+        found: dict[str, list[AttemptRow]] = defaultdict(list)
+        for run_id, *attempt in self._rows("look_attempts", tenanted=False, ids=json.dumps(list(run_ids))):
+            found[run_id].append(AttemptRow(*attempt))
+        return found
+
+    def schedules(self, *, limit: int) -> list[ScheduleFacts]:
+        """Return the active schedules, by name."""
+        return [_schedule(row) for row in self._rows("look_schedules", limit=limit)]
+
+    def schedule(self, name: str) -> ScheduleFacts | None:
+        """Return one schedule, retired or not."""
+        rows = self._rows("look_schedule", name=name)
+        return _schedule(rows[0]) if rows else None
+
+    def names(self) -> list[Named]:
+        """Return every schedule and agent by name."""
+        return [Named(name, kind, bool(retired)) for name, kind, retired in self._rows("look_names")]
+
+    def versions(self, name: str) -> list[VersionFacts]:
+        """Return a schedule's versions, oldest first."""
+        return [VersionFacts(*row) for row in self._rows("look_versions", name=name)]
+
+    def ticks(
+        self, schedule: str, *, from_us: int = 0, until_us: int = EVER_US, disposition: str = "", limit: int
+    ) -> list[TickRow]:
+        """Return the recorded ticks that touch [from, until), newest first."""
+        values = {"from_us": from_us, "until_us": until_us, "disposition": disposition, "limit": limit}
+        return [TickRow(*row) for row in self._rows("look_ticks", schedule=schedule, **values)]
+
+    def following_tick(self, schedule: str, at_us: int) -> TickRow | None:
+        """Return the first recorded tick after an instant."""
+        rows = self._rows("look_following_tick", schedule=schedule, at_us=at_us)
+        return TickRow(*rows[0]) if rows else None
+
+    def pauses_at(self, schedule: str, at_us: int) -> list[PauseFacts]:
+        """Return the pauses of a schedule, and the halts, that cover an instant."""
+        return [PauseFacts(*row) for row in self._rows("look_pauses", schedule=schedule, at_us=at_us)]
+
+    def audit(self, *, verb: str = "", subject: str = "", until_us: int = EVER_US, limit: int) -> list[AuditRow]:
+        """Return audit rows, newest first."""
+        rows = self._rows("look_audit", verb=verb, subject=subject, until_us=until_us, limit=limit)
+        return [AuditRow(*row) for row in rows]
+
+    def health(self, *, late_us: int) -> Health:
+        """Count what runs, waits, is dead, or was due by an instant and has not been looked at."""
+        return Health(*self._rows("look_health", late_us=late_us)[0])
+
+    def _rows(self, statement: str, /, *, tenanted: bool = True, **values: object) -> list[Row]:
+        tenant = {"tenant": self._tenant} if tenanted else {}
+        return self._dialect.read(lambda tx: tx.rows(statement, **tenant, **values))
+
+
+def _run(row: Row) -> RunRow:
+    run = RunRow(*row)
+    return run._replace(lines_up=bool(run.lines_up), resume=bool(run.resume))
+
+
+def _schedule(row: Row) -> ScheduleFacts:
+    facts = ScheduleFacts(*row)
+    return facts._replace(once_done=bool(facts.once_done))

@@ -1,0 +1,196 @@
+"""Transactions on PostgreSQL: short, bounded on both sides, and honest about a COMMIT without an answer."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import psycopg
+
+from fencepost.stores import sql
+from fencepost.stores.postgres.errors import unavailable, unknown_outcome
+from fencepost.stores.postgres.server import SILENCE_SECONDS, Connection, Server, Silent
+from fencepost.stores.postgres.tables import PostgresTables
+from fencepost.stores.transaction import Row, T
+
+STATEMENTS = {name: text.encode() for name, text in sql.load(__file__).complete().items()}
+TRIES = 5
+PAUSE = b"SELECT pg_sleep(random() * 0.05)"  # the server has both dice and a clock
+
+
+class Limits(NamedTuple):
+    """How long the server may take, and how long we wait for a word of it."""
+
+    statement_ms: int
+    lock_ms: int
+    idle_ms: int  # a client that froze in a transaction loses its locks before others give up waiting for them
+    silence_seconds: float
+
+
+QUICK = Limits(8_000, 6_000, 5_000, SILENCE_SECONDS)
+PATIENT = Limits(600_000, 60_000, 600_000, 600.0)
+
+
+class OutcomeUnknown(Exception):
+    """COMMIT was sent, and nobody said that it took effect where it should."""
+
+
+class PostgresTransaction:
+    """Named statements on an open transaction."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, name: str, /, **values: object) -> list[Row]:
+        """Run a named statement and return its rows."""
+        cursor = self._connection.execute(STATEMENTS[name], values)
+        return cursor.fetchall() if cursor.description else []
+
+    def remember(self, fence: int) -> None:
+        """Do nothing: the resources' own rows hold the fence, and a mark common to all would be a bottleneck."""
+
+    def tables(self) -> PostgresTables:
+        """Return the tables as such, for those who move all of them."""
+        return PostgresTables(self._connection)
+
+
+class PostgresDialect:
+    """One connection at a time to one server; a broken one is replaced at the next transaction."""
+
+    def __init__(self, server: Server, greet: Callable[[Connection], None], *, limits: Limits = QUICK) -> None:
+        """Speak to a server; `greet` looks at each new connection and refuses what cannot be trusted."""
+        self.server = server
+        self._greet = greet
+        self._limits = limits
+        self._connection: Connection | None = None
+
+    def write(self, work: Callable[[PostgresTransaction], T], /, *, patient: bool = False) -> T:
+        """Do the work in one transaction; again, a few times, if others were in its way."""
+        limits = PATIENT if patient else self._limits
+        return self._with_sentences(lambda: self._write(work, limits))
+
+    def read(self, work: Callable[[PostgresTransaction], T], /, *, patient: bool = False) -> T:
+        """Do the work on one snapshot, writing nothing."""
+        limits = PATIENT if patient else self._limits
+        return self._with_sentences(lambda: self._read(work, limits))
+
+    def became(self, _store_id: str, /) -> None:
+        """Do nothing: there is no copy beside this store that would have to follow."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def _with_sentences(self, task: Callable[[], T]) -> T:
+        try:
+            return task()
+        except psycopg.Error as error:
+            raise unavailable(self.server, error) from None
+        except OutcomeUnknown:
+            raise unknown_outcome(self.server) from None
+
+    def _write(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
+        for _ in range(TRIES - 1):
+            with suppress(psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+                return self._write_once(work, limits)
+            self._send(PAUSE, limits)
+        return self._write_once(work, limits)
+
+    def _write_once(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
+        connection = self._send(begin_writing(limits), limits)
+        try:
+            answer = work(PostgresTransaction(connection))
+            commit(connection)
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        return answer
+
+    def _read(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
+        connection = self._send(begin_reading(limits), limits)
+        try:
+            return work(PostgresTransaction(connection))
+        finally:
+            self._roll_back(connection)
+
+    def _send(self, first: bytes, limits: Limits) -> Connection:
+        """Send the first words of a conversation; if the kept connection has died meanwhile, on a new one."""
+        if self._connection:
+            try:
+                return _execute(self._connection, first, limits)
+            except psycopg.OperationalError as error:
+                died = self._connection.broken and not isinstance(error, Silent)
+                self.close()
+                if not died:
+                    raise
+        self._connection = self._connect(limits)
+        return _execute(self._connection, first, limits)
+
+    def _connect(self, limits: Limits) -> Connection:
+        connection = self.server.connect()
+        connection.silence_seconds = limits.silence_seconds
+        try:
+            self._greet(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _roll_back(self, connection: Connection) -> None:
+        """Roll back, or drop a connection that is past speaking to, which has the server do it."""
+        with suppress(psycopg.Error):
+            if connection.answered:
+                connection.execute(b"ROLLBACK")
+                return
+        self.close()
+
+
+def _execute(connection: Connection, statement: bytes, limits: Limits) -> Connection:
+    connection.silence_seconds = limits.silence_seconds
+    connection.execute(statement)
+    return connection
+
+
+def commit(connection: Connection) -> None:
+    """Commit, and tell apart: done, not done, and nobody knows.
+
+    A warning is the third kind too: the server gives up waiting for a synchronous standby with nothing more.
+    """
+    warnings: list[str | None] = []
+
+    def note(notice: psycopg.errors.Diagnostic) -> None:
+        if notice.severity_nonlocalized == "WARNING":  # to be read now: it does not outlive this call
+            warnings.append(notice.message_primary)
+
+    connection.add_notice_handler(note)
+    try:
+        connection.execute(b"COMMIT")
+    except psycopg.Error:
+        if not connection.answered:
+            raise OutcomeUnknown from None
+        raise
+    finally:
+        connection.remove_notice_handler(note)
+    if warnings:
+        raise OutcomeUnknown
+
+
+def begin_writing(limits: Limits) -> bytes:
+    """Return the one round trip with which every writing transaction begins."""
+    return f"BEGIN ISOLATION LEVEL READ COMMITTED; {_bounds(limits)}; SET LOCAL synchronous_commit = on".encode()
+
+
+def begin_reading(limits: Limits) -> bytes:
+    """Return the one round trip with which every reading transaction begins."""
+    return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_bounds(limits)}".encode()
+
+
+def _bounds(limits: Limits) -> str:
+    return (
+        f"SET LOCAL statement_timeout = {limits.statement_ms}; "
+        f"SET LOCAL lock_timeout = {limits.lock_ms}; "
+        f"SET LOCAL idle_in_transaction_session_timeout = {limits.idle_ms}"
+    )

@@ -1,0 +1,60 @@
+"""Brings a database to the schema of this program, all in one transaction, however many try at once."""
+
+import psycopg
+
+from fencepost.model.errors import StoreUnavailable
+from fencepost.stores import sql
+from fencepost.stores.postgres.dialect import PATIENT, PostgresTransaction, begin_writing, commit
+from fencepost.stores.postgres.server import Connection
+
+# Held to the end of the transaction, so it also works behind a transaction pooler. The number only has to be ours.
+ONE_AT_A_TIME = b"SELECT pg_advisory_xact_lock(5063813170453897283)"
+HAS_NAMESPACE = b"SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'fencepost'"
+HAS_META = b"SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'fencepost' AND tablename = 'meta'"
+
+
+def newest_schema() -> int:
+    """Return the schema that this program brings a store to."""
+    return max(number for number, _ in sql.migrations(__file__))
+
+
+def migrate(connection: Connection, url: str, *, new_id: str) -> tuple[int, int]:
+    """Apply every migration that is missing; return the schema before and after. `new_id` names a new store."""
+    connection.silence_seconds = PATIENT.silence_seconds
+    connection.execute(begin_writing(PATIENT))
+    try:
+        connection.execute(ONE_AT_A_TIME)
+        before, after = _apply(connection, new_id)
+        commit(connection)
+    except psycopg.errors.InsufficientPrivilege as error:
+        connection.execute(b"ROLLBACK")
+        raise StoreUnavailable(
+            f"{url} has no tables of schema {newest_schema()}, and this role may not create them "
+            f"({error.diag.message_primary}); have the owner run: fencepost store migrate"
+        ) from None
+    except BaseException:
+        connection.close()
+        raise
+    return before, after
+
+
+def _apply(connection: Connection, new_id: str) -> tuple[int, int]:
+    tx = PostgresTransaction(connection)
+    before = _schema(connection, tx)
+    if not connection.execute(HAS_NAMESPACE).rowcount:
+        connection.execute(b"CREATE SCHEMA fencepost")
+    for number, script in sql.migrations(__file__):
+        if number > before:
+            connection.execute(script.encode())
+            tx.rows("set_meta", key="schema", value=str(number))
+    if not before:
+        tx.rows("set_meta", key="store_id", value=new_id)
+        tx.rows("set_meta", key="fence_high", value="0")
+    return before, max(before, newest_schema())
+
+
+def _schema(connection: Connection, tx: PostgresTransaction) -> int:
+    if not connection.execute(HAS_META).rowcount:
+        return 0
+    ((found,),) = tx.rows("meta", key="schema")
+    return int(found)

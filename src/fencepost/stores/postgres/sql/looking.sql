@@ -1,0 +1,107 @@
+-- :name look_runs
+SELECT * FROM fencepost.run_fact
+ WHERE tenant = %(tenant)s AND created_us >= %(since_us)s
+   AND (%(state)s = '' OR state = %(state)s) AND (%(schedule)s = '' OR schedule = %(schedule)s)
+   AND (%(agent)s = '' OR agent = %(agent)s)
+ ORDER BY created_us DESC, id DESC
+ LIMIT %(limit)s
+
+-- :name look_prefix
+SELECT * FROM fencepost.run_fact
+ WHERE tenant = %(tenant)s AND id >= %(prefix)s AND id < %(beyond)s
+ ORDER BY id
+ LIMIT %(limit)s
+
+-- :name look_live
+-- What runs, oldest first, then what waits, in the order in which it is leased.
+SELECT * FROM fencepost.run_fact
+ WHERE tenant = %(tenant)s AND state IN ('ready', 'running')
+ ORDER BY state DESC, CASE state WHEN 'running' THEN 0 ELSE priority END DESC,
+          CASE state WHEN 'running' THEN started_us ELSE ready_us END, id
+ LIMIT %(limit)s
+
+-- :name look_attempts
+SELECT run_id, number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+  FROM fencepost.attempt
+ WHERE run_id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
+ ORDER BY run_id, fence
+
+-- :name look_alive
+-- The runs of a schedule that had not ended at an instant.
+SELECT * FROM fencepost.run_fact
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s
+   AND created_us <= %(at_us)s AND (ended_us IS NULL OR ended_us >= %(at_us)s)
+ ORDER BY created_us, id
+ LIMIT %(limit)s
+
+-- :name look_made_of
+-- Replays of a run; they are younger than it, which an index knows.
+SELECT id FROM fencepost.run
+ WHERE tenant = %(tenant)s AND created_us >= %(since_us)s AND origin = %(origin)s
+ ORDER BY created_us, id
+ LIMIT %(limit)s
+
+-- :name look_schedules
+SELECT name, version, agent, definition, cursor_us, due_us, applied_us, skip_next, failures, last_success_us,
+       retired_us, once_done, last_run, last_ended_us
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND retired_us IS NULL
+ ORDER BY name
+ LIMIT %(limit)s
+
+-- :name look_schedule
+SELECT name, version, agent, definition, cursor_us, due_us, applied_us, skip_next, failures, last_success_us,
+       retired_us, once_done, last_run, last_ended_us
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND name = %(name)s
+
+-- :name look_names
+SELECT name, 'schedule', retired_us IS NOT NULL FROM fencepost.schedule WHERE tenant = %(tenant)s
+UNION ALL
+SELECT name, 'agent', retired_us IS NOT NULL FROM fencepost.agent WHERE tenant = %(tenant)s
+
+-- :name look_versions
+SELECT version, definition, applied_us, after_us, until_us
+  FROM fencepost.schedule_version
+ WHERE tenant = %(tenant)s AND name = %(name)s
+ ORDER BY version
+
+-- :name look_ticks
+SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
+       decided_us
+  FROM fencepost.tick
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_us < %(until_us)s AND tick_until_us >= %(from_us)s
+   AND (%(disposition)s = '' OR disposition = %(disposition)s)
+ ORDER BY tick_us DESC, occurrence DESC
+ LIMIT %(limit)s
+
+-- :name look_following_tick
+SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
+       decided_us
+  FROM fencepost.tick
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_us > %(at_us)s
+ ORDER BY tick_us, occurrence
+ LIMIT 1
+
+-- :name look_pauses
+SELECT schedule, since_us, until_us, note, by_whom
+  FROM fencepost.pause
+ WHERE tenant = %(tenant)s AND schedule IN (%(schedule)s, '') AND since_us <= %(at_us)s AND until_us > %(at_us)s
+ ORDER BY id
+
+-- :name look_audit
+SELECT seq, at_us, actor, verb, subject, detail
+  FROM fencepost.audit
+ WHERE tenant = %(tenant)s AND (%(verb)s = '' OR verb = %(verb)s) AND (%(subject)s = '' OR subject = %(subject)s)
+   AND at_us <= %(until_us)s
+ ORDER BY seq DESC
+ LIMIT %(limit)s
+
+-- :name look_health
+SELECT (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND state = 'running'),
+       (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND state = 'ready'),
+       (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND state = 'dead' AND discarded_us IS NULL),
+       (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL),
+       (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us <= %(late_us)s),
+       (SELECT min(due_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us IS NOT NULL),
+       (SELECT max(cursor_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL)

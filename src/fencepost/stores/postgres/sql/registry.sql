@@ -1,0 +1,142 @@
+-- :name lock_registry
+-- One apply at a time for each tenant, until the end of the transaction.
+SELECT 1 FROM pg_advisory_xact_lock(hashtextextended('fencepost registry ' || %(tenant)s, 0))
+
+-- :name known_agents
+SELECT name, hash, definition, source, retired_us IS NOT NULL FROM fencepost.agent WHERE tenant = %(tenant)s
+
+-- :name known_schedules
+SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us IS NOT NULL
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s
+   AND name IN (SELECT name FROM fencepost.schedule WHERE tenant = %(tenant)s AND source = %(source)s
+                UNION ALL
+                SELECT jsonb_array_elements_text(%(names)s::jsonb)
+                UNION ALL
+                SELECT name FROM fencepost.schedule
+                 WHERE tenant = %(tenant)s AND agent IN (SELECT jsonb_array_elements_text(%(agents)s::jsonb)))
+
+-- :name lock_schedules
+SELECT name, trigger, cursor_us, due_us, once_done, skip_next
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+ ORDER BY name
+   FOR UPDATE
+
+-- :name put_agents
+INSERT INTO fencepost.agent (tenant, name, hash, definition, source, applied_us, applied_by)
+SELECT %(tenant)s, name, hash, definition, %(source)s, %(now_us)s, %(actor)s
+  FROM jsonb_to_recordset(%(rows)s::jsonb) AS one (name text, hash text, definition text)
+ON CONFLICT (tenant, name) DO UPDATE
+   SET hash = excluded.hash, definition = excluded.definition, source = excluded.source,
+       applied_us = excluded.applied_us, applied_by = excluded.applied_by, retired_us = NULL
+
+-- :name move_agents
+UPDATE fencepost.agent SET source = %(source)s
+ WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+
+-- :name retire_agents
+UPDATE fencepost.agent SET retired_us = %(now_us)s
+ WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+
+-- :name put_schedules
+INSERT INTO fencepost.schedule (tenant, name, version, hash, agent, definition, manifest, manifest_hash, source,
+                                trigger, cursor_us, due_us, applied_us, skip_next, once_done)
+SELECT agent.tenant, one.name, one.version, one.hash, agent.name, one.definition,
+       agent.definition, agent.hash, one.source, one.trigger,
+       one.cursor_us, one.due_us, %(now_us)s, one.skip_next, one.once_done
+  FROM jsonb_to_recordset(%(rows)s::jsonb)
+       AS one (name text, version bigint, hash text, agent text, definition text, source text, trigger text,
+               cursor_us bigint, due_us bigint, skip_next text, once_done boolean)
+  JOIN fencepost.agent ON agent.tenant = %(tenant)s AND agent.name = one.agent
+ON CONFLICT (tenant, name) DO UPDATE
+   SET version = excluded.version, hash = excluded.hash, agent = excluded.agent, definition = excluded.definition,
+       manifest = excluded.manifest, manifest_hash = excluded.manifest_hash, source = excluded.source,
+       trigger = excluded.trigger, cursor_us = excluded.cursor_us, due_us = excluded.due_us,
+       applied_us = excluded.applied_us, skip_next = excluded.skip_next, once_done = excluded.once_done,
+       retired_us = NULL
+
+-- :name end_versions
+-- A version ends where its successor begins, or where the schedule was left.
+UPDATE fencepost.schedule_version
+   SET until_us = (SELECT cursor_us FROM fencepost.schedule
+                    WHERE schedule.tenant = schedule_version.tenant AND schedule.name = schedule_version.name)
+ WHERE tenant = %(tenant)s AND until_us IS NULL AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+
+-- :name put_versions
+INSERT INTO fencepost.schedule_version (tenant, name, version, hash, definition, manifest, manifest_hash,
+                                        applied_us, applied_by, after_us)
+SELECT tenant, name, version, hash, definition, manifest, manifest_hash, applied_us, %(actor)s, cursor_us
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+
+-- :name move_schedules
+UPDATE fencepost.schedule SET source = %(source)s
+ WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+
+-- :name retire_schedules
+-- The cursor goes on to now, unless ticks are owed: those were never decided (model/handover.py, ends_at).
+UPDATE fencepost.schedule
+   SET retired_us = %(now_us)s, due_us = NULL, skip_next = NULL,
+       cursor_us = CASE WHEN due_us <= %(now_us)s OR trigger = 'every' THEN cursor_us
+                        ELSE greatest(cursor_us, %(now_us)s) END
+ WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+
+-- :name schedule_names
+SELECT name FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL ORDER BY name
+
+-- :name list_schedules
+SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND retired_us IS NULL
+ ORDER BY name
+ LIMIT %(limit)s
+
+-- :name find_schedule
+SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND name = %(name)s
+
+-- :name hold_schedule
+SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND name = %(name)s
+   FOR UPDATE
+
+-- :name list_versions
+SELECT version, hash, definition, manifest, manifest_hash, applied_us, applied_by, after_us, until_us
+  FROM fencepost.schedule_version
+ WHERE tenant = %(tenant)s AND name = %(name)s
+ ORDER BY version DESC
+ LIMIT %(limit)s
+
+-- :name pauses_of
+SELECT id, schedule, since_us, until_us, note, by_whom
+  FROM fencepost.pause
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s
+ ORDER BY id DESC
+ LIMIT %(limit)s
+
+-- :name pauses_in_force
+SELECT id, schedule, since_us, until_us, note, by_whom
+  FROM fencepost.pause
+ WHERE tenant = %(tenant)s AND since_us <= %(now_us)s AND until_us > %(now_us)s
+ ORDER BY id
+
+-- :name end_pauses
+UPDATE fencepost.pause SET until_us = greatest(since_us, %(now_us)s)
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND until_us > %(now_us)s
+RETURNING id, schedule, since_us, until_us, note, by_whom
+
+-- :name put_pause
+INSERT INTO fencepost.pause (tenant, schedule, since_us, until_us, note, by_whom)
+VALUES (%(tenant)s, %(schedule)s, %(since_us)s, %(until_us)s, %(note)s, %(by_whom)s)
+RETURNING id, schedule, since_us, until_us, note, by_whom
+
+-- :name set_skip_next
+UPDATE fencepost.schedule SET skip_next = %(skip_next)s
+ WHERE tenant = %(tenant)s AND name = %(name)s AND retired_us IS NULL
+RETURNING name

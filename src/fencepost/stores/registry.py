@@ -1,0 +1,210 @@
+"""The registry's verbs, written once for both dialects; each is one transaction.
+
+An apply locks the tenant's registry first, then the schedules that it changes, by name. Tickers lock schedules only,
+so the two never wait for each other in a circle.
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from fencepost.model import pause as rules
+from fencepost.model.errors import Invalid
+from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.model.pause import OPEN_END, SkipNext
+from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wanted, plan
+from fencepost.model.run import TriggerKind
+from fencepost.ports.registry import Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
+from fencepost.stores.registry_writing import Writing, storable, write_audit
+from fencepost.stores.transaction import Dialect, Row, Transaction
+
+EVERYTHING = ""  # the schedule column of a halt
+CONFLICTS_SHOWN = 50
+
+
+class SqlRegistry:
+    """RegistryStore's verbs over named statements."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        """Speak to a store through its dialect."""
+        self._dialect = dialect
+
+    def survey(self, wanted: Wanted) -> Survey:
+        """Return what an apply of these definitions would meet."""
+        return self._dialect.read(lambda tx: Survey(_now(tx), _known(tx, wanted)), patient=True)
+
+    def apply(self, wanted: Wanted, *, actor: str, take_over: bool = False) -> Applied:
+        """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way."""
+
+        def work(tx: Transaction) -> Applied:
+            tx.rows("lock_registry", tenant=wanted.tenant)
+            planned = plan(_known(tx, wanted), wanted, take_over=take_over)
+            if planned.conflicts:
+                raise Invalid(_refusal(planned))
+            now = _now(tx)
+            if planned.changes_anything:
+                Writing(tx, planned, now, actor).write()
+            return Applied(planned, now)
+
+        return self._dialect.write(work, patient=True)
+
+    def schedules(self, tenant: str, *, limit: int) -> Listing:
+        """Return the active schedules of a tenant, by name."""
+        return self._dialect.read(
+            lambda tx: _listing(tx, tenant, tx.rows("list_schedules", tenant=tenant, limit=limit))
+        )
+
+    def schedule(self, tenant: str, name: str) -> Listing:
+        """Return one schedule, retired or not; none if there never was one."""
+        return self._dialect.read(lambda tx: _listing(tx, tenant, tx.rows("find_schedule", tenant=tenant, name=name)))
+
+    def schedule_names(self, tenant: str) -> list[str]:
+        """Return the names of the active schedules of a tenant."""
+        return self._dialect.read(lambda tx: [str(name) for (name,) in tx.rows("schedule_names", tenant=tenant)])
+
+    def versions(self, tenant: str, name: str, *, limit: int) -> list[VersionRow]:
+        """Return the versions of a schedule, newest first."""
+        rows = self._dialect.read(lambda tx: tx.rows("list_versions", tenant=tenant, name=name, limit=limit))
+        return [VersionRow(*row) for row in rows]
+
+    def pauses(self, tenant: str, name: str, *, limit: int) -> list[PauseEntry]:
+        """Return the pauses of a schedule (or with an empty name, the halts), newest first."""
+        rows = self._dialect.read(lambda tx: tx.rows("pauses_of", tenant=tenant, schedule=name, limit=limit))
+        return [PauseEntry(*row) for row in rows]
+
+    def pause(self, tenant: str, name: str, *, until: datetime | None, note: str, actor: str) -> PauseEntry:
+        """Pause a schedule from now on; a pause that is in force gives way to this one."""
+
+        def work(tx: Transaction) -> PauseEntry:
+            _active(tx, tenant, name)
+            return _pause(tx, tenant, name, until=until, note=note, actor=actor, verb="pause")
+
+        return self._dialect.write(work)
+
+    def resume(self, tenant: str, name: str, *, actor: str) -> list[PauseEntry]:
+        """End the pauses of a schedule; return those that were ended."""
+
+        def work(tx: Transaction) -> list[PauseEntry]:
+            _active(tx, tenant, name)
+            return _resume(tx, tenant, name, actor=actor, verb="resume")
+
+        return self._dialect.write(work)
+
+    def skip_next(self, tenant: str, name: str, count: int, *, actor: str) -> datetime:
+        """Leave out the next ticks of a schedule after now, which is returned; 0 takes it back."""
+
+        def work(tx: Transaction) -> datetime:
+            found = _active(tx, tenant, name)
+            if found.trigger == TriggerKind.EVERY:
+                raise Invalid(
+                    f"{name} runs every so often after its last end, so it has no next tick to skip; "
+                    f"hold it back with: fencepost schedule pause {name} --until T"
+                )
+            now = _now(tx)
+            skip = SkipNext(now, count)
+            tx.rows("set_skip_next", tenant=tenant, name=name, skip_next=_skip_text(skip))
+            write_audit(tx, tenant, actor=actor, verb="skip_next", subject=_subject(name), detail={"count": count})
+            return now
+
+        return self._dialect.write(work)
+
+    def halt(self, tenant: str, *, note: str, actor: str) -> PauseEntry:
+        """Pause everything of a tenant."""
+        return self._dialect.write(
+            lambda tx: _pause(tx, tenant, EVERYTHING, until=None, note=note, actor=actor, verb="halt")
+        )
+
+    def unhalt(self, tenant: str, *, actor: str) -> list[PauseEntry]:
+        """End the halt; return what was ended."""
+        return self._dialect.write(lambda tx: _resume(tx, tenant, EVERYTHING, actor=actor, verb="unhalt"))
+
+
+def _known(tx: Transaction, wanted: Wanted) -> Known:
+    agents = {row[0]: _known_agent(*row) for row in tx.rows("known_agents", tenant=wanted.tenant)}
+    touched = {*wanted.agents, *(one.name for one in agents.values() if one.source == wanted.source)}
+    rows = tx.rows(
+        "known_schedules",
+        tenant=wanted.tenant,
+        source=wanted.source,
+        names=json.dumps([*wanted.schedules, *wanted.agents]),
+        agents=json.dumps(sorted(touched)),
+    )
+    return Known(agents, {row[0]: _known_schedule(*row) for row in rows})
+
+
+def _known_agent(*row: Any) -> KnownAgent:  # noqa: ANN401 - a row's columns
+    return KnownAgent(*row)._replace(retired=bool(row[-1]))
+
+
+def _known_schedule(*row: Any) -> KnownSchedule:  # noqa: ANN401 - a row's columns
+    return KnownSchedule(*row)._replace(retired=bool(row[-1]))
+
+
+def _refusal(planned: Plan) -> str:
+    shown = list(planned.conflicts[:CONFLICTS_SHOWN])
+    if len(planned.conflicts) > CONFLICTS_SHOWN:
+        shown.append(f"… and {len(planned.conflicts) - CONFLICTS_SHOWN} more")
+    if len(shown) == 1:
+        return f"{shown[0]} Nothing was changed."
+    return "\n  ".join([f"{len(planned.conflicts)} conflicts; nothing was changed:", *shown])
+
+
+def _listing(tx: Transaction, tenant: str, rows: Iterable[Row]) -> Listing:
+    now = _now(tx)
+    pauses = [PauseEntry(*row) for row in tx.rows("pauses_in_force", tenant=tenant, now_us=to_us(now))]
+    return Listing(now, [_schedule(row) for row in rows], pauses)
+
+
+def _schedule(row: Row) -> ScheduleRow:
+    return ScheduleRow(*row)._replace(once_done=bool(row[-1]))
+
+
+def _active(tx: Transaction, tenant: str, name: str) -> ScheduleRow:
+    """Lock a schedule that is there and not retired; the door has looked already, so this is about a race."""
+    found = [_schedule(row) for row in tx.rows("hold_schedule", tenant=tenant, name=name)]
+    if not found or found[0].retired_us is not None:
+        raise Invalid(f'there is no schedule "{name}"; see: fencepost schedule list')
+    return found[0]
+
+
+def _pause(
+    tx: Transaction, tenant: str, name: str, *, until: datetime | None, note: str, actor: str, verb: str
+) -> PauseEntry:
+    now = _now(tx)
+    wanted = rules.pause(now, until=until, note=storable(note))
+    tx.rows("end_pauses", tenant=tenant, schedule=name, now_us=to_us(now))
+    (row,) = tx.rows(
+        "put_pause",
+        tenant=tenant,
+        schedule=name,
+        since_us=to_us(wanted.since),
+        until_us=FOREVER_US if wanted.until == OPEN_END else to_us(wanted.until),
+        note=wanted.note,
+        by_whom=actor,
+    )
+    detail: dict[str, object] = {"note": wanted.note}
+    if until is not None:
+        detail["until_us"] = to_us(until)
+    write_audit(tx, tenant, actor=actor, verb=verb, subject=_subject(name), detail=detail)
+    return PauseEntry(*row)
+
+
+def _resume(tx: Transaction, tenant: str, name: str, *, actor: str, verb: str) -> list[PauseEntry]:
+    ended = [PauseEntry(*row) for row in tx.rows("end_pauses", tenant=tenant, schedule=name, now_us=to_us(_now(tx)))]
+    if ended:
+        write_audit(tx, tenant, actor=actor, verb=verb, subject=_subject(name), detail={})
+    return ended
+
+
+def _subject(name: str) -> str:
+    return f"schedule:{name}" if name else "everything"
+
+
+def _skip_text(skip: SkipNext) -> str | None:
+    return json.dumps({"asked_us": to_us(skip.asked_at), "left": skip.left}) if skip.left else None
+
+
+def _now(tx: Transaction) -> datetime:
+    ((now_us,),) = tx.rows("store_clock_us")
+    return from_us(int(now_us))

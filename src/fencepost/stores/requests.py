@@ -1,0 +1,173 @@
+"""The verbs of those who ask for runs: admission and insertion in one transaction, with the target's row locked."""
+
+import json
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+from fencepost.model.errors import Invalid
+from fencepost.ports.requests import Ask, Asked, Grounds, Placement, Target, TickFact, VersionFact
+from fencepost.ports.runs import RunRow
+from fencepost.ports.ticks import Counted, NewRun
+from fencepost.stores.run_rows import audit, lock_run, run_of
+from fencepost.stores.runs import SqlRuns
+from fencepost.stores.ticks import MONTH_US, clock, has_budget, live_run, make_room, put_runs
+from fencepost.stores.transaction import Transaction
+
+
+class SqlRequests(SqlRuns):
+    """RequestStore's verbs over named statements."""
+
+    def ask(self, ask: Ask, decide: Callable[[Grounds], Placement]) -> Asked:
+        """Answer a request in one transaction; the same key finds the run that it made before."""
+
+        def work(tx: Transaction) -> Asked:
+            origin = _origin(tx, ask)
+            target = _target(tx, ask, origin)
+            known = _by_key(tx, ask.tenant, target.schedule or target.agent, ask.key) if ask.key else None
+            if known is not None:
+                return Asked(known, is_new=False)
+            return _place(tx, ask, decide(_grounds(tx, ask, target, origin)))
+
+        return self._dialect.write(work)
+
+    def ask_many(self, ask: Ask, decide: Callable[[Grounds], Sequence[NewRun]]) -> list[str]:
+        """Put many runs of a schedule into the queue; return the ids of those whose keys were not known."""
+
+        def work(tx: Transaction) -> list[str]:
+            target = _target(tx, ask, None)
+            runs = decide(_grounds(tx, ask, target, None, with_versions=True))
+            made = put_runs(tx, runs)
+            for run in runs:
+                if run.id not in made:
+                    _by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
+            detail = {"runs": len(made), "known": len(runs) - len(made)}
+            audit(tx, ask.tenant, actor=ask.by, verb="backfill", subject=f"schedule:{ask.target}", detail=detail)
+            return [run.id for run in runs if run.id in made]
+
+        return self._dialect.write(work)
+
+    def enqueue_run(self, run: NewRun, *, by: str = "door") -> Asked:
+        """Put a run into the queue, durably; the same request key finds the run that it made before."""
+        ask = Ask(run.tenant, run.schedule or run.agent, by, key=run.request_key)
+        return self._dialect.write(lambda tx: _place(tx, ask, Placement(run)))
+
+
+def _place(tx: Transaction, ask: Ask, placement: Placement) -> Asked:
+    """Make the run, unless its key is known: two that ask at once get the same."""
+    run = placement.run
+    if isinstance(run, RunRow):
+        return Asked(_touched(tx, run), is_new=False)
+    if not put_runs(tx, [run]):
+        known = _by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
+        assert known is not None, "only a known key keeps a run from being made"
+        return Asked(known, is_new=False)
+    make_room(tx, placement.displaces, placement.stops)
+    if ask.origin is not None:
+        tx.rows("discard", id=ask.origin, tenant=ask.tenant)
+    audit(tx, ask.tenant, actor=ask.by, verb=run.trigger, subject=f"run:{run.id}", detail=_detail(run, placement))
+    (row,) = tx.rows("run", id=run.id, tenant=run.tenant)
+    return Asked(run_of(row), is_new=True)
+
+
+def _detail(run: NewRun, placement: Placement) -> dict[str, object]:
+    said = {"agent": run.agent, "schedule": run.schedule, "version": run.version, "manifest_hash": run.manifest_hash}
+    links = {"origin": run.origin, "tick_us": run.tick_us, "key": run.request_key}
+    room = {"displaces": list(placement.displaces), "stops": list(placement.stops)}
+    return {name: value for name, value in {**said, **links, **room}.items() if value}
+
+
+def _by_key(tx: Transaction, tenant: str, target: str, key: str) -> RunRow | None:
+    """Find a run by its request key, and write that it was asked for again.
+
+    The writing is what makes the second answer as durable as the first: its commit waits for the same standbys.
+    """
+    rows = tx.rows("asked_again", tenant=tenant, target=target, request_key=key)
+    if not rows:
+        return None
+    return run_of(tx.rows("run", id=rows[0][0], tenant=tenant)[0])
+
+
+def _touched(tx: Transaction, run: RunRow) -> RunRow:
+    tx.rows("touch_run", id=run.id)
+    return run._replace(requests=run.requests + 1)
+
+
+def _origin(tx: Transaction, ask: Ask) -> RunRow | None:
+    if ask.origin is None:
+        return None
+    run = lock_run(tx, ask.origin, ask.tenant)
+    if run is None:
+        raise Invalid(f"there is no run {ask.origin!r}; see: fencepost dead list")
+    return run
+
+
+def _target(tx: Transaction, ask: Ask, origin: RunRow | None) -> Target:
+    """Lock what shall run, so that nobody else is admitted at the same time, and read what it is now."""
+    name = (origin.schedule or origin.agent) if origin else ask.target
+    rows = tx.rows("schedule_to_run", tenant=ask.tenant, name=name)
+    if rows:
+        return Target(*rows[0])
+    agents = tx.rows("agent_to_run", tenant=ask.tenant, name=name)
+    if not agents or (origin is not None and origin.schedule is not None):
+        raise _unknown(tx, ask.tenant, name)
+    return Target(name, *agents[0])
+
+
+def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
+    rows = tx.rows("names_to_run", tenant=tenant)
+    if any(known == name for known, _, retired in rows if retired):
+        return Invalid(f"{name!r} is retired: its file no longer defines it. Define it again, then: fencepost apply")
+    kinds = {str(known): kind for known, kind, retired in rows if not retired}
+    near = get_close_matches(name, kinds, n=1)
+    hint = f"did you mean {kinds[near[0]]} {near[0]!r}?" if near else "see: fencepost schedule list"
+    return Invalid(f"there is no schedule or agent {name!r}; {hint}")
+
+
+def _grounds(
+    tx: Transaction, ask: Ask, target: Target, origin: RunRow | None, *, with_versions: bool = False
+) -> Grounds:
+    now_us = clock(tx)
+    dated = with_versions or ask.tick_us is not None
+    return Grounds(
+        now_us=now_us,
+        target=target,
+        live=tuple(live_run(row) for row in _live(tx, ask.tenant, target)),
+        spending=_spending(tx, ask.tenant, target, now_us),
+        versions=_versions(tx, ask.tenant, target) if dated else (),
+        recorded=_recorded(tx, ask, target),
+        of_tick=_runs_of_tick(tx, ask, target),
+        origin=origin,
+        replays=tuple(run_of(row) for row in tx.rows("runs_of_origin", origin=origin.id)) if origin else (),
+    )
+
+
+def _live(tx: Transaction, tenant: str, target: Target) -> list[Sequence[object]]:
+    if target.schedule is None:
+        return list(tx.rows("live_of_agent", tenant=tenant, agent=target.agent))
+    return [row[2:] for row in tx.rows("live_runs", schedules=json.dumps([(tenant, target.schedule)]))]
+
+
+def _spending(tx: Transaction, tenant: str, target: Target, now_us: int) -> tuple[Counted, ...]:
+    if target.schedule is None or not has_budget(target.definition or "", target.manifest):
+        return ()
+    keys = json.dumps([(tenant, target.schedule)])
+    return tuple(Counted(*row[2:]) for row in tx.rows("spending", schedules=keys, since_us=now_us - MONTH_US))
+
+
+def _versions(tx: Transaction, tenant: str, target: Target) -> tuple[VersionFact, ...]:
+    rows = tx.rows("versions_to_run", tenant=tenant, name=target.schedule or "")
+    return tuple(VersionFact(*row) for row in rows)
+
+
+def _recorded(tx: Transaction, ask: Ask, target: Target) -> TickFact | None:
+    if ask.tick_us is None or target.schedule is None:
+        return None
+    rows = tx.rows("tick_to_run", tenant=ask.tenant, schedule=target.schedule, tick_us=ask.tick_us)
+    return TickFact(*rows[0]) if rows else None
+
+
+def _runs_of_tick(tx: Transaction, ask: Ask, target: Target) -> tuple[RunRow, ...]:
+    if ask.tick_us is None or target.schedule is None:
+        return ()
+    rows = tx.rows("runs_of_tick", tenant=ask.tenant, schedule=target.schedule, tick_us=ask.tick_us)
+    return tuple(run_of(row) for row in rows)

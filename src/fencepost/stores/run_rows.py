@@ -1,0 +1,114 @@
+"""What several of the queue's verbs do with a run's rows, inside their transaction."""
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fencepost.model.definition import schedule_from_json, trigger_of
+from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.model.pause import OPEN_END, failures_after, pause_on_failure
+from fencepost.model.run import Reason, RunState
+from fencepost.model.trigger import Ended, EveryTrigger
+from fencepost.ports.runs import RunRow
+from fencepost.stores.transaction import Row, Transaction
+
+
+class ScheduleRow(NamedTuple):
+    """What the queue wants to know of a schedule whose row it has locked."""
+
+    definition: str
+    in_force: bool
+    once_done: bool
+    failures: int
+    last_success_us: int | None
+    last_run: str | None
+
+
+def run_of(row: Row) -> RunRow:
+    """Read a row of the view run_fact."""
+    run = RunRow(*row)
+    return run._replace(lines_up=bool(run.lines_up), resume=bool(run.resume))
+
+
+def lock_schedule(tx: Transaction, tenant: str, schedule: str) -> ScheduleRow | None:
+    """Lock a schedule's row, as everybody does before its runs."""
+    return _schedule(tx.rows("lock_schedule", tenant=tenant, schedule=schedule))
+
+
+def try_schedule(tx: Transaction, tenant: str, schedule: str) -> ScheduleRow | None:
+    """Lock a schedule's row unless somebody else has it now."""
+    return _schedule(tx.rows("try_schedule", tenant=tenant, schedule=schedule))
+
+
+def _schedule(rows: list[Row]) -> ScheduleRow | None:
+    if not rows:
+        return None
+    found = ScheduleRow(*rows[0])
+    return found._replace(in_force=bool(found.in_force), once_done=bool(found.once_done))
+
+
+def lock_run(tx: Transaction, run_id: str, tenant: str) -> RunRow | None:
+    """Lock a run, its schedule's row first, and return it as it is now."""
+    rows = tx.rows("run", id=run_id, tenant=tenant)
+    if not rows:
+        return None
+    schedule = run_of(rows[0]).schedule
+    if schedule is not None:
+        lock_schedule(tx, tenant, schedule)
+    return run_of(tx.rows("lock_run", id=run_id, tenant=tenant)[0])
+
+
+def end_ready(tx: Transaction, run: RunRow, reason: Reason, *, actor: str) -> None:
+    """End a run that waits and is locked: nobody will lease it any more."""
+    state = RunState.DEAD if reason is Reason.QUEUE_TIMEOUT else RunState.CANCELLED
+    ended = tx.rows("end_ready", ids=json.dumps([run.id]), state=state.value, reason=reason.value)
+    assert ended, "the run was locked while it was ready"
+    verb = "give_up" if state is RunState.DEAD else "cancel"
+    audit(tx, run.tenant, actor=actor, verb=verb, subject=f"run:{run.id}", detail={"reason": reason.value})
+    note_end(tx, run, state, ended_us=int(ended[0][1]))
+
+
+def note_end(tx: Transaction, run: RunRow, state: RunState, *, ended_us: int) -> None:
+    """Tell the schedule, whose row is locked: failures in a row, the last success, and when `every` is due again."""
+    schedule = lock_schedule(tx, run.tenant, run.schedule) if run.schedule is not None else None
+    if schedule is None:
+        return
+    failures = failures_after(schedule.failures, state)
+    tx.rows(
+        "note_end",
+        tenant=run.tenant,
+        schedule=run.schedule,
+        failures=failures,
+        last_success_us=_last_success(schedule, run, state),
+        run_id=run.id,
+        ended_us=ended_us,
+        due_us=_due_again(schedule, run, ended_us) if schedule.last_run == run.id else None,
+    )
+    limit = schedule_from_json(schedule.definition).pause_on_failure
+    pause = pause_on_failure(failures, limit=limit, now=from_us(ended_us)) if state is RunState.DEAD else None
+    if pause is not None:
+        until_us = FOREVER_US if pause.until == OPEN_END else to_us(pause.until)
+        values = {"since_us": to_us(pause.since), "until_us": until_us, "note": pause.note}
+        tx.rows("insert_pause", tenant=run.tenant, schedule=run.schedule, **values, by_whom="fencepost")
+
+
+def _last_success(schedule: ScheduleRow, run: RunRow, state: RunState) -> int | None:
+    if state is not RunState.SUCCEEDED or run.tick_us is None:
+        return schedule.last_success_us
+    return max(schedule.last_success_us or run.tick_us, run.tick_us)
+
+
+def _due_again(schedule: ScheduleRow, run: RunRow, ended_us: int) -> int | None:
+    """Return when an `every` that counted from this run is due; a disabled one is not."""
+    definition = schedule_from_json(schedule.definition)
+    trigger = trigger_of(definition)
+    if not definition.enabled or not isinstance(trigger, EveryTrigger):
+        return None
+    owed = trigger.due(Ended(run.id, from_us(ended_us)), applied_at=from_us(ended_us))
+    return to_us(owed.tick_at) if owed else None
+
+
+def audit(tx: Transaction, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> None:
+    """Write down who did what, in the same transaction."""
+    entry = {"tenant": tenant, "actor": actor, "verb": verb, "subject": subject, "detail": json.dumps(detail)}
+    tx.rows("write_audit", entries=json.dumps([entry]))

@@ -1,0 +1,27 @@
+-- :name void_leases
+UPDATE lease SET state = 'lost', lost_us = wall_us(), lost_why = :why WHERE state = 'held'
+
+-- :name void_resources
+UPDATE resource SET lease_id = NULL WHERE lease_id IS NOT NULL
+
+-- :name empty_queue
+DELETE FROM waiter
+
+-- :name import_resource
+-- A gate that either side still owes stays owed: a holder that was voided may be writing there.
+INSERT INTO resource (tenant, name, fence, owed_gates) VALUES (:tenant, :name, :fence, :owed_gates)
+ON CONFLICT (tenant, name) DO UPDATE
+   SET fence = max(fence, excluded.fence),
+       owed_gates = (SELECT json_group_array(value)
+                       FROM (SELECT value FROM json_each(resource.owed_gates)
+                             UNION SELECT value FROM json_each(excluded.owed_gates)))
+
+-- :name import_lease
+-- As lost: whoever held it then is no holder now, but its processes may still be about.
+INSERT INTO lease (id, tenant, resources, fence, run_id, holder, label, host, machine, boot, pid_namespace, pid,
+                   pid_started, guard_pid, guard_started, cgroup, ttl_ms, renewals, granted_us, started_us, lost_us,
+                   lost_why, state, expires_boot, expires_ns)
+VALUES (:id, :tenant, :resources, :fence, :run_id, :holder, :label, :host, :machine, :boot, :pid_namespace, :pid,
+        :pid_started, :guard_pid, :guard_started, :cgroup, :ttl_ms, :renewals, :granted_us, :started_us,
+        coalesce(:lost_us, wall_us()), coalesce(:lost_why, 'store restored'), 'lost', '', 0)
+ON CONFLICT DO NOTHING

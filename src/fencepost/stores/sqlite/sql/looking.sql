@@ -1,0 +1,104 @@
+-- :name look_runs
+SELECT * FROM run_fact
+ WHERE tenant = :tenant AND created_us >= :since_us
+   AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule) AND (:agent = '' OR agent = :agent)
+ ORDER BY created_us DESC, id DESC
+ LIMIT :limit
+
+-- :name look_prefix
+SELECT * FROM run_fact
+ WHERE tenant = :tenant AND id >= :prefix AND id < :beyond
+ ORDER BY id
+ LIMIT :limit
+
+-- :name look_live
+-- What runs, oldest first, then what waits, in the order in which it is leased.
+SELECT * FROM run_fact
+ WHERE tenant = :tenant AND state IN ('ready', 'running')
+ ORDER BY state DESC, iif(state = 'running', 0, priority) DESC, iif(state = 'running', started_us, ready_us), id
+ LIMIT :limit
+
+-- :name look_attempts
+SELECT run_id, number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+  FROM attempt
+ WHERE run_id IN (SELECT value FROM json_each(:ids))
+ ORDER BY run_id, fence
+
+-- :name look_alive
+-- The runs of a schedule that had not ended at an instant.
+SELECT * FROM run_fact
+ WHERE tenant = :tenant AND schedule = :schedule AND created_us <= :at_us AND (ended_us IS NULL OR ended_us >= :at_us)
+ ORDER BY created_us, id
+ LIMIT :limit
+
+-- :name look_made_of
+-- Replays of a run; they are younger than it, which an index knows.
+SELECT id FROM run
+ WHERE tenant = :tenant AND created_us >= :since_us AND origin = :origin
+ ORDER BY created_us, id
+ LIMIT :limit
+
+-- :name look_schedules
+SELECT name, version, agent, definition, cursor_us, due_us, applied_us, skip_next, failures, last_success_us,
+       retired_us, once_done, last_run, last_ended_us
+  FROM schedule
+ WHERE tenant = :tenant AND retired_us IS NULL
+ ORDER BY name
+ LIMIT :limit
+
+-- :name look_schedule
+SELECT name, version, agent, definition, cursor_us, due_us, applied_us, skip_next, failures, last_success_us,
+       retired_us, once_done, last_run, last_ended_us
+  FROM schedule
+ WHERE tenant = :tenant AND name = :name
+
+-- :name look_names
+SELECT name, 'schedule', retired_us IS NOT NULL FROM schedule WHERE tenant = :tenant
+UNION ALL
+SELECT name, 'agent', retired_us IS NOT NULL FROM agent WHERE tenant = :tenant
+
+-- :name look_versions
+SELECT version, definition, applied_us, after_us, until_us
+  FROM schedule_version
+ WHERE tenant = :tenant AND name = :name
+ ORDER BY version
+
+-- :name look_ticks
+SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
+       decided_us
+  FROM tick
+ WHERE tenant = :tenant AND schedule = :schedule AND tick_us < :until_us AND tick_until_us >= :from_us
+   AND (:disposition = '' OR disposition = :disposition)
+ ORDER BY tick_us DESC, occurrence DESC
+ LIMIT :limit
+
+-- :name look_following_tick
+SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
+       decided_us
+  FROM tick
+ WHERE tenant = :tenant AND schedule = :schedule AND tick_us > :at_us
+ ORDER BY tick_us, occurrence
+ LIMIT 1
+
+-- :name look_pauses
+SELECT schedule, since_us, until_us, note, by_whom
+  FROM pause
+ WHERE tenant = :tenant AND schedule IN (:schedule, '') AND since_us <= :at_us AND until_us > :at_us
+ ORDER BY id
+
+-- :name look_audit
+SELECT seq, at_us, actor, verb, subject, detail
+  FROM audit
+ WHERE tenant = :tenant AND (:verb = '' OR verb = :verb) AND (:subject = '' OR subject = :subject)
+   AND at_us <= :until_us
+ ORDER BY seq DESC
+ LIMIT :limit
+
+-- :name look_health
+SELECT (SELECT count(*) FROM run WHERE tenant = :tenant AND state = 'running'),
+       (SELECT count(*) FROM run WHERE tenant = :tenant AND state = 'ready'),
+       (SELECT count(*) FROM run WHERE tenant = :tenant AND state = 'dead' AND discarded_us IS NULL),
+       (SELECT count(*) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL),
+       (SELECT count(*) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us <= :late_us),
+       (SELECT min(due_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us IS NOT NULL),
+       (SELECT max(cursor_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL)

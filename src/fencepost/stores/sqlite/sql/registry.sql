@@ -1,0 +1,139 @@
+-- :name lock_registry
+-- The whole file is locked already.
+SELECT 1
+
+-- :name known_agents
+SELECT name, hash, definition, source, retired_us IS NOT NULL FROM agent WHERE tenant = :tenant
+
+-- :name known_schedules
+SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us IS NOT NULL
+  FROM schedule
+ WHERE tenant = :tenant
+   AND name IN (SELECT name FROM schedule WHERE tenant = :tenant AND source = :source
+                UNION ALL
+                SELECT value FROM json_each(:names)
+                UNION ALL
+                SELECT name FROM schedule WHERE tenant = :tenant AND agent IN (SELECT value FROM json_each(:agents)))
+
+-- :name lock_schedules
+SELECT name, trigger, cursor_us, due_us, once_done, skip_next
+  FROM schedule
+ WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
+ ORDER BY name
+
+-- :name put_agents
+INSERT INTO agent (tenant, name, hash, definition, source, applied_us, applied_by)
+SELECT :tenant, value ->> 'name', value ->> 'hash', value ->> 'definition', :source, :now_us, :actor
+  FROM json_each(:rows) WHERE true
+ON CONFLICT (tenant, name) DO UPDATE
+   SET hash = excluded.hash, definition = excluded.definition, source = excluded.source,
+       applied_us = excluded.applied_us, applied_by = excluded.applied_by, retired_us = NULL
+
+-- :name move_agents
+UPDATE agent SET source = :source
+ WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
+
+-- :name retire_agents
+UPDATE agent SET retired_us = :now_us
+ WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
+
+-- :name put_schedules
+-- CROSS JOIN keeps SQLite from going through all agents for each row.
+INSERT INTO schedule (tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger,
+                      cursor_us, due_us, applied_us, skip_next, once_done)
+SELECT :tenant, value ->> 'name', value ->> 'version', value ->> 'hash', agent.name, value ->> 'definition',
+       agent.definition, agent.hash, value ->> 'source', value ->> 'trigger',
+       value ->> 'cursor_us', value ->> 'due_us', :now_us, value ->> 'skip_next', value ->> 'once_done'
+  FROM json_each(:rows)
+ CROSS JOIN agent ON agent.tenant = :tenant AND agent.name = value ->> 'agent'
+ WHERE true
+ON CONFLICT (tenant, name) DO UPDATE
+   SET version = excluded.version, hash = excluded.hash, agent = excluded.agent, definition = excluded.definition,
+       manifest = excluded.manifest, manifest_hash = excluded.manifest_hash, source = excluded.source,
+       trigger = excluded.trigger, cursor_us = excluded.cursor_us, due_us = excluded.due_us,
+       applied_us = excluded.applied_us, skip_next = excluded.skip_next, once_done = excluded.once_done,
+       retired_us = NULL
+
+-- :name end_versions
+-- A version ends where its successor begins, or where the schedule was left.
+UPDATE schedule_version
+   SET until_us = (SELECT cursor_us FROM schedule
+                    WHERE schedule.tenant = schedule_version.tenant AND schedule.name = schedule_version.name)
+ WHERE tenant = :tenant AND until_us IS NULL AND name IN (SELECT value FROM json_each(:names))
+
+-- :name put_versions
+INSERT INTO schedule_version (tenant, name, version, hash, definition, manifest, manifest_hash, applied_us,
+                              applied_by, after_us)
+SELECT tenant, name, version, hash, definition, manifest, manifest_hash, applied_us, :actor, cursor_us
+  FROM schedule
+ WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
+
+-- :name move_schedules
+UPDATE schedule SET source = :source
+ WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
+
+-- :name retire_schedules
+-- The cursor goes on to now, unless ticks are owed: those were never decided (model/handover.py, ends_at).
+UPDATE schedule
+   SET retired_us = :now_us, due_us = NULL, skip_next = NULL,
+       cursor_us = CASE WHEN due_us <= :now_us OR trigger = 'every' THEN cursor_us
+                        ELSE max(cursor_us, :now_us) END
+ WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
+
+-- :name schedule_names
+SELECT name FROM schedule WHERE tenant = :tenant AND retired_us IS NULL ORDER BY name
+
+-- :name list_schedules
+SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+  FROM schedule
+ WHERE tenant = :tenant AND retired_us IS NULL
+ ORDER BY name
+ LIMIT :limit
+
+-- :name find_schedule
+SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+  FROM schedule
+ WHERE tenant = :tenant AND name = :name
+
+-- :name hold_schedule
+SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+  FROM schedule
+ WHERE tenant = :tenant AND name = :name
+
+-- :name list_versions
+SELECT version, hash, definition, manifest, manifest_hash, applied_us, applied_by, after_us, until_us
+  FROM schedule_version
+ WHERE tenant = :tenant AND name = :name
+ ORDER BY version DESC
+ LIMIT :limit
+
+-- :name pauses_of
+SELECT id, schedule, since_us, until_us, note, by_whom
+  FROM pause
+ WHERE tenant = :tenant AND schedule = :schedule
+ ORDER BY id DESC
+ LIMIT :limit
+
+-- :name pauses_in_force
+SELECT id, schedule, since_us, until_us, note, by_whom
+  FROM pause
+ WHERE tenant = :tenant AND since_us <= :now_us AND until_us > :now_us
+ ORDER BY id
+
+-- :name end_pauses
+UPDATE pause SET until_us = max(since_us, :now_us)
+ WHERE tenant = :tenant AND schedule = :schedule AND until_us > :now_us
+RETURNING id, schedule, since_us, until_us, note, by_whom
+
+-- :name put_pause
+INSERT INTO pause (tenant, schedule, since_us, until_us, note, by_whom)
+VALUES (:tenant, :schedule, :since_us, :until_us, :note, :by_whom)
+RETURNING id, schedule, since_us, until_us, note, by_whom
+
+-- :name set_skip_next
+UPDATE schedule SET skip_next = :skip_next
+ WHERE tenant = :tenant AND name = :name AND retired_us IS NULL
+RETURNING name

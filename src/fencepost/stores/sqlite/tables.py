@@ -1,0 +1,70 @@
+"""All tables of an SQLite store, whatever they are: what a backup goes through.
+
+Their names come from the database's own list, never from outside; so SQL may be put together here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from fencepost.model.errors import Invalid
+
+BYTES = "\\x"  # how a backup begins the hexadecimal text of bytes, as PostgreSQL does
+
+
+class SqliteTables:
+    """The tables behind one open transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def names(self) -> list[str]:
+        """Return the names of all tables."""
+        query = (
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
+        )
+        return [str(name) for (name,) in self._connection.execute(query)]
+
+    def rows(self, table: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table one by one, however many there are, as plain JSON values by column."""
+        columns = list(self._columns(table))
+        for row in self._connection.execute(f"SELECT * FROM {_quoted(table)}"):  # noqa: S608 - see above
+            yield dict(zip(columns, map(_plain, row), strict=True))
+
+    def lock(self) -> None:
+        """Do nothing: the whole file is locked already."""
+
+    def clear(self, table: str) -> None:
+        """Delete all rows of a table."""
+        self._connection.execute(f"DELETE FROM {_quoted(table)}")  # noqa: S608 - see above
+
+    def add(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that have the same columns; those that are not named get their default."""
+        kinds = self._columns(table)
+        columns = list(rows[0])
+        if not set(columns) <= set(kinds):
+            raise Invalid(f"the backup has columns that the table {table} of this Fencepost does not have.")
+        names = ", ".join(map(_quoted, columns))
+        statement = f"INSERT INTO {_quoted(table)} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+        values = [tuple(_stored(row[name], kinds[name]) for name in columns) for row in rows]
+        self._connection.executemany(statement, values)
+
+    def settle(self) -> None:
+        """Do nothing: SQLite's counters follow what is inserted."""
+
+    def _columns(self, table: str) -> dict[str, str]:
+        query = "SELECT name, type FROM pragma_table_info(?)"
+        return {str(name): str(kind) for name, kind in self._connection.execute(query, (table,))}
+
+
+def _plain(value: object) -> object:
+    return f"{BYTES}{value.hex()}" if isinstance(value, bytes) else value
+
+
+def _stored(value: Any, kind: str) -> Any:  # noqa: ANN401 - whatever a column holds
+    return bytes.fromhex(value.removeprefix(BYTES)) if kind == "BLOB" and value is not None else value
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,50 @@
+"""The light NamedTuple does what typing's does."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from fencepost.model.lease import Claim, Lease
+from fencepost.model.process import Host, ProcessId
+
+HOST = Host("name", "machine", "boot", "4026531836")
+
+
+def test_places_have_names_and_defaults() -> None:
+    claim = Claim("id", "default", ("lock:z",), "run", 30.0, supervisor=ProcessId(HOST, 1, "2"))
+
+    assert ("id", None, "") == (claim.id, claim.guard, claim.label)
+    assert claim[0] == "id"
+    assert Claim(**claim._asdict()) == claim
+
+
+def test_a_change_makes_another_value() -> None:
+    process = ProcessId(HOST, 1, "2")
+
+    assert process._replace(pid=3) == ProcessId(HOST, 3, "2")
+    assert process.pid == 1
+    with pytest.raises(AttributeError):
+        process.pid = 4  # type: ignore[misc]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(TypeError, match="needs"):
+        Host("name")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="takes"):
+        Host("a", "b", "c", "d", "e")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="wings"):
+        Host("a", "b", "c", "d", wings=2)  # type: ignore[call-arg]
+
+
+def test_it_shows_itself_and_can_be_sent() -> None:
+    assert "Host(name='name', machine=" in repr(HOST)
+    assert pickle.loads(pickle.dumps(HOST)) == HOST
+
+
+def test_the_commands_of_crontabs_do_not_import_typing() -> None:
+    code = "import sys, fencepost.model.lease, fencepost.model.gate; print('typing' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert Lease._fields[0] == "id"

@@ -1,0 +1,219 @@
+"""Both stores behind one handle with a clock that tests can move, so that one suite speaks about both."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+
+from fencepost.model.lease import Claim, Granted, Lease
+from fencepost.model.process import Host, ProcessId
+from fencepost.stores.postgres.store import PostgresStore
+from fencepost.stores.postgres.store import open_store as open_postgres
+from fencepost.stores.sqlite.store import Opening, SqliteStore
+
+AnyStore = SqliteStore | PostgresStore
+
+NOON_US = 1_800_000_000_000_000
+HOST = Host("tower", "machine-1", "boot-1", "pid:1")
+MYSELF = ProcessId(HOST, 4711, "12345")
+
+_numbers = count(1)
+
+
+class Rig(Protocol):
+    """One store, its clock, and more doors to it."""
+
+    kind: str
+    store: AnyStore
+
+    def open_another(self) -> AnyStore:
+        """Open the same store once more, as another process would."""
+        ...
+
+    def pass_time(self, seconds: float) -> None:
+        """Let this much time go by, for leases and for the wall."""
+        ...
+
+    def step_wall(self, seconds: float) -> None:
+        """Set the clock that fences are taken from."""
+        ...
+
+    def now_us(self) -> int:
+        """Return what the store takes for now."""
+        ...
+
+    def contents(self) -> object:
+        """Return everything the store holds, to compare."""
+        ...
+
+
+class ManualClock:
+    """Time that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.wall = NOON_US
+        self.awake = 1_000_000_000_000
+
+    def wall_us(self) -> int:
+        return self.wall
+
+    def awake_ns(self) -> int:
+        return self.awake
+
+    def boot_ns(self) -> int:
+        return self.awake
+
+    def sleep(self, seconds: float) -> None:
+        self.pass_time(seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        self.wall += round(seconds * 1_000_000)
+        self.awake += round(seconds * 1_000_000) * 1000
+
+
+class SqliteRig:
+    kind = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        self.clock = ManualClock()
+        self.path = path
+        self._open: list[AnyStore] = []
+        self.store = self.open_another()
+
+    def open_another(self) -> AnyStore:
+        store = open_sqlite(self.path, self.clock)
+        self._open.append(store)
+        return store
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.pass_time(seconds)
+
+    def step_wall(self, seconds: float) -> None:
+        self.clock.wall += round(seconds * 1_000_000)
+
+    def now_us(self) -> int:
+        return self.clock.wall
+
+    def contents(self) -> object:
+        return everything(self.store)
+
+    def close(self) -> None:
+        for store in self._open:
+            store.close()
+
+
+class PostgresRig:
+    """The server's clock is a function of the schema; here it reads a table instead of the wall."""
+
+    kind = "postgresql"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._open: list[AnyStore] = []
+        self.store = self.open_another()
+        self._admin = psycopg.connect(url, autocommit=True)
+        self._reset()
+
+    def open_another(self) -> AnyStore:
+        store = open_postgres(self.url, new_id="conformance", allow_lossy=True)
+        self._open.append(store)
+        return store
+
+    def pass_time(self, seconds: float) -> None:
+        self._admin.execute("UPDATE manual_clock SET us = us + %s", [round(seconds * 1_000_000)])
+
+    def step_wall(self, seconds: float) -> None:
+        self.pass_time(seconds)
+
+    def now_us(self) -> int:
+        row = self._admin.execute("SELECT us FROM manual_clock").fetchone()
+        assert row
+        return int(row[0])
+
+    def contents(self) -> object:
+        return everything(self.store)
+
+    def close(self) -> None:
+        for store in self._open:
+            store.close()
+        self._admin.close()
+
+    def _reset(self) -> None:
+        self._admin.execute(MANUAL_CLOCK)
+        self._admin.execute("UPDATE manual_clock SET us = %s", [NOON_US])
+        self._admin.execute("TRUNCATE fencepost.resource, fencepost.lease, fencepost.waiter")
+        self._admin.execute("UPDATE fencepost.meta SET value = '0' WHERE key = 'fence_high'")
+
+
+MANUAL_CLOCK = f"""
+CREATE TABLE IF NOT EXISTS manual_clock AS SELECT {NOON_US}::bigint AS us;
+CREATE OR REPLACE FUNCTION fencepost.clock_us() RETURNS bigint LANGUAGE sql VOLATILE AS
+'SELECT us FROM public.manual_clock';
+""".encode()
+
+
+@contextmanager
+def sqlite_rig(folder: Path) -> Iterator[SqliteRig]:
+    rig = SqliteRig(folder / "state.db")
+    try:
+        yield rig
+    finally:
+        rig.close()
+
+
+@contextmanager
+def postgres_rig(url: str) -> Iterator[PostgresRig]:
+    rig = PostgresRig(url)
+    try:
+        yield rig
+    finally:
+        rig.close()
+
+
+def open_sqlite(
+    path: Path | str, clock: ManualClock | None = None, *, boot: str = "boot-1", new_id: str = "lite"
+) -> SqliteStore:
+    return opening(path, clock, boot=boot).open(new_id=new_id)
+
+
+def opening(
+    path: Path | str, clock: ManualClock | None = None, *, boot: str = "boot-1", busy_ms: int = 5_000
+) -> Opening:
+    return Opening(str(path), clock=clock or ManualClock(), boot=boot, network_kind=lambda _: None, busy_ms=busy_ms)
+
+
+def claim(
+    *resources: str,
+    id: str | None = None,  # noqa: A002 - the field's name
+    tenant: str = "default",
+    ttl: float = 30.0,
+    gates: tuple[str, ...] = (),
+    label: str = "",
+) -> Claim:
+    name = id or f"claim-{next(_numbers)}"
+    return Claim(
+        id=name,
+        tenant=tenant,
+        resources=resources or ("lock:a",),
+        run_id=f"run-of-{name}",
+        ttl_seconds=ttl,
+        supervisor=MYSELF,
+        gates=gates,
+        label=label,
+    )
+
+
+def granted(store: AnyStore, *resources: str, tenant: str = "default", ttl: float = 30.0, **options: object) -> Lease:
+    """Acquire, and fail the test if it is refused."""
+    gates = options.pop("gates", ())
+    assert isinstance(gates, tuple)
+    answer = store.acquire(claim(*resources, tenant=tenant, ttl=ttl, gates=gates), **options)  # type: ignore[arg-type]
+    assert isinstance(answer, Granted), answer
+    return answer.lease
+
+
+def everything(store: AnyStore) -> object:
+    return store.care().export(lambda snapshot: (snapshot.highest_fence, sorted(map(repr, snapshot.rows))))
