@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from tests.support.pgbouncer import PoolMode
     from tests.support.postgres import PostgresDatabases, PostgresServer
     from tests.support.proxy import FaultyProxy
+    from tests.support.site import Site
 
 # ruff: noqa: PLC0415  # imported where they are needed, so that a test of the model pays for none of it
 
@@ -56,3 +58,13 @@ def pgbouncer_url(postgres_url: str) -> Iterator[Callable[["PoolMode"], str]]:
 
     with ExitStack() as poolers:
         yield lambda pool_mode: poolers.enter_context(PgBouncer.before(postgres_url, pool_mode=pool_mode)).url
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator["Site"]:
+    """A folder with a configuration and a store of its own, and the real command line."""
+    from tests.support.site import Site
+
+    made = Site(tmp_path)
+    yield made
+    made.close()

@@ -55,6 +55,22 @@ def open_runtime(url: str) -> "RuntimeStore":
     return RuntimeStore(open_store(url))
 
 
+def open_patiently(url: str) -> "RuntimeStore":
+    """Open a store for a daemon: a server that is being restarted is waited for, a file is not."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.model.errors import StoreUnavailable
+
+    for pause in (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0):
+        try:
+            return open_runtime(url)
+        except StoreUnavailable as error:
+            if url.startswith("sqlite:"):
+                raise
+            say(f"the store is out of reach, trying again: {error}")
+            SystemClock().sleep(pause)
+    return open_runtime(url)
+
+
 def engine_of(name: str) -> "Engine":
     """Return the engine of an agent."""
     from fencepost.engines.command import CommandEngine
@@ -67,7 +83,7 @@ def engine_of(name: str) -> "Engine":
     return engines[name]
 
 
-def serve(url: str, plan: "Plan", *, folder: str, drain_seconds: float) -> int:
+def serve(url: str, plan: "Plan", *, name: str, folder: str) -> int:
     """Schedule, work, or both, until asked to stop."""
     from datetime import timedelta
 
@@ -87,12 +103,20 @@ def serve(url: str, plan: "Plan", *, folder: str, drain_seconds: float) -> int:
         folder=folder,
         log_folder=log_folder(),
         ttl_seconds=plan.ttl_seconds,
-        drain_timeout=timedelta(seconds=drain_seconds),
+        drain_timeout=timedelta(seconds=plan.drain_seconds),
     )
     nursery = (
         open_nursery(lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased)) if plan.slots else None
     )
+    say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
     return Station(plan, tools, lambda: open_runtime(url), nursery).serve()
+
+
+def shown(url: str) -> str:
+    """Show a store's URL without its password."""
+    before, at, after = url.rpartition("@")
+    scheme, slashes, login = before.partition("//")
+    return f"{scheme}{slashes}{login.partition(':')[0]}{at}{after}"
 
 
 def log_folder() -> str:

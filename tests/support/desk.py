@@ -25,33 +25,36 @@ from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.stores.registry import SqlRegistry
-from fencepost.stores.runtime import RuntimeStore
 from tests.support.ground import Told
 
 RUN_FIELDS = (
-    "id tenant agent schedule schedule_version trigger tick state reason attempt fence resource project position "
-    "ready_at started_at ended_at exit_code cost_usd summary"
-).split()
+    "id",
+    "tenant",
+    "agent",
+    "schedule",
+    "schedule_version",
+    "trigger",
+    "tick",
+    "state",
+    "reason",
+    "attempt",
+    "fence",
+    "resource",
+    "project",
+    "position",
+    "ready_at",
+    "started_at",
+    "ended_at",
+    "exit_code",
+    "cost_usd",
+    "summary",
+)
 
-COMMANDS = {
-    "ps": "ps",
-    "queue": "queue",
-    "runs": "runs",
-    "show": "show",
-    "logs": "logs",
-    "run": "run",
-    "cancel": "cancel",
-    "dead": "dead",
-    "why": "why",
-    "dst-check": "dst_check",
-    "doctor": "doctor",
-    "progress": "progress",
-    "checkpoint": "checkpoint",
-    "prove": "prove",
-    "audit-list": "audit_list",
-    "schedule-ticks": "ticks_recorded",
-    "schedule-backfill": "backfill",
-}
+# What stands below `schedule`, as commands of their own.
+COMMANDS = {"schedule-ticks": "ticks_recorded", "schedule-backfill": "backfill"}
+
+
+# ruff: noqa: ANN401  # the fields of a definition are of many kinds
 
 
 class Clock:
@@ -84,12 +87,12 @@ class Clock:
 class Desk:
     """What a test about looking and acting works with."""
 
-    def __init__(self, url: str, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, url: str, clock: Clock, capfd: pytest.CaptureFixture[str]) -> None:
         self.url = url
         self.clock = clock
-        self.store: RuntimeStore = wiring.open_runtime(url)
+        self.store = wiring.open_runtime(url)
         self.logs = wiring.log_folder()
-        self._capsys = capsys
+        self._capfd = capfd
         self._ids = count(1)
         self._files: dict[str, Any] = {"agents": {}, "schedules": {}}
 
@@ -115,7 +118,7 @@ class Desk:
 
     @property
     def registry(self) -> SqlRegistry:
-        return SqlRegistry(self.store.dialect, self.store.facts().id)
+        return SqlRegistry(self.store.dialect)
 
     def tick(self, at: str | None = None) -> None:
         """Let the scheduler look once, at an instant."""
@@ -128,13 +131,18 @@ class Desk:
 
     def lease(self, *, start: bool = True, pid: int = 4711) -> LeasedRun:
         """Let a worker take the next run."""
+        leased = self.try_lease(start=start, pid=pid)
+        assert leased is not None, "there is a run to lease"
+        return leased
+
+    def try_lease(self, *, start: bool = True, pid: int = 4711) -> LeasedRun | None:
+        """Let a worker take the next run, if there is one for it."""
         supervisor = ProcessId(this_host(), pid, "1")
         leased = self.store.lease_run(
             lambda run: claim_for(run, lease_id=f"lease-{next(self._ids)}", supervisor=supervisor, ttl_seconds=30),
             recheck_for,
         )
-        assert leased is not None, "there is a run to lease"
-        if start:
+        if leased is not None and start:
             self.store.start_run(leased)
         return leased
 
@@ -149,7 +157,9 @@ class Desk:
     ) -> None:
         """Let the worker say how it ended."""
         settlement = Settlement(state, reason, ready_at=ready_at)
-        self.store.settle(leased.lease, settlement, Report(outcome=report.pop("outcome", state.value), **report), clean=True)
+        self.store.settle(
+            leased.lease, settlement, Report(outcome=report.pop("outcome", state.value), **report), clean=True
+        )
 
     def log(self, leased: LeasedRun, text: str, *, limit: int = 10_000_000) -> LogFile:
         """Write what an attempt prints, on this machine."""
@@ -165,12 +175,12 @@ class Desk:
 
     def cli(self, *words: str) -> Told:
         """Run one command line in this process."""
-        self._capsys.readouterr()
+        self._capfd.readouterr()
         try:
             code = door.main([*words, "--store", self.url])
         except SystemExit as end:  # argparse leaves this way
             code = int(end.code or 0)
-        told = self._capsys.readouterr()
+        told = self._capfd.readouterr()
         return Told(code, told.out.encode(), told.err)
 
     def text(self, *words: str) -> str:
@@ -194,7 +204,7 @@ class Desk:
 
 @contextmanager
 def desk_at(
-    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, start: str
+    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *, start: str
 ) -> Iterator[Desk]:
     """Open a desk whose commands see the test's clock."""
     clock = Clock(start)
@@ -205,9 +215,8 @@ def desk_at(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(folder)
     for name, module in COMMANDS.items():
-        if name not in door.COMMANDS:
-            monkeypatch.setitem(door.COMMANDS, name, (module, ""))
-    desk = Desk(url, clock, capsys)
+        monkeypatch.setitem(door.COMMANDS, name, (module, ""))
+    desk = Desk(url, clock, capfd)
     try:
         yield desk
     finally:
@@ -215,8 +224,8 @@ def desk_at(
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Desk]:
     """A desk over SQLite; it is Friday noon, two days before clocks go ahead in Europe."""
     url = f"sqlite:{tmp_path}/state.db"
-    with desk_at(url, tmp_path, monkeypatch, capsys, start="2026-03-27T12:00:00Z") as found:
+    with desk_at(url, tmp_path, monkeypatch, capfd, start="2026-03-27T12:00:00Z") as found:
         yield found

@@ -4,6 +4,7 @@ import math
 import os
 
 from fencepost import wiring
+from fencepost.cli import render
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, resource
@@ -12,8 +13,8 @@ from fencepost.service.order import Order
 HELP = """\
 usage: fencepost exec [options] -- COMMAND [ARGUMENT ...]
 
-Guard one command: it runs only while it holds the lease, never twice at once, and it
-knows its fence. No configuration and no daemon; made for a line in a crontab.
+Guard one command: it runs only while it holds the lease, never twice at once,
+and it knows its fence. No configuration, no daemon; made for a crontab line.
 
 options:
   --lock NAME         what to guard; default: this command in this folder
@@ -25,8 +26,8 @@ options:
   --gate KIND:TARGET  raise the fence there before the start; repeatable
   --store URL         sqlite:/path or postgresql://host/db
 
-It exits with the command's own code; 75 busy, 76 lease lost, 77 refused by a gate,
-124 timed out, 126 not executable, 127 not found, 69 store unavailable.
+It exits with the command's own code; 75 busy, 76 lease lost, 77 refused by a
+gate, 124 timed out, 126 not executable, 127 not found, 69 store unavailable.
 
 examples:
   */15 * * * *  fencepost exec --lock digest -- claude -p "write the digest"
@@ -53,9 +54,10 @@ def main(argv: list[str]) -> int:
     from fencepost.service.supervisor import guard_command
 
     try:
-        return guard_command(order, wiring.exec_tools(url))
+        return guard_command(order, wiring.exec_tools(url)._replace(say=render.tell))
     except Busy as busy:
-        wiring.say(f"busy: {busy}")
+        advice = " To queue for it, add --wait." if order.wait_seconds is None else ""
+        render.tell(f"busy: {busy}{advice}")
         return order.busy_exit
 
 
@@ -73,11 +75,19 @@ def split(argv: list[str]) -> tuple[dict[str, list[str]], list[str] | None]:
             options[name] = [value]
             continue
         if name not in VALUED:
-            raise Invalid(f"exec has no option {name!r}; see 'fencepost exec --help'.")
+            raise Invalid(f"exec has no option {name!r}.{suggestion(name)} See 'fencepost exec --help'.")
         if not equals and not rest:
             raise Invalid(f"{name} needs a value; see 'fencepost exec --help'.")
         options.setdefault(name, []).append(value if equals else rest.pop(0))
     return options, rest
+
+
+def suggestion(name: str) -> str:
+    """Offer the nearest option, if there is one."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, (*VALUED, "--wait"), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def order_of(options: dict[str, list[str]], command: list[str]) -> Order:
@@ -118,7 +128,12 @@ def this_command(command: list[str]) -> str:
     """Name the lock of a command that was given none: the same words in the same folder."""
     from hashlib import sha256
 
-    words = [os.path.realpath(os.curdir), *command]
+    try:
+        words = [os.path.realpath(os.curdir), *command]
+    except OSError as error:
+        raise Invalid(
+            f"the current folder is gone ({error.strerror}), so it cannot name the lock; use --lock."
+        ) from None
     return resource("lock", sha256("\0".join(words).encode(errors="surrogateescape")).hexdigest())
 
 

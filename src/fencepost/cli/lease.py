@@ -1,10 +1,10 @@
 """`fencepost lease list|break`."""
 
-import json
 import time
 
 from fencepost import wiring
 from fencepost.cli import render
+from fencepost.model import light_json as json
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource
@@ -14,8 +14,8 @@ HELP = """\
 usage: fencepost lease list [--json] [--limit N] [--store URL]
        fencepost lease break RESOURCE [--note TEXT] [--store URL]
 
-See who holds what, or take a lease from its holder. A broken lease's run ends at its
-next renewal; a successor on the same machine ends it before it starts.
+See who holds what, or take a lease from its holder. A broken lease's run ends
+at its next renewal; a successor on the same machine ends it before it starts.
 
 examples:
   fencepost lease list
@@ -66,8 +66,9 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
     verb = words.pop(0) if words else "list"
     if (verb, len(words)) not in (("list", 0), ("break", 1)):
         raise Invalid("write 'fencepost lease list' or 'fencepost lease break RESOURCE'.")
-    if not options.get("--limit", "1").isdecimal():
-        raise Invalid("--limit is a number.")
+    limit = options.get("--limit", "1")
+    if not (limit.isascii() and limit.isdigit()):
+        raise Invalid(f"--limit is a whole number, not {limit!r}.")
     return verb, options, words
 
 

@@ -9,20 +9,51 @@ import sys
 
 from fencepost.model.errors import FencepostError
 
-# command -> (module under fencepost.cli, what it does); the module has main(argv) -> exit code.
+# command -> (module under fencepost.cli and, if not main, its function(argv) -> exit code; what it does)
 COMMANDS = {
+    "init": ("init", "write a commented fencepost.toml"),
+    "up": ("up", "schedule and work, on this machine"),
+    "plan": ("plan", "show what applying the file would change, and the next ticks"),
+    "apply": ("apply", "put the file's definitions into the registry"),
+    "run": ("run", "run an agent or a schedule now"),
+    "ps": ("ps", "what runs and what waits"),
+    "runs": ("runs", "the runs, newest first"),
+    "show": ("show", "everything about one run"),
+    "logs": ("logs", "what a run printed; -f follows it"),
+    "cancel": ("cancel", "take a run out of the queue, or stop it"),
+    "why": ("why", "why did it (not) run?"),
+    "schedule": ("schedule", "list, show, pause, resume, skip-next, backfill, history, ticks"),
+    "queue": ("queue", "what waits, and behind what"),
+    "dead": ("dead", "runs that need a person: list, show, replay, discard"),
+    "halt": ("halt", "stop making and starting runs, all of them"),
+    "unhalt": ("unhalt", "go on"),
     "exec": ("exec", "guard one command: lease, fence, renew, kill on loss"),
     "lease": ("lease", "list leases, or break one"),
     "gate": ("gate", "check, raise and write through a gate"),
+    "checkpoint": ("checkpoint", "inside a run: keep JSON for a resumed attempt"),
+    "progress": ("progress", "inside a run: say that work is being done"),
     "ticks": ("ticks", "preview the ticks of a cron expression, DST days in words"),
+    "dst-check": ("dst_check", "what the coming clock changes do to the schedules"),
+    "prove": ("prove", "derive the owed ticks again and compare"),
+    "doctor": ("doctor", "look for what is weak or wrong here"),
+    "audit": ("audit_list", "who did what, and what was decided"),
     "store": ("store", "migrate, back up, restore or bump the store"),
+    "scheduler": ("up:scheduler", "only schedule"),
+    "worker": ("up:worker", "only work"),
     "version": ("version", "print the version"),
 }
 
 
 def run() -> None:
-    """Run as the console script."""
-    sys.exit(main(sys.argv[1:]))
+    """Run as the console script, and leave without tearing the interpreter down: that takes longer than some commands."""
+    code = main(sys.argv[1:])
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # its descriptor was closed, as in: >&-
+                stream.flush()
+    except (BrokenPipeError, ValueError):
+        pass  # nobody reads any more
+    os._exit(code)
 
 
 def main(argv: list[str]) -> int:
@@ -51,8 +82,8 @@ def main(argv: list[str]) -> int:
 
 def load(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201  # naming the type would import typing
     """Return the command's main function."""
-    module = __import__(f"fencepost.cli.{COMMANDS[name][0]}", fromlist=["main"])
-    return module.main
+    module, _, function = COMMANDS[name][0].partition(":")
+    return getattr(__import__(f"fencepost.cli.{module}", fromlist=["main"]), function or "main")
 
 
 def overview() -> str:

@@ -1,9 +1,29 @@
 """How things look on a terminal: instants, ages, and tables that fit 80 columns."""
 
+import os
+import select
+import sys
 import time
-from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WIDTH = 80
+PATIENCE_SECONDS = 0.2
+LINE_MAX = 4000  # what a pipe that select calls writable takes without blocking
+
+
+def tell(text: str) -> None:
+    """Tell a person on stderr, but do not wait for one who has stopped reading: a lease may hang on it."""
+    if sys.stderr is None:
+        return
+    line = f"fencepost: {text}"[:LINE_MAX].encode(errors="backslashreplace")[:LINE_MAX] + b"\n"
+    try:
+        if select.select([], [2], [], PATIENCE_SECONDS)[1]:
+            os.write(2, line)
+    except OSError:
+        return  # nobody is there to be told
 
 
 def instant(us: int | None) -> str | None:
@@ -11,7 +31,7 @@ def instant(us: int | None) -> str | None:
     return None if us is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(us // 1_000_000))
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = WIDTH) -> str:
+def table(head: "Sequence[str]", rows: "Sequence[Sequence[str]]", *, width: int = WIDTH) -> str:
     """Align columns; the last one gives way when the line is too long."""
     columns = list(zip(head, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]

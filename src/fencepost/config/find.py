@@ -21,7 +21,7 @@ def config_path(environ: Mapping[str, str], cwd: str) -> str | None:
     while True:
         for name in (FILE, FALLBACK):
             path = os.path.join(folder, name)
-            if os.path.isfile(path) and (name == FILE or "fencepost" in _table(path).get("tool", {})):
+            if os.path.isfile(path) and (name == FILE or "fencepost" in _part(_table(path), "tool")):
                 return path
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -31,9 +31,7 @@ def config_path(environ: Mapping[str, str], cwd: str) -> str | None:
 
 def store_url_of(path: str, environ: Mapping[str, str]) -> str:
     """Return the store that a configuration names, or the one that belongs to its path."""
-    table = _table(path)
-    section = table.get("tool", {}).get("fencepost", {}) if path.endswith(FALLBACK) else table
-    store = section.get("fencepost", section if path.endswith(FALLBACK) else {}).get("store")
+    store = _general(path).get("store")
     if store is None:
         from hashlib import sha256
 
@@ -49,6 +47,14 @@ def store_url_of(path: str, environ: Mapping[str, str]) -> str:
     return store
 
 
+def tenant_of(path: str) -> str:
+    """Return whose definitions a configuration holds."""
+    tenant = _general(path).get("tenant", "default")
+    if not isinstance(tenant, str):
+        raise Invalid(f'{path}: tenant is a text such as "default".')
+    return tenant
+
+
 def state_folder(environ: Mapping[str, str]) -> str:
     """Return where this user's state is kept."""
     base = environ.get("XDG_STATE_HOME", "")
@@ -57,11 +63,27 @@ def state_folder(environ: Mapping[str, str]) -> str:
     return os.path.join(base, "fencepost")
 
 
+def _general(path: str) -> dict[str, Any]:
+    """Return the general settings; in pyproject.toml they stand in [tool.fencepost] itself."""
+    table = _table(path)
+    if os.path.basename(path) != FALLBACK:
+        return _part(table, "fencepost")
+    section = _part(_part(table, "tool"), "fencepost")
+    return {**section, **_part(section, "fencepost")}
+
+
+def _part(table: dict[str, Any], name: str) -> dict[str, Any]:
+    part = table.get(name, {})
+    return part if isinstance(part, dict) else {}
+
+
 def _table(path: str) -> dict[str, Any]:
     import tomllib
 
-    with open(path, "rb") as file:
-        try:
-            return tomllib.load(file)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise Invalid(f"{path} is not valid TOML: {error}.") from None
+    try:
+        with open(path, "rb") as file:
+            return tomllib.loads(file.read().decode("utf-8-sig"))
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{path} is not valid TOML: {error}.") from None

@@ -1,9 +1,9 @@
 """Claim → lease: asks the store, and brings what the host can prove about those in the way."""
 
 from collections.abc import Iterable
-from signal import SIGKILL, SIGSTOP
 
 from fencepost.model.lease import Claim, Granted, Held, Refused
+from fencepost.model.light_signal import SIGKILL, SIGSTOP
 from fencepost.model.process import Fate, ProcessId, fate_by_host
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes, Traces

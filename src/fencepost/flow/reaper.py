@@ -1,18 +1,20 @@
 """Lost lease → settled run: what nobody works on any more is retried, resumed, or handed to a person."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from fencepost.model.definition import agent_from_json, retry_of
 from fencepost.model.moment import from_us
-from fencepost.model.outcome import Lost
+from fencepost.model.outcome import Lost, Settlement
 from fencepost.model.process import Fate
 from fencepost.model.retry import settle
-from fencepost.model.run import RunId
+from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.processes import Processes
-from fencepost.ports.runs import Report, RunRow, RunStore
+from fencepost.ports.runs import AttemptRow, Report, RunRow, RunStore
 from fencepost.ports.store import LeaseStore
+
+FRUITLESS_MAX = 10  # leases of a run that were lost before its agent started, until a person has to look
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +28,32 @@ class Reaper:
     batch_max: int = 100
 
     def step(self) -> int:
-        """Take leases from the dead on this host, settle what was lost, and return how many runs that were."""
+        """Take leases from the dead on this host, settle what was lost or waited too long, and return how many."""
         for held in self.leases.leases():
             if not held.lost and self.processes.fate(held.supervisor) is Fate.DEAD:
                 self.leases.break_lease(held, why="holder dead")
-        return sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))
+        lost = sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))
+        return lost + self.runs.give_up_waiting(self.batch_max)
 
     def _reap(self, run: RunRow) -> bool:
         """Settle one lost run; the store compares its fence again, so a run that moved on meanwhile is left alone."""
-        started = self._was_started(run)
-        settlement = settle(
+        attempts = self.runs.attempts(run.id)
+        started = any(one.fence == run.fence and one.started_us is not None for one in attempts)
+        return self.runs.reap(
+            run, self._settlement(run, attempts, started=started), Report(outcome="lost"), started=started
+        )
+
+    def _settlement(self, run: RunRow, attempts: Sequence[AttemptRow], *, started: bool) -> Settlement:
+        """Decide as after any loss, except for a run that takes down whoever leases it before it can even start."""
+        if not started and sum(one.started_us is None for one in attempts) >= FRUITLESS_MAX:
+            return Settlement(RunState.DEAD, Reason.LOST)
+        return settle(
             Lost(started=started),
             run_id=RunId(run.id),
             attempt=run.attempt,
             retry=retry_of(agent_from_json(run.manifest)),
             now=self.now(),
         )
-        return self.runs.reap(run, settlement, Report(outcome="lost"))
-
-    def _was_started(self, run: RunRow) -> bool:
-        attempts = self.runs.attempts(run.id)
-        return any(one.fence == run.fence and one.started_us is not None for one in attempts)
 
 
 def store_now(clock_us: Callable[[], int]) -> Callable[[], datetime]:

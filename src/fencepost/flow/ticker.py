@@ -1,8 +1,8 @@
 """Schedule → tick → run: decide every tick that came due and commit the decisions."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
@@ -20,20 +20,24 @@ from fencepost.model.definition import (
     jitter_of,
     policies_of,
     schedule_from_json,
+    timeouts_of,
     trigger_of,
 )
 from fencepost.model.disposition import DispositionKind, Hold, Window
+from fencepost.model.errors import FencepostError
 from fencepost.model.lease import keys_of
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.occurrence import Occurrence, idempotency_key
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.pause import SkipNext
+from fencepost.model.shift import Noted, Shift, shifted
 from fencepost.model.trigger import AtTrigger, CronTrigger, Ended, EveryTrigger, Trigger, jitter_offset
 from fencepost.model.zone import tzdata_version
 from fencepost.ports.ticks import Around, Counted, DueSchedule, NewRun, NewTick, PauseRow, TickPlan, TickStore
 
 LOOK_AGAIN = timedelta(seconds=15)  # when an `every` tick is held back: by a pause, an overlap, a budget
+LOOK_AT_TROUBLE = timedelta(minutes=15)  # when a schedule cannot be decided, say because its zone is gone
 MEANINGS_KEPT = 10_000
 
 
@@ -51,10 +55,18 @@ class Ticker:
         Asking again is free: the cursor moves in the same transaction, and the store keeps one tick per
         occurrence, so two schedulers that overlap, or one that restarts, add nothing twice.
         """
-        return self.store.tick(self.batch_max, self._decide)
+        return self.store.tick(self.batch_max, self._decide, tzdata=tzdata_version())
 
     def _decide(self, due: Sequence[DueSchedule], around: Around) -> list[TickPlan]:
-        return [plan_of(one, around, self.new_run_id) for one in due]
+        return [self._plan(one, around) for one in due]
+
+    def _plan(self, due: DueSchedule, around: Around) -> TickPlan:
+        """Decide one schedule; one that cannot be decided is put off and told about, and stops nobody else's."""
+        try:
+            return plan_of(due, around, self.new_run_id)
+        except FencepostError as error:
+            later_us = around.now_us + to_us(EPOCH + LOOK_AT_TROUBLE)
+            return TickPlan(due, due.cursor_us, later_us, due.skip_next, (), (), seen=due.seen, trouble=str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +100,45 @@ def meaning_of(definition: str, manifest: str) -> Meaning:
 def plan_of(due: DueSchedule, around: Around, new_run_id: Callable[[], str]) -> TickPlan:
     """Decide one schedule and spell the decision as rows."""
     meaning = meaning_of(due.definition, due.manifest)
+    if not meaning.schedule.enabled:
+        return TickPlan(due, due.cursor_us, None, due.skip_next, (), (), seen=due.seen)
     now = from_us(around.now_us)
     facts = facts_of(due, meaning, around, now)
     if isinstance(meaning.trigger, EveryTrigger):
         return _plan_every(due, meaning, meaning.trigger, facts, now=now, new_run_id=new_run_id)
+    shift = _shift(due, meaning.trigger, facts.cursor)
+    facts = replace(facts, cursor=shift.cursor)
     decision = decide(meaning.trigger, facts, meaning.policies, now=now)
     writer = _Writer(due, meaning, meaning.trigger, facts, new_run_id)
     following = meaning.trigger.next_after(decision.cursor)
+    ticks = [*writer.passed_over(shift), *writer.ticks(decision)]
     return TickPlan(
         due,
         cursor_us=to_us(decision.cursor),
         due_us=to_us(following.tick_at) if following else None,
         skip_next=_skip_next_text(decision.skip_next),
-        ticks=tuple(sorted(writer.ticks(decision), key=lambda tick: tick.tick_us)),
+        ticks=tuple(sorted(ticks, key=lambda tick: tick.tick_us)),
         runs=tuple(writer.runs),
         displaces=decision.displaces,
         stops=decision.stops,
+        seen=_seen(meaning.trigger, decision.cursor),
     )
+
+
+def _shift(due: DueSchedule, trigger: CronTrigger | AtTrigger, cursor: datetime) -> Shift:
+    """Find out what a new tzdata did to the local time at the cursor, which the last decision had noted."""
+    if isinstance(trigger, AtTrigger):  # it is due, so it was never decided, wherever its instant lies by now
+        return Shift(min(cursor, trigger.occurrence.tick_at - INSTANT))
+    noted = Noted.parse(due.seen)
+    if noted is None or noted.cursor_us != due.cursor_us or noted.tzdata == tzdata_version():
+        return Shift(cursor)
+    return shifted(trigger.zone, cursor, wall_was=noted.wall)
+
+
+def _seen(trigger: CronTrigger | AtTrigger, cursor: datetime) -> str | None:
+    if isinstance(trigger, AtTrigger):
+        return None
+    return str(Noted(to_us(cursor), tzdata_version(), trigger.zone.local(cursor).replace(tzinfo=None)))
 
 
 def _plan_every(
@@ -118,12 +152,12 @@ def _plan_every(
 ) -> TickPlan:
     previous = Ended(due.last_run, from_us(due.last_ended_us)) if due.last_run and due.last_ended_us else None
     owed = trigger.due(previous, applied_at=from_us(due.applied_us))
-    unchanged = TickPlan(due, due.cursor_us, None, due.skip_next, (), ())
+    unchanged = TickPlan(due, due.cursor_us, None, due.skip_next, (), (), seen=due.seen)
     if owed is None or (due.last_run and due.last_ended_us is None):
         return unchanged  # over, or its last run has not ended: the end makes it due again
     decision = decide_every(facts, meaning.policies, due_at=owed.tick_at, now=now)
     if not decision.dispositions:
-        return unchanged._replace(due_us=to_us(max(owed.tick_at, now + LOOK_AGAIN)))
+        return unchanged._replace(due_us=to_us(now + LOOK_AGAIN if decision.waits else owed.tick_at))
     occurrence = Occurrence("UTC", owed.tick_at.replace(tzinfo=None, microsecond=0), 0, owed.tick_at)
     writer = _Writer(due, meaning, AtTrigger(occurrence), facts, new_run_id, key=owed.key)
     return unchanged._replace(
@@ -214,6 +248,21 @@ class _Writer:
         if isinstance(self._trigger, CronTrigger):
             yield from self._gaps(self._trigger, decision.cursor)
 
+    def passed_over(self, shift: Shift) -> Iterator[NewTick]:
+        """Record the ticks that a new tzdata has put behind the cursor, where nobody looked at them."""
+        if shift.lost is None or not isinstance(self._trigger, CronTrigger):
+            return
+        count = self._trigger.count_between(shift.lost.start, shift.lost.end)
+        if count:
+            first, last = (
+                self._trigger.next_after(shift.lost.start - INSTANT),
+                self._trigger.last_before(shift.lost.end),
+            )
+            assert first is not None
+            assert last is not None
+            yield self._row(first, last, count=count, kind=DispositionKind.MISSED)
+        yield from self._gap_rows(self._trigger.skipped(shift.lost.start, shift.lost.end))
+
     def _tick(self, disposition: Disposition) -> NewTick:
         first = self._trigger.next_after(disposition.slot - INSTANT)
         last = self._trigger.last_before(disposition.slot_until + INSTANT)
@@ -231,7 +280,9 @@ class _Writer:
 
     def _gaps(self, trigger: CronTrigger, cursor: datetime) -> Iterator[NewTick]:
         """Record the slots that DST skipped, one row for each gap."""
-        skipped = trigger.skipped(self._facts.cursor + INSTANT, cursor + INSTANT)
+        yield from self._gap_rows(trigger.skipped(self._facts.cursor + INSTANT, cursor + INSTANT))
+
+    def _gap_rows(self, skipped: Iterable[Occurrence]) -> Iterator[NewTick]:
         for _, group in groupby(skipped, key=lambda occurrence: occurrence.tick_at):
             slots = list(group)
             yield self._row(slots[0], slots[-1], count=len(slots), kind=DispositionKind.DST_GAP)
@@ -290,6 +341,7 @@ class _Writer:
             ready_us=to_us(planned.ready_at + shift),
             counted_us=to_us(planned.reservation.counted_at),
             reserved_micro=planned.reservation.amount,
+            queue_for_us=queue_for_us(meaning.agent),
         )
         self.runs.append(run)
         return run
@@ -300,6 +352,12 @@ def resources_of(schedule: ScheduleDefinition, policies: Policies, run_id: str) 
     parallel = policies.overlap.rule is OverlapRule.ALLOW_PARALLEL
     own = f"run:{run_id}" if parallel else f"schedule:{schedule.name}"
     return [own, f"key:{schedule.concurrency_key}"] if schedule.concurrency_key else [own]
+
+
+def queue_for_us(agent: AgentDefinition) -> int | None:
+    """Return how long a run of this agent may wait for its first start."""
+    limit = timeouts_of(agent).queue_timeout
+    return None if limit is None else to_us(EPOCH + limit)
 
 
 def _us_or_none(at: datetime | None) -> int | None:

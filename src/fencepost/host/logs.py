@@ -1,6 +1,7 @@
 """Where an attempt's output is kept: capped, in two files that take turns, readable while it is being written."""
 
 import os
+from contextlib import suppress
 
 
 def log_path(folder: str, run_id: str, fence: int) -> str:
@@ -18,7 +19,7 @@ class LogFile:
     __slots__ = ("_fd", "_half", "_path", "_size", "dropped")
 
     def __init__(self, path: str, limit: int) -> None:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        _make_private(os.path.dirname(path))
         self._path = path
         self._half = max(1, limit // 2)
         self._size = 0
@@ -51,6 +52,14 @@ class LogFile:
 
     def _create(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _make_private(folder: str) -> None:
+    """Make a folder and those above it for their owner only."""
+    if not os.path.isdir(folder):
+        _make_private(os.path.dirname(folder))
+        with suppress(FileExistsError):  # another attempt was faster
+            os.mkdir(folder, 0o700)
 
 
 def read_log(path: str) -> bytes:

@@ -5,6 +5,7 @@ A definition is plain data, so that it can be kept as JSON, compared by its hash
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -218,6 +219,16 @@ def _read(kind: type[AgentDefinition | ScheduleDefinition], text: str) -> dict[s
             f"{values.get('name')} was defined by a newer Fencepost, which knows {', '.join(unknown)}; upgrade this one."
         )
     return {name: tuple(value) if isinstance(known[name], tuple) else value for name, value in values.items()}
+
+
+def gate_targets(agent: AgentDefinition) -> tuple[str, ...]:
+    """Spell the agent's gates as `kind:target`, by name or as they are."""
+    known = agent.gate_definitions
+    return tuple(_target(known[gate]) if gate in known else gate for gate in agent.gates)
+
+
+def _target(gate: Mapping[str, Any]) -> str:
+    return f"{gate['kind']}:{gate.get('path') or gate.get('url', '')}"
 
 
 def _duration(text: str) -> timedelta:

@@ -5,7 +5,6 @@ version's: it accounts for them by its own policies. When nothing is owed, it ta
 edit has moved into the past is not made up for.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -15,7 +14,8 @@ from fencepost.model.missed import INSTANT
 from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, EveryTrigger
 
-TRIGGER_FIELDS = ("cron", "every", "at", "timezone", "start", "end", "anchor", "once")
+# A change of one of these means that `once` shall happen again; of any other, that it shall happen otherwise.
+REARMING = frozenset({"cron", "every", "at", "timezone", "start", "end", "anchor", "once"})
 
 
 class Before(NamedTuple):
@@ -35,12 +35,10 @@ class Start(NamedTuple):
     once_done: bool
 
 
-def hand_over(
-    schedule: ScheduleDefinition, before: Before | None, *, now: datetime, changed: Mapping[str, object]
-) -> Start:
-    """Decide where a version starts; `changed` names the fields that its predecessor had otherwise."""
+def hand_over(schedule: ScheduleDefinition, before: Before | None, *, now: datetime, rearmed: bool = False) -> Start:
+    """Decide where a version starts; `rearmed`: a schedule that runs `once` shall do so again."""
     trigger = trigger_of(schedule)
-    once_done = before is not None and before.once_done and not any(name in changed for name in TRIGGER_FIELDS)
+    once_done = before is not None and before.once_done and not rearmed
     cursor = _cursor(schedule, before, now)
     if isinstance(trigger, AtTrigger):
         cursor = _just_before(trigger, schedule, before, cursor, now)

@@ -122,7 +122,12 @@ class AgentChange(NamedTuple):
     kind: ChangeKind
     name: str
     spelled: Spelled
-    fields: tuple[FieldChange, ...] = ()
+    before: str = ""  # the definition that it replaces
+
+    @property
+    def fields(self) -> tuple[FieldChange, ...]:
+        """What is different now."""
+        return _fields(self.before, self.spelled.text)
 
 
 class ScheduleChange(NamedTuple):
@@ -134,8 +139,13 @@ class ScheduleChange(NamedTuple):
     agent: str
     spelled: Spelled
     source: str
-    fields: tuple[FieldChange, ...] = ()
+    before: str = ""  # the definition that it replaces
     agent_changed: bool = False
+
+    @property
+    def fields(self) -> tuple[FieldChange, ...]:
+        """What is different now."""
+        return _fields(self.before, self.spelled.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +196,7 @@ class _Desk:
             if known and not self._ours("agent", known):
                 continue
             kind = _kind(known, self._wanted.source, same=known is not None and known.hash == spelled.hash)
-            fields = _fields(known.definition, spelled.text) if known and kind is ChangeKind.CHANGED else ()
-            yield AgentChange(kind, name, spelled, fields)
+            yield AgentChange(kind, name, spelled, known.definition if known else "")
         for gone in self._gone(self._known.agents, self._wanted.agents):
             self._refuse_widows(gone.name)
             yield AgentChange(ChangeKind.RETIRED, gone.name, Spelled(gone.definition, gone.hash))
@@ -219,7 +228,7 @@ class _Desk:
             agent,
             spelled,
             self._wanted.source,
-            () if keeps else _fields(known.definition, spelled.text),
+            known.definition,
             known.manifest_hash != manifest_hash,
         )
 
@@ -304,6 +313,8 @@ def _kind(known: KnownAgent | KnownSchedule | None, source: str, *, same: bool) 
 
 
 def _fields(old: str, new: str) -> tuple[FieldChange, ...]:
+    if not old or old == new:
+        return ()
     before, after = json.loads(old), json.loads(new)
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return tuple(FieldChange(name, before.get(name), after.get(name)) for name in names)

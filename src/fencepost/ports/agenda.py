@@ -1,6 +1,6 @@
 """What a loop asks to know when to wake up."""
 
-from typing import NamedTuple, Protocol
+from fencepost.model.light import NamedTuple, Protocol
 
 
 class Agenda(NamedTuple):

@@ -1,8 +1,7 @@
 """What we ask of an engine: how an agent is started, and what its end means."""
 
-from typing import NamedTuple, Protocol
-
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.runs import RunRow
 
 

@@ -10,7 +10,7 @@ class TickRow(NamedTuple):
     version: int
     slot: str
     slot_until: str
-    count: int
+    count: int  # type: ignore[assignment]  # the tuple's own method is not missed
     tick_us: int
     tick_until_us: int
     disposition: str
@@ -68,6 +68,13 @@ class AuditRow(NamedTuple):
     verb: str
     subject: str
     detail: str
+
+
+class Replay(NamedTuple):
+    """A run that was made of another one."""
+
+    id: str
+    state: str
 
 
 class Named(NamedTuple):

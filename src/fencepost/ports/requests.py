@@ -89,8 +89,11 @@ class RequestStore(Protocol):
         """Answer a request in one transaction; the same key finds the run that it made before."""
         ...
 
-    def ask_many(self, ask: Ask, decide: Callable[[Grounds], Sequence[NewRun]]) -> list[str]:
-        """Put many runs of a schedule into the queue; return the ids of those whose keys were not known."""
+    def ask_many(self, ask: Ask, decide: Callable[[Grounds], Sequence[NewRun]], *, line_max: int) -> list[str]:
+        """Put many runs of a schedule into the queue; return the ids of those whose keys were not known.
+
+        Raise Busy, and make none, if more than `line_max` would wait then.
+        """
         ...
 
     def enqueue_run(self, run: NewRun, *, by: str = "door") -> Asked:

@@ -1,9 +1,9 @@
 """What workers, doors and the reaper ask of a store about runs."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
 
 from fencepost.model.lease import Claim, Held, Lease
+from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason
 from fencepost.ports.ticks import Counted

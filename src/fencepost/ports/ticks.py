@@ -1,8 +1,8 @@
 """What the ticker asks of a store: due schedules in, decisions out, all in one transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
 
+from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.overlap import LiveRun
 
 Key = tuple[str, str]  # tenant, schedule

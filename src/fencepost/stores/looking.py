@@ -2,10 +2,11 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from fencepost.ports.looking import AuditRow, Health, Named, PauseFacts, ScheduleFacts, TickRow, VersionFacts
+from fencepost.ports.looking import AuditRow, Health, Named, PauseFacts, Replay, ScheduleFacts, TickRow, VersionFacts
 from fencepost.ports.runs import AttemptRow, RunRow
+from fencepost.stores.run_rows import run_of
 from fencepost.stores.transaction import Dialect, Row
 
 BEYOND = "\U0010ffff"  # sorts after every character that follows a prefix
@@ -30,24 +31,28 @@ class SqlLooking:
     ) -> list[RunRow]:
         """Return runs, newest first."""
         rows = self._rows("look_runs", state=state, schedule=schedule, agent=agent, since_us=since_us, limit=limit)
-        return [_run(row) for row in rows]
+        return [run_of(row) for row in rows]
 
     def runs_like(self, prefix: str, *, limit: int) -> list[RunRow]:
         """Return the runs whose id begins so."""
-        return [_run(row) for row in self._rows("look_prefix", prefix=prefix, beyond=prefix + BEYOND, limit=limit)]
+        return [run_of(row) for row in self._rows("look_prefix", prefix=prefix, beyond=prefix + BEYOND, limit=limit)]
 
     def live(self, *, limit: int) -> list[RunRow]:
         """Return what runs, oldest first, and then what waits, in the order in which it is leased."""
-        return [_run(row) for row in self._rows("look_live", limit=limit)]
+        return [run_of(row) for row in self._rows("look_live", limit=limit)]
 
     def alive_at(self, schedule: str, at_us: int, *, limit: int) -> list[RunRow]:
         """Return the runs of a schedule that had not ended at an instant, oldest first."""
-        return [_run(row) for row in self._rows("look_alive", schedule=schedule, at_us=at_us, limit=limit)]
+        return [run_of(row) for row in self._rows("look_alive", schedule=schedule, at_us=at_us, limit=limit)]
 
-    def made_of(self, run: RunRow, *, limit: int) -> list[str]:
-        """Return the runs that were made of this one, by a replay."""
-        rows = self._rows("look_made_of", origin=run.id, since_us=run.created_us, limit=limit)
-        return [str(row[0]) for row in rows]
+    def replays(self, runs: Sequence[RunRow], *, limit: int) -> dict[str, list[Replay]]:
+        """Return the runs that were made of some others, oldest first."""
+        found: dict[str, list[Replay]] = defaultdict(list)
+        since_us = min((run.created_us for run in runs), default=0)
+        ids = json.dumps([run.id for run in runs])
+        for origin, *replay in self._rows("look_replays", ids=ids, since_us=since_us, limit=limit) if runs else ():
+            found[origin].append(Replay(*replay))
+        return found
 
     def attempts(self, run_ids: Iterable[str]) -> dict[str, list[AttemptRow]]:
         """Return the tries at some runs, oldest first."""
@@ -77,8 +82,10 @@ class SqlLooking:
         self, schedule: str, *, from_us: int = 0, until_us: int = EVER_US, disposition: str = "", limit: int
     ) -> list[TickRow]:
         """Return the recorded ticks that touch [from, until), newest first."""
-        values = {"from_us": from_us, "until_us": until_us, "disposition": disposition, "limit": limit}
-        return [TickRow(*row) for row in self._rows("look_ticks", schedule=schedule, **values)]
+        rows = self._rows(
+            "look_ticks", schedule=schedule, from_us=from_us, until_us=until_us, disposition=disposition, limit=limit
+        )
+        return [TickRow(*row) for row in rows]
 
     def following_tick(self, schedule: str, at_us: int) -> TickRow | None:
         """Return the first recorded tick after an instant."""
@@ -101,11 +108,6 @@ class SqlLooking:
     def _rows(self, statement: str, /, *, tenanted: bool = True, **values: object) -> list[Row]:
         tenant = {"tenant": self._tenant} if tenanted else {}
         return self._dialect.read(lambda tx: tx.rows(statement, **tenant, **values))
-
-
-def _run(row: Row) -> RunRow:
-    run = RunRow(*row)
-    return run._replace(lines_up=bool(run.lines_up), resume=bool(run.resume))
 
 
 def _schedule(row: Row) -> ScheduleFacts:

@@ -7,7 +7,6 @@ so the two never wait for each other in a circle.
 import json
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from fencepost.model import pause as rules
 from fencepost.model.errors import Invalid
@@ -121,7 +120,7 @@ class SqlRegistry:
 
 
 def _known(tx: Transaction, wanted: Wanted) -> Known:
-    agents = {row[0]: _known_agent(*row) for row in tx.rows("known_agents", tenant=wanted.tenant)}
+    agents = {row[0]: KnownAgent(*row) for row in tx.rows("known_agents", tenant=wanted.tenant)}
     touched = {*wanted.agents, *(one.name for one in agents.values() if one.source == wanted.source)}
     rows = tx.rows(
         "known_schedules",
@@ -130,15 +129,7 @@ def _known(tx: Transaction, wanted: Wanted) -> Known:
         names=json.dumps([*wanted.schedules, *wanted.agents]),
         agents=json.dumps(sorted(touched)),
     )
-    return Known(agents, {row[0]: _known_schedule(*row) for row in rows})
-
-
-def _known_agent(*row: Any) -> KnownAgent:  # noqa: ANN401 - a row's columns
-    return KnownAgent(*row)._replace(retired=bool(row[-1]))
-
-
-def _known_schedule(*row: Any) -> KnownSchedule:  # noqa: ANN401 - a row's columns
-    return KnownSchedule(*row)._replace(retired=bool(row[-1]))
+    return Known(agents, {row[0]: KnownSchedule(*row) for row in rows})
 
 
 def _refusal(planned: Plan) -> str:

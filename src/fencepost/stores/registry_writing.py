@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
-from fencepost.model.handover import Before, Start, hand_over
+from fencepost.model.handover import REARMING, Before, Start, hand_over
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.registry import ChangeKind, Plan, ScheduleChange
 from fencepost.model.run import TriggerKind
@@ -75,7 +75,7 @@ class Writing:
     def _retire(self, gone: list[str]) -> None:
         for some in _chunks(sorted(gone)):
             names = json.dumps(some)
-            self._lock(names)
+            self._tx.rows("lock_schedules", tenant=self._tenant, names=names)
             self._tx.rows("retire_schedules", tenant=self._tenant, now_us=to_us(self._now), names=names)
             self._tx.rows("end_versions", tenant=self._tenant, names=names)
 
@@ -88,8 +88,10 @@ class Writing:
 
     def _start(self, change: ScheduleChange, before: _Standing | None) -> Start:
         definition = self._definition(change)
-        changed = {one.field: one.new for one in change.fields}
-        return hand_over(definition, before.before if before else None, now=self._now, changed=changed)
+        if before is None:
+            return hand_over(definition, None, now=self._now)
+        rearmed = before.before.once_done and any(one.field in REARMING for one in change.fields)
+        return hand_over(definition, before.before, now=self._now, rearmed=rearmed)
 
     def _row(self, change: ScheduleChange, start: Start, before: _Standing | None) -> dict[str, object]:
         definition = self._definition(change)

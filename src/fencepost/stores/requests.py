@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Busy, Invalid
 from fencepost.ports.requests import Ask, Asked, Grounds, Placement, Target, TickFact, VersionFact
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import Counted, NewRun
@@ -30,13 +30,21 @@ class SqlRequests(SqlRuns):
 
         return self._dialect.write(work)
 
-    def ask_many(self, ask: Ask, decide: Callable[[Grounds], Sequence[NewRun]]) -> list[str]:
-        """Put many runs of a schedule into the queue; return the ids of those whose keys were not known."""
+    def ask_many(self, ask: Ask, decide: Callable[[Grounds], Sequence[NewRun]], *, line_max: int) -> list[str]:
+        """Put many runs of a schedule into the queue; return the ids of those whose keys were not known.
+
+        Raise Busy, and make none, if more than `line_max` would wait then.
+        """
 
         def work(tx: Transaction) -> list[str]:
-            target = _target(tx, ask, None)
-            runs = decide(_grounds(tx, ask, target, None, with_versions=True))
+            grounds = _grounds(tx, ask, _target(tx, ask, None), None, with_versions=True)
+            runs = decide(grounds)
             made = put_runs(tx, runs)
+            if made and len(grounds.live) + len(made) > line_max:
+                raise Busy(
+                    f"{len(made)} runs would wait behind {len(grounds.live)} of {ask.target}, and {line_max} may; "
+                    "ask for a shorter range, or try again when some have run."
+                )
             for run in runs:
                 if run.id not in made:
                     _by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")

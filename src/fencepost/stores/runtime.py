@@ -1,9 +1,9 @@
 """The whole store of the runtime: leases, registry, ticks and runs over one dialect."""
 
-from typing import TYPE_CHECKING, Protocol
-
+from fencepost.model.light import TYPE_CHECKING, Protocol
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.agenda import SqlAgenda
+from fencepost.stores.history import SqlHistory
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.transaction import Dialect
 
@@ -28,7 +28,7 @@ class Opened(Protocol):
         ...
 
 
-class RuntimeStore(SqlRequests, SqlAgenda):
+class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory):
     """Every verb that the scheduler, the workers and the doors need."""
 
     def __init__(self, opened: Opened) -> None:

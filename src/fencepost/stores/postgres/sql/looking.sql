@@ -34,10 +34,11 @@ SELECT * FROM fencepost.run_fact
  ORDER BY created_us, id
  LIMIT %(limit)s
 
--- :name look_made_of
--- Replays of a run; they are younger than it, which an index knows.
-SELECT id FROM fencepost.run
- WHERE tenant = %(tenant)s AND created_us >= %(since_us)s AND origin = %(origin)s
+-- :name look_replays
+-- Replays are younger than what they are made of, which an index knows.
+SELECT origin, id, state FROM fencepost.run
+ WHERE tenant = %(tenant)s AND created_us >= %(since_us)s
+   AND origin IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
  ORDER BY created_us, id
  LIMIT %(limit)s
 

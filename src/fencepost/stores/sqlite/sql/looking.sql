@@ -31,10 +31,10 @@ SELECT * FROM run_fact
  ORDER BY created_us, id
  LIMIT :limit
 
--- :name look_made_of
--- Replays of a run; they are younger than it, which an index knows.
-SELECT id FROM run
- WHERE tenant = :tenant AND created_us >= :since_us AND origin = :origin
+-- :name look_replays
+-- Replays are younger than what they are made of, which an index knows.
+SELECT origin, id, state FROM run
+ WHERE tenant = :tenant AND created_us >= :since_us AND origin IN (SELECT value FROM json_each(:ids))
  ORDER BY created_us, id
  LIMIT :limit
 

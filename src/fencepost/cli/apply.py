@@ -1,0 +1,75 @@
+"""`fencepost apply`: put the definitions of a file into the registry, all of them or none."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from fencepost.cli.plan import block, summary
+from fencepost.cli.registry import common_options, desk, file_of
+from fencepost.config.load import load
+from fencepost.model.registry import ChangeKind
+from fencepost.operations.registry import Planned, apply_config
+
+SHOWN_MAX = 100
+EPILOG = """\
+examples:
+  fencepost apply
+  fencepost apply ops/fencepost.toml --take-over
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Apply a file."""
+    args = parser().parse_args(argv)
+    path = file_of(args)
+    config = load(path)
+    with desk(args, path) as at:
+        done = apply_config(at.registry, config, tenant=at.tenant, actor=at.actor, take_over=args.take_over)
+    for line in json_lines(done) if args.json else page(done):
+        print(line)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    found = argparse.ArgumentParser(
+        prog="fencepost apply",
+        description="Put the definitions of a file into the registry, atomically; what it no longer defines is retired.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common_options()],
+    )
+    found.add_argument("file", nargs="?", metavar="FILE")
+    found.add_argument("--take-over", action="store_true", help="move definitions of other files to this one")
+    return found
+
+
+def page(done: Planned) -> Iterator[str]:
+    """Yield a line for each change, warnings, and the counts."""
+    agents = (block("agent", one) for one in done.plan.agents if one.kind is not ChangeKind.UNCHANGED)
+    schedules = (block("schedule", one) for one in done.plan.schedules if one.kind is not ChangeKind.UNCHANGED)
+    changes = chain(agents, schedules)
+    for change in islice(changes, SHOWN_MAX):
+        yield from change
+    if more := sum(1 for _ in changes):
+        yield f"… and {more} more"
+    for warning in done.warnings[:SHOWN_MAX]:
+        yield f"warning: {warning.what} {warning.name}: {warning.message}"
+    yield summary(done)
+
+
+def json_lines(done: Planned) -> Iterator[str]:
+    """Yield one object for each definition that the file has or had."""
+    for agent in done.plan.agents:
+        yield json.dumps({"what": "agent", "name": agent.name, "change": agent.kind.value})
+    for schedule in done.plan.schedules:
+        yield json.dumps(
+            {
+                "what": "schedule",
+                "name": schedule.name,
+                "change": schedule.kind.value,
+                "version": schedule.version,
+                "agent": schedule.agent,
+            }
+        )

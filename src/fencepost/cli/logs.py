@@ -1,0 +1,98 @@
+"""`fencepost logs RUN`: what a run printed, or prints."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from fencepost import wiring
+from fencepost.cli import options, render
+from fencepost.model.run import RunState
+from fencepost.operations.logs import Log, content, log_of
+from fencepost.operations.looking import Seen, Store, ending_words, find_run, show
+from fencepost.ports.runs import RunRow
+from fencepost.service.following import Ears, follow
+
+EXAMPLES = """\
+  fencepost logs r01k9zq8 -n 50
+  fencepost logs r01k9zq8 -f              until the run has ended
+  fencepost logs r01k9zq8 --attempt 1
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Print a log, and go on with it if asked to."""
+    args = parser().parse_args(argv)
+    with options.opened(args) as store:
+        tenant = options.tenant_of(args)
+        seen = show(store, tenant, args.run).seen
+        if args.follow and args.attempt is None and not RunState(seen.run.state).terminal:
+            follow_log(store, seen.run, lines=args.lines)
+            return 0
+    log = log_of(seen, wiring.log_folder(), number=args.attempt)
+    if log is None:
+        print_nothing(seen)
+        return 0
+    write(content(log, lines=args.lines))
+    tell_where(log, seen.run)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    made = options.parser("logs", "Print what a run has printed; with -f, go on until it has ended.", EXAMPLES)
+    made.add_argument("run", metavar="RUN", help="the run's id, or its beginning")
+    made.add_argument("-f", "--follow", action="store_true", help="go on with what it prints, until it has ended")
+    made.add_argument("-n", "--lines", type=options.positive, metavar="N", help="only the last N lines")
+    made.add_argument("--attempt", type=options.positive, metavar="N", help="an earlier attempt (default: the last)")
+    options.add_store(made)
+    return made
+
+
+def print_nothing(seen: Seen) -> None:
+    """Say why there is no log."""
+    state = "it has not started yet" if not RunState(seen.run.state).terminal else "it never started"
+    render.tell(f"run {seen.run.id} has no log: {state}. See: fencepost show {seen.run.id}")
+
+
+def tell_where(log: Log, run: RunRow) -> None:
+    """Say so when the file itself is elsewhere."""
+    if not log.here:
+        kept = "these are the last lines that the store has" if log.kept else "the store has none of it yet"
+        where = "its log is no longer there" if log.host == os.uname().nodename else "its log is there"
+        render.tell(f"attempt {log.number} of run {run.id} ran on {log.host}, and {where}; {kept}.")
+
+
+def follow_log(store: Store, run: RunRow, *, lines: int | None) -> None:
+    """Print what comes, and say how it ended."""
+    attempt = run.attempt
+
+    def told(now: RunRow) -> None:
+        nonlocal attempt
+        if now.attempt != attempt and now.state == RunState.RUNNING:
+            attempt = now.attempt
+            render.tell(f"attempt {now.attempt} with fence {now.fence} on {now.worker}")
+
+    def look() -> RunRow:
+        return find_run(store, run.tenant, run.id)
+
+    tell_end(store, follow(run, look, wiring.log_folder(), Ears(write, told), lines=lines))
+
+
+def tell_end(store: Store, ended: RunRow, *, output: Callable[[bytes], None] | None = None) -> None:
+    """Say how a run ended; if it ran elsewhere, with the last lines that the store has of it."""
+    log = log_of(show(store, ended.tenant, ended.id).seen, wiring.log_folder())
+    if log is not None and not log.here:
+        (output or write)(content(log))
+        tell_where(log, ended)
+    render.tell(f"run {ended.id} {ending_words(ended)}")
+
+
+def write(data: bytes) -> None:
+    """Print an agent's output as it is, except that it may not steer a terminal."""
+    if sys.stdout.isatty():
+        sys.stdout.write(options.harmless(data.decode(errors="replace")))
+        sys.stdout.flush()
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()

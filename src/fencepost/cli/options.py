@@ -1,0 +1,169 @@
+"""What the looking and acting commands have in common: their options, the store, and lines for people or scripts."""
+
+import argparse
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from fencepost import wiring
+from fencepost.cli import render
+from fencepost.config import find
+from fencepost.operations.looking import Store
+from fencepost.operations.words import COLOUR
+
+WIDTH = 80
+DEFAULT_TENANT = "default"
+LIMIT_MAX = 1_000_000
+RED, GREEN, YELLOW, FAINT, PLAIN = "\033[31m", "\033[32m", "\033[33m", "\033[2m", "\033[0m"
+
+
+def parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
+    """Begin a command's parser: the same width everywhere, so that the reference page does not depend on a terminal."""
+    return argparse.ArgumentParser(
+        prog=f"fencepost {name}",
+        description=textwrap.fill(description, WIDTH),
+        epilog=f"examples:\n{examples}" if examples else None,
+        formatter_class=formatter,
+        allow_abbrev=False,
+    )
+
+
+def formatter(prog: str) -> argparse.HelpFormatter:
+    """Lay help out for 80 columns, whatever the terminal."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=WIDTH)
+
+
+def add_store(to: argparse.ArgumentParser) -> None:
+    """Say which store, which tenant, which file."""
+    to.add_argument("--store", metavar="URL", help="sqlite:/path or postgresql://host/db")
+    to.add_argument("--tenant", metavar="NAME", help="whose runs and schedules")
+    to.add_argument("--config", metavar="FILE", help="the fencepost.toml to go by")
+
+
+def add_json(to: argparse.ArgumentParser) -> None:
+    """Offer lines for scripts."""
+    to.add_argument("--json", action="store_true", help="one JSON object per line")
+
+
+def add_listing(to: argparse.ArgumentParser, *, limit: int) -> None:
+    """Offer what every listing has."""
+    add_json(to)
+    to.add_argument("--limit", type=positive, default=limit, metavar="N", help=f"how many (default {limit})")
+    add_store(to)
+
+
+def positive(text: str) -> int:
+    """Read a number from 1 on."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= LIMIT_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {LIMIT_MAX}")
+    return int(text)
+
+
+@contextmanager
+def opened(args: argparse.Namespace) -> Iterator[Store]:
+    """Open the store that the command line means, and say what a person should know about it."""
+    store = wiring.open_runtime(url_of(args))
+    try:
+        for notice in store.facts().notices:
+            render.tell(notice)
+        yield store
+    finally:
+        store.close()
+
+
+def url_of(args: argparse.Namespace) -> str:
+    """Return the store that the command line means."""
+    use_config(args)
+    return wiring.store_url(args.store)
+
+
+def tenant_of(args: argparse.Namespace) -> str:
+    """Return whose things are meant: named, or the configuration's."""
+    use_config(args)
+    named = args.tenant or os.environ.get("FENCEPOST_TENANT")
+    if named:
+        return str(named)
+    path = find.config_path(os.environ, os.getcwd())
+    return find.tenant_of(path) if path else DEFAULT_TENANT
+
+
+def use_config(args: argparse.Namespace) -> None:
+    """Let --config be another way to spell FENCEPOST_CONFIG."""
+    if args.config:
+        os.environ["FENCEPOST_CONFIG"] = args.config
+
+
+def new_run_id() -> str:
+    """Name a run."""
+    from fencepost.service.following import system_clock
+    from fencepost.service.order import new_id
+
+    return new_id(system_clock())
+
+
+def print_json(rows: Iterable[Mapping[str, object]]) -> None:
+    """Print one object per line."""
+    for row in rows:
+        print(json.dumps(row))
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:
+    """Print a table that fits; colour says nothing that the words do not."""
+    lines = render.table(head, [[render.plain(cell) for cell in row] for row in rows], width=width()).split("\n")
+    print(paint(lines[0], FAINT))
+    for number, line in enumerate(lines[1:]):
+        print(paint(line, colours[number] if number < len(colours) else ""))
+
+
+def wrapped(text: str, *, indent: str = "") -> str:
+    """Break a paragraph into lines that fit."""
+    return textwrap.fill(
+        render.plain(text),
+        width=WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def homely(text: str) -> str:
+    """Write the home folder as ~, which people know and which leaves room on the line."""
+    home = os.path.expanduser("~")
+    return text.replace(f"{home}/", "~/") if len(home) > 1 else text
+
+
+def width() -> int:
+    """Return how wide a table may be: more than 80 only on a terminal that is."""
+    if not sys.stdout.isatty():
+        return WIDTH
+    import shutil
+
+    return max(WIDTH, shutil.get_terminal_size().columns)
+
+
+def paint(text: str, colour: str) -> str:
+    """Colour a line on a terminal that likes it."""
+    return f"{colour}{text}{PLAIN}" if colour and coloured() else text
+
+
+def coloured() -> bool:
+    """Tell whether the reader sees colours."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def harmless(text: str) -> str:
+    """Let an agent's output keep its lines and colours, and nothing else that would steer a terminal."""
+    kept: list[str] = []
+    end = 0
+    for match in COLOUR.finditer(text):
+        kept += [_printable(text[end : match.start()]), match[0]]
+        end = match.end()
+    return "".join([*kept, _printable(text[end:])])
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() or character in "\n\t" else "�" for character in text)

@@ -1,0 +1,141 @@
+"""`fencepost plan`: what an apply would change, what is probably not meant, and the next ticks."""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+
+from fencepost.cli import render
+from fencepost.cli.registry import common_options, desk, file_of
+from fencepost.config.load import Config, load
+from fencepost.model.instant import format_instant
+from fencepost.model.registry import AgentChange, ChangeKind, FieldChange, ScheduleChange
+from fencepost.operations.registry import Planned, Upcoming, plan_config, upcoming
+
+MARKS = {
+    ChangeKind.ADDED: "+",
+    ChangeKind.CHANGED: "~",
+    ChangeKind.REVIVED: "+",
+    ChangeKind.MOVED: ">",
+    ChangeKind.RETIRED: "-",
+    ChangeKind.UNCHANGED: "=",
+}
+EPILOG = """\
+examples:
+  fencepost plan
+  fencepost plan ops/fencepost.toml --json | jq 'select(.change == "changed")'
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Show what an apply would do; nothing is changed."""
+    args = parser().parse_args(argv)
+    path = file_of(args)
+    config = load(path)
+    with desk(args, path) as at:
+        planned = plan_config(at.registry, config, tenant=at.tenant, take_over=args.take_over)
+        where = f"{args.file or path} -> {at.url}, tenant {planned.plan.wanted.tenant}"
+    for line in json_lines(planned, config) if args.json else page(planned, config, where):
+        print(line)
+    return 2 if planned.plan.conflicts else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    found = argparse.ArgumentParser(
+        prog="fencepost plan",
+        description="Show what 'fencepost apply' would change, with warnings and the next ticks. Changes nothing.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common_options()],
+    )
+    found.add_argument("file", nargs="?", metavar="FILE")
+    found.add_argument("--take-over", action="store_true", help="as if definitions of other files were moved here")
+    return found
+
+
+def page(planned: Planned, config: Config, where: str) -> Iterator[str]:
+    """Yield the lines for a person."""
+    warnings = _by_subject(planned)
+    yield where
+    for agent in planned.plan.agents:
+        yield from block("agent", agent)
+        yield from _warning_lines(warnings["agent", agent.name])
+    for schedule in planned.plan.schedules:
+        yield from block("schedule", schedule)
+        yield from _warning_lines(warnings["schedule", schedule.name])
+        if schedule.kind is not ChangeKind.RETIRED and schedule.name in config.schedules:
+            ticks = upcoming(config.schedules[schedule.name], after=planned.now)
+            yield from (f"    next  {tick_line(tick)}" for tick in ticks)
+    yield from (f"! {conflict}" for conflict in planned.plan.conflicts)
+    yield summary(planned)
+
+
+def block(what: str, change: AgentChange | ScheduleChange) -> Iterator[str]:
+    """Yield what becomes of an agent or a schedule, field by field."""
+    version = f", version {change.version}" if isinstance(change, ScheduleChange) else ""
+    yield f"{MARKS[change.kind]} {what} {change.name}: {change.kind}{version}"
+    if change.kind in (ChangeKind.CHANGED, ChangeKind.REVIVED):
+        yield from (f"    {field_line(one)}" for one in change.fields)
+        if isinstance(change, ScheduleChange) and change.agent_changed:
+            yield f"    its agent {change.agent} is another one now"
+
+
+def summary(planned: Planned) -> str:
+    """Count what becomes of everything."""
+    counts = [f"{planned.plan.count(kind)} {kind}" for kind in ChangeKind if planned.plan.count(kind)]
+    conflicts = len(planned.plan.conflicts)
+    if conflicts:
+        counts.append(f"{conflicts} {'conflict' if conflicts == 1 else 'conflicts'}")
+    return ", ".join(counts) or "nothing is defined"
+
+
+def field_line(change: FieldChange) -> str:
+    """Spell one field before and after."""
+    return f"{change.field}: {_value(change.old)} -> {_value(change.new)}"
+
+
+def tick_line(tick: Upcoming) -> str:
+    """Spell a tick to come."""
+    at = format_instant(tick.at) if tick.at else ""
+    return "  ".join(part for part in (tick.local, at, tick.note) if part)
+
+
+def json_lines(planned: Planned, config: Config) -> Iterator[str]:
+    """Yield one object for each agent, schedule and conflict."""
+    warnings = _by_subject(planned)
+    for agent in planned.plan.agents:
+        yield json.dumps({"what": "agent", **_fields(agent), "warnings": warnings["agent", agent.name]})
+    for schedule in planned.plan.schedules:
+        known = config.schedules.get(schedule.name)
+        ticks = upcoming(known, after=planned.now) if known and schedule.kind is not ChangeKind.RETIRED else ()
+        fields = {
+            "version": schedule.version,
+            "agent": schedule.agent,
+            "agent_changed": schedule.agent_changed,
+            "warnings": warnings["schedule", schedule.name],
+            "next": [format_instant(tick.at) for tick in ticks if tick.at],
+        }
+        yield json.dumps({"what": "schedule", **_fields(schedule), **fields})
+    yield from (json.dumps({"what": "conflict", "message": message}) for message in planned.plan.conflicts)
+
+
+def _by_subject(planned: Planned) -> defaultdict[tuple[str, str], list[str]]:
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for warning in planned.warnings:
+        found[warning.what, warning.name].append(warning.message)
+    return found
+
+
+def _warning_lines(messages: list[str]) -> Iterator[str]:
+    return (f"    warning: {message}" for message in messages)
+
+
+def _fields(change: AgentChange | ScheduleChange) -> dict[str, object]:
+    fields = [one._asdict() for one in change.fields] if change.kind is ChangeKind.CHANGED else []
+    return {"name": change.name, "change": change.kind.value, "fields": fields}
+
+
+def _value(value: object) -> str:
+    text = "(default)" if value is None else json.dumps(value, ensure_ascii=False)
+    return render.plain(text if len(text) <= render.WIDTH else text[: render.WIDTH - 1] + "…")

@@ -1,0 +1,76 @@
+"""What the registry's commands share: which file, which store, which tenant, and who asks."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from fencepost import wiring
+from fencepost.config.find import config_path, store_url_of, tenant_of
+from fencepost.model.errors import Invalid
+from fencepost.ports.registry import RegistryStore
+
+LIMIT_DEFAULT = 1_000_000
+
+
+class Desk(NamedTuple):
+    """An open registry, and in whose name it is spoken to."""
+
+    registry: RegistryStore
+    url: str
+    tenant: str
+    actor: str
+
+
+def common_options() -> argparse.ArgumentParser:
+    """Return the options that every command of the registry takes."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--config", metavar="FILE", help="default: fencepost.toml, upwards from here")
+    common.add_argument("--store", metavar="URL", help="sqlite:/path or postgresql://host/db; default: the file's")
+    common.add_argument("--tenant", metavar="T", help="default: the file's, else 'default'")
+    common.add_argument("--json", action="store_true", help="one JSON object per line")
+    return common
+
+
+def file_of(args: argparse.Namespace) -> str:
+    """Return the configuration that the command line means."""
+    named: str | None = getattr(args, "file", None) or args.config
+    if named:
+        if not os.path.isfile(named):
+            raise Invalid(f"{named} is not a file.")
+        return os.path.abspath(named)
+    found = config_path(os.environ, os.getcwd())
+    if not found:
+        raise Invalid("there is no fencepost.toml here or above; write one with: fencepost init")
+    return found
+
+
+@contextmanager
+def desk(args: argparse.Namespace, path: str | None = None) -> Iterator[Desk]:
+    """Open the registry for as long as the block lasts; `path` is the configuration, if one is needed."""
+    path = path or (file_of(args) if args.config else config_path(os.environ, os.getcwd()))
+    url = args.store or os.environ.get("FENCEPOST_STORE") or (store_url_of(path, os.environ) if path else None)
+    tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or (tenant_of(path) if path else "default")
+    store = wiring.open_runtime(url or wiring.exec_store_url(None))
+    try:
+        for notice in store.facts().notices:
+            wiring.say(notice)
+        yield Desk(store.registry(), store.facts().url, tenant, actor())
+    finally:
+        store.close()
+
+
+def actor() -> str:
+    """Say who asks: the run that we are inside of, or a person on a machine."""
+    run_id = os.environ.get("FENCEPOST_RUN_ID")
+    if run_id:
+        return f"run:{run_id}"
+    return f"{os.environ.get('USER') or os.environ.get('LOGNAME') or os.getuid()}@{os.uname().nodename}"
+
+
+def limit(text: str) -> int:
+    """Read --limit."""
+    if not text.isascii() or not text.isdigit() or int(text[:9]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text[:9])

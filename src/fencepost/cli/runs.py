@@ -1,0 +1,99 @@
+"""`fencepost runs`: what ran, newest first."""
+
+import argparse
+
+from fencepost.cli import options, render
+from fencepost.model.duration import parse_duration
+from fencepost.model.errors import Invalid
+from fencepost.model.instant import parse_instant
+from fencepost.model.moment import to_us
+from fencepost.model.run import RunState
+from fencepost.operations.fields import run_fields
+from fencepost.operations.looking import Filter, Listing, Seen, Store, list_runs
+from fencepost.operations.words import ago, span
+
+EXAMPLES = """\
+  fencepost runs --schedule nightly --limit 5
+  fencepost runs --state dead --since 2d
+  fencepost runs --json | jq -r 'select(.exit_code > 0) | .id'
+"""
+LIMIT = 20
+WHAT_MAX = 16
+COLOURS = {"running": options.GREEN, "dead": options.RED, "cancelled": options.FAINT}
+
+
+def main(argv: list[str]) -> int:
+    """List the runs that are asked for."""
+    args = parser().parse_args(argv)
+    with options.opened(args) as store:
+        wanted = Filter(args.schedule, args.agent, args.state or "", since_us(args.since, store) if args.since else 0)
+        listing = list_runs(store, options.tenant_of(args), wanted, limit=args.limit)
+    if args.json:
+        options.print_json(map(run_fields, listing.runs))
+    else:
+        print_runs(listing)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    made = options.parser("runs", "List runs, newest first, with how they ended.", EXAMPLES)
+    made.add_argument("--schedule", default="", metavar="NAME", help="only this schedule's")
+    made.add_argument("--agent", default="", metavar="NAME", help="only this agent's")
+    made.add_argument("--state", type=state, metavar="S", help=f"only {', '.join(RunState)}")
+    made.add_argument("--since", metavar="T", help="only those made since: 2h, 3d, or 2026-03-08T06:00:00Z")
+    options.add_listing(made, limit=LIMIT)
+    return made
+
+
+def state(text: str) -> str:
+    """Read a state; what is queued is ready, and what failed is dead."""
+    word = {"queued": "ready", "failed": "dead"}.get(text, text)
+    if word not in set(RunState):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(RunState)}")
+    return word
+
+
+def since_us(text: str, store: Store) -> int:
+    """Read an instant, or a duration back from now by the store's clock."""
+    try:
+        return to_us(parse_instant(text))
+    except Invalid:
+        try:
+            return store.clock_us() - round(parse_duration(text) * 1_000_000)
+        except Invalid:
+            raise Invalid(
+                f"--since {text!r} is neither a duration (2h, 3d) nor an instant (2026-03-08T06:00:00Z)."
+            ) from None
+
+
+def print_runs(listing: Listing) -> None:
+    """Print what a person wants to know first."""
+    if not listing.runs:
+        print("no runs")
+        return
+    rows = [row(seen, listing.now_us) for seen in listing.runs]
+    colours = [COLOURS.get(seen.run.state, "") for seen in listing.runs]
+    options.print_table(("RUN", "STATE", "WHAT", "WHEN", "TOOK", "WHY"), rows, colours)
+
+
+def row(seen: Seen, now_us: int) -> tuple[str, ...]:
+    """Tell a run in one line."""
+    run = seen.run
+    took = span((run.ended_us or now_us) - run.started_us) if run.started_us else ""
+    why = run.reason or ""
+    if run.reason == "exit_code":
+        why = f"exit code {run.exit_code}"
+    return run.id, standing(run.state), what(seen), ago(run.started_us or run.created_us, now_us), took, why
+
+
+def standing(word: str) -> str:
+    """Say a state in the word that people use for it."""
+    return "queued" if word == RunState.READY else word
+
+
+def what(seen: Seen) -> str:
+    """Name what ran: its schedule, or else its agent."""
+    name = seen.run.schedule or seen.run.agent
+    room = WHAT_MAX + (options.width() - options.WIDTH) // 2
+    return render.fit(name, min(len(name), room))

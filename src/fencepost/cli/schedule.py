@@ -1,0 +1,228 @@
+"""`fencepost schedule`: look at schedules, and hold them back."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from fencepost.cli import render
+from fencepost.cli.plan import tick_line
+from fencepost.cli.registry import LIMIT_DEFAULT, Desk, common_options, desk, limit
+from fencepost.model.duration import format_duration, parse_duration
+from fencepost.model.errors import Invalid
+from fencepost.model.instant import format_instant, parse_instant
+from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.operations import registry as operations
+from fencepost.operations.registry import Listed, upcoming
+
+NAME_WIDTH = 24
+EPILOG = """\
+examples:
+  fencepost schedule list
+  fencepost schedule pause nightly --note "database move" --until 2026-12-01T06:00:00Z
+  fencepost schedule pause nightly --until 2h
+  fencepost schedule skip-next nightly 2
+  fencepost schedule history nightly --json
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Parse, carry out one operation, and say what came of it."""
+    args = parser().parse_args(argv)
+    with desk(args) as at:
+        for line in ACTIONS[args.action](args, at):
+            print(line)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    common = common_options()
+    top = argparse.ArgumentParser(
+        prog="fencepost schedule",
+        description="Look at the schedules of the registry, and hold them back.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = top.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", parents=[common], help="all schedules, with their next tick")
+    listing.add_argument("--limit", type=limit, default=LIMIT_DEFAULT, metavar="N")
+    for name, words in (
+        ("show", "one schedule in full"),
+        ("history", "its versions and pauses"),
+        ("pause", "make no runs until it is resumed; its ticks are recorded as paused"),
+        ("resume", "end the pause"),
+        ("skip-next", "leave out the next ticks"),
+    ):
+        action = actions.add_parser(name, parents=[common], help=words)
+        action.add_argument("name", metavar="NAME")
+        if name == "history":
+            action.add_argument("--limit", type=limit, default=LIMIT_DEFAULT, metavar="N")
+        if name == "pause":
+            action.add_argument("--note", default="", metavar="TEXT", help="why, for whoever looks next")
+            action.add_argument("--until", metavar="T", help="an instant such as 2026-12-01T06:00:00Z, or 2h from now")
+        if name == "skip-next":
+            action.add_argument("count", nargs="?", type=int, default=1, metavar="N", help="how many; 0 takes it back")
+    return top
+
+
+def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+    """List the schedules."""
+    listed = operations.list_schedules(at.registry, tenant=at.tenant, limit=args.limit)
+    if args.json:
+        yield from (json.dumps(fields_of(one)) for one in listed)
+    elif not listed:
+        yield f"no schedules in {at.url}, tenant {at.tenant}"
+    else:
+        rows = [_row(one) for one in listed]
+        yield render.table(("NAME", "STATE", "NEXT", "CURSOR", "WHEN"), rows)
+
+
+def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+    """Show one schedule in full."""
+    listed = operations.find_schedule(at.registry, args.name, tenant=at.tenant)
+    fields = {**fields_of(listed), "definition": json.loads(listed.row.definition)}
+    if args.json:
+        yield json.dumps({**fields, "manifest": json.loads(listed.row.manifest)})
+        return
+    yield from (f"{name:<20}{_shown(value)}" for name, value in fields.items() if value not in (None, "", {}, 0))
+    yield from (f"{'next':<20}{tick_line(tick)}" for tick in upcoming(listed.definition, after=listed.now))
+
+
+def history(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+    """Show the versions and the pauses of a schedule, newest first."""
+    versions, pauses = operations.history(at.registry, args.name, tenant=at.tenant, limit=args.limit)
+    for version in versions:
+        fields: dict[str, Any] = {
+            "kind": "version",
+            "version": version.version,
+            "applied_at": render.instant(version.applied_us),
+            "applied_by": version.applied_by,
+            "after": render.instant(version.after_us),
+            "until": render.instant(version.until_us),
+            "hash": version.hash,
+            "manifest_hash": version.manifest_hash,
+        }
+        if args.json:
+            yield json.dumps({**fields, "definition": json.loads(version.definition)})
+        else:
+            until = f" until {fields['until']}" if version.until_us is not None else ""
+            by = render.plain(version.applied_by)
+            yield f"version {version.version:<4} applied {fields['applied_at']} by {by}{until}"
+    for pause in pauses:
+        since, until_at = render.instant(pause.since_us), _until(pause.until_us)
+        if args.json:
+            fields = {"kind": "pause", "since": since, "until": until_at, "note": pause.note, "by": pause.by_whom}
+            yield json.dumps(fields)
+        else:
+            end = until_at or "further notice"
+            yield f"paused       from {since} to {end} by {render.plain(pause.by_whom)}  {render.plain(pause.note)}".rstrip()
+
+
+def pause(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+    """Pause a schedule."""
+    until = None
+    if args.until:
+        until = _moment(args.until, operations.find_schedule(at.registry, args.name, tenant=at.tenant))
+    paused = operations.pause_schedule(
+        at.registry, args.name, tenant=at.tenant, until=until, note=args.note, actor=at.actor
+    )
+    end = _until(paused.until_us)
+    if args.json:
+        yield json.dumps({"name": args.name, "paused_since": render.instant(paused.since_us), "until": end})
+    else:
+        yield f"{args.name} is paused {f'until {end}' if end else 'until it is resumed'}."
+
+
+def resume(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+    """Resume a schedule."""
+    operations.resume_schedule(at.registry, args.name, tenant=at.tenant, actor=at.actor)
+    listed = operations.find_schedule(at.registry, args.name, tenant=at.tenant)
+    if args.json:
+        yield json.dumps(fields_of(listed))
+    elif listed.state == "halted":
+        yield f"{args.name} is no longer paused, but everything is halted; see: fencepost unhalt"
+    else:
+        yield f"{args.name} is resumed; next: {_next(listed) or 'no tick to come'}."
+
+
+def skip_next(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+    """Skip the next ticks of a schedule."""
+    ticks = operations.skip_next(at.registry, args.name, args.count, tenant=at.tenant, actor=at.actor)
+    texts = [format_instant(tick) for tick in ticks]
+    if args.json:
+        yield json.dumps({"name": args.name, "skips": texts})
+    elif not args.count:
+        yield f"{args.name} skips nothing."
+    else:
+        yield f"{args.name} skips {', '.join(texts) or 'nothing: it has no tick to come'}."
+
+
+ACTIONS = {
+    "list": list_all,
+    "show": show,
+    "history": history,
+    "pause": pause,
+    "resume": resume,
+    "skip-next": skip_next,
+}
+
+
+def fields_of(listed: Listed) -> dict[str, Any]:
+    """Return what scripts may rely on."""
+    row, pause = listed.row, listed.pause
+    return {
+        "name": row.name,
+        "tenant": row.tenant,
+        "agent": row.agent,
+        "version": row.version,
+        "state": listed.state,
+        "trigger": row.trigger,
+        "when": _when(listed),
+        "timezone": listed.definition.timezone,
+        "next_at": _next(listed),
+        "cursor_at": render.instant(row.cursor_us),
+        "cursor_age_seconds": (to_us(listed.now) - row.cursor_us) // 1_000_000,
+        "failures": row.failures,
+        "last_success": render.instant(row.last_success_us),
+        "skip_next": json.loads(row.skip_next)["left"] if row.skip_next else 0,
+        "paused_until": _until(pause.until_us) if pause else None,
+        "pause_note": render.plain(pause.note) if pause else "",
+        "applied_at": render.instant(row.applied_us),
+        "retired_at": render.instant(row.retired_us),
+        "source": row.source,
+    }
+
+
+def _row(listed: Listed) -> tuple[str, ...]:
+    age = format_duration(max(0, (to_us(listed.now) - listed.row.cursor_us) // 1_000_000))
+    name = render.fit(listed.row.name, min(len(listed.row.name), NAME_WIDTH))
+    return (name, listed.state, _next(listed) or "-", age, f"{_when(listed)} {listed.definition.timezone}".strip())
+
+
+def _next(listed: Listed) -> str | None:
+    return render.instant(listed.row.due_us)
+
+
+def _when(listed: Listed) -> str:
+    definition = listed.definition
+    return definition.cron or (f"every {definition.every}" if definition.every else f"at {definition.at}")
+
+
+def _until(until_us: int) -> str | None:
+    return None if until_us == FOREVER_US else render.instant(until_us)
+
+
+def _moment(text: str, listed: Listed) -> Any:  # noqa: ANN401
+    """Read an instant, or a duration from the store's now on."""
+    try:
+        return parse_instant(text)
+    except Invalid:
+        if not text[:1].isdigit() or "-" in text or ":" in text:
+            raise
+    return from_us(to_us(listed.now)) + timedelta(seconds=parse_duration(text))
+
+
+def _shown(value: object) -> str:
+    return render.plain(value if isinstance(value, str) else json.dumps(value))

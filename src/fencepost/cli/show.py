@@ -1,0 +1,153 @@
+"""`fencepost show RUN`: everything about one run."""
+
+import argparse
+import json
+from collections.abc import Iterator
+
+from fencepost import wiring
+from fencepost.cli import options, render
+from fencepost.cli.runs import COLOURS, standing
+from fencepost.model.run import RunState
+from fencepost.operations.fields import MICRO, attempt_fields, run_fields
+from fencepost.operations.logs import Log, content, log_of
+from fencepost.operations.looking import Detail, show
+from fencepost.operations.words import ago, fate, plain, rfc3339, span, why_so
+from fencepost.ports.runs import AttemptRow
+
+EXAMPLES = """\
+  fencepost show r01k9zq8
+  fencepost show r01k9zq8 --json | jq .attempts
+"""
+LAST_LINES = 10
+LABEL = 9
+
+
+def main(argv: list[str]) -> int:
+    """Show one run."""
+    args = parser().parse_args(argv)
+    with options.opened(args) as store:
+        detail = show(store, options.tenant_of(args), args.run)
+    log = log_of(detail.seen, wiring.log_folder())
+    if args.json:
+        print(json.dumps(fields(detail, log)))
+        return 0
+    print_detail(detail, log)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    made = options.parser(
+        "show", "Show everything about one run. The beginning of its id is enough, if no other begins so.", EXAMPLES
+    )
+    made.add_argument("run", metavar="RUN", help="the run's id, or its beginning")
+    options.add_json(made)
+    options.add_store(made)
+    return made
+
+
+def fields(detail: Detail, log: Log | None) -> dict[str, object]:
+    """Return everything as scripts see it."""
+    run, held = detail.seen.run, detail.held
+    return {
+        **run_fields(detail.seen),
+        "period_start": rfc3339(run.period_start_us),
+        "period_end": rfc3339(run.period_end_us),
+        "backfill_from": rfc3339(run.backfill_from_us),
+        "last_success": rfc3339(run.last_success_us),
+        "request_key": run.request_key,
+        "payload": json.loads(run.payload),
+        "manifest_hash": run.manifest_hash,
+        "stop": run.stop,
+        "discarded_at": rfc3339(run.discarded_us),
+        "replays": [one.id for one in detail.seen.replays],
+        "attempts": [attempt_fields(one) for one in detail.seen.attempts],
+        "lease": None
+        if held is None
+        else {
+            "fence": held.fence,
+            "host": held.supervisor.host.name,
+            "pid": held.supervisor.pid,
+            "expires_at": rfc3339(held.expires_us),
+        },
+        "log": log.path if log and log.here else None,
+        "last_log": detail.seen.last_log,
+    }
+
+
+def print_detail(detail: Detail, log: Log | None) -> None:
+    """Print how it stands first, then where it came from, then what it did."""
+    run = detail.seen.run
+    print(options.paint(f"{run.id}  {standing(run.state)}", COLOURS.get(run.state, "")))
+    for label, text in lines(detail, log):
+        first, *more = options.wrapped(text, indent=" " * (LABEL + 2)).splitlines() or [""]
+        print("\n".join([f"{label:<{LABEL}}  {first.strip()}", *more]))
+    tail = content(log, lines=LAST_LINES).decode(errors="replace") if log else ""
+    if tail.strip():
+        print("\nlast lines:")
+        for line in tail.splitlines():
+            print(render.fit(f"  {plain(line)}", options.width()).rstrip())
+
+
+def lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
+    """Yield what there is to say, each with its label: how it stands, where it came from, what it did."""
+    yield "state", state_words(detail)
+    yield from origin_lines(detail)
+    for attempt in detail.seen.attempts:
+        yield f"attempt {attempt.number}", attempt_words(attempt, detail.now_us)
+    yield from result_lines(detail, log)
+
+
+def origin_lines(detail: Detail) -> Iterator[tuple[str, str]]:
+    """Yield who asked for it, and for what."""
+    run, now_us = detail.seen.run, detail.now_us
+    schedule = f", schedule {run.schedule} version {run.version}" if run.schedule else ""
+    yield "what", f"agent {run.agent}{schedule}, trigger {run.trigger}"
+    if run.tick_us is not None:
+        yield "tick", f"{rfc3339(run.tick_us)} ({ago(run.tick_us, now_us)})"
+    if run.period_start_us is not None and run.period_start_us != run.period_end_us:
+        yield "period", f"{rfc3339(run.period_start_us)} to {rfc3339(run.period_end_us)}"
+    yield "made", f"{rfc3339(run.created_us)} ({ago(run.created_us, now_us)})"
+    if run.origin:
+        yield "origin", f"a {run.trigger} of {run.origin}"
+    for replay in detail.seen.replays:
+        yield "replayed", f"as {replay.id}, {standing(replay.state)}"
+    if run.payload not in ("", "{}", "null"):
+        yield "payload", run.payload
+
+
+def result_lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
+    """Yield what it holds and what it left."""
+    run, held = detail.seen.run, detail.held
+    if held is not None:
+        left = "expired" if held.expired else f"expires {rfc3339(held.expires_us)}"
+        yield "lease", f"pid {held.supervisor.pid} on {held.supervisor.host.name}, {left}"
+    if run.cost_micro is not None:
+        yield "cost", f"{run.cost_micro / MICRO:.4f} USD"
+    if run.summary:
+        yield "summary", run.summary
+    if log is not None:
+        yield "log", options.homely(log.path) if log.here else f"on {log.host}; what the store has of it is below"
+
+
+def attempt_words(attempt: AttemptRow, now_us: int) -> str:
+    """Tell one try in one line."""
+    took = span((attempt.ended_us or now_us) - attempt.started_us) if attempt.started_us else "never started"
+    code = f", exit code {attempt.exit_code}" if attempt.exit_code is not None else ""
+    return f"{attempt.outcome or 'running'}{code}, {took}, fence {attempt.fence}, {attempt.worker}"
+
+
+def state_words(detail: Detail) -> str:
+    """Say how it stands, and why."""
+    run, now_us = detail.seen.run, detail.now_us
+    if run.state == RunState.RUNNING:
+        since = f" for {span(now_us - run.started_us)}" if run.started_us else ", about to start"
+        asked = f"; asked to stop: {why_so(run.stop)}" if run.stop else ""
+        return f"running{since}{asked}"
+    if run.state == RunState.READY:
+        back = f"; back in the queue: {why_so(run.reason)}" if run.reason else ""
+        place = detail.seen.place
+        return (place.words(now_us) if place else "queued") + back
+    took = f" after {span(run.ended_us - run.started_us)}" if run.ended_us and run.started_us else ""
+    why = f": {fate(run.reason, run.exit_code)}" if run.reason else ""
+    return f"{run.state}{took}, {ago(run.ended_us or now_us, now_us)}{why}"

@@ -1,0 +1,89 @@
+"""`fencepost up`, `scheduler` and `worker`: keep going until asked to stop."""
+
+import argparse
+import os
+
+from fencepost import wiring
+from fencepost.cli.registry import actor
+from fencepost.config.find import config_path
+from fencepost.config.load import Config, Settings, load
+from fencepost.model.duration import parse_duration
+from fencepost.model.errors import Invalid
+from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
+from fencepost.operations.registry import apply_config
+from fencepost.service.station import Plan
+
+EPILOG = """\
+examples:
+  fencepost up                      schedule and work, on this machine
+  fencepost up --workers 8          with room for eight runs at once
+  fencepost scheduler               only decide ticks; start several, one drives
+  fencepost worker --workers 4      only work, on as many machines as you like
+"""
+WORKERS_MAX = 1000
+
+
+def main(argv: list[str]) -> int:
+    """Apply the file, then schedule and work in one process."""
+    return _serve("up", argv, ticks=True, works=True)
+
+
+def scheduler(argv: list[str]) -> int:
+    """Apply the file, then only schedule."""
+    return _serve("scheduler", argv, ticks=True, works=False)
+
+
+def worker(argv: list[str]) -> int:
+    """Only work."""
+    return _serve("worker", argv, ticks=False, works=True)
+
+
+def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
+    args = parser(name, works=works).parse_args(argv)
+    if args.config:
+        os.environ["FENCEPOST_CONFIG"] = args.config
+    path = config_path(os.environ, os.getcwd())
+    config = load(path) if path else None
+    settings = config.settings if config else Settings()
+    url = wiring.store_url(args.store)
+    if ticks and config:
+        _apply(config, url)
+    workers = args.workers if works else 0
+    if not 0 <= workers <= WORKERS_MAX:
+        raise Invalid(f"--workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
+    plan = Plan(
+        settings.tenant,
+        ticks,
+        workers,
+        check_ttl(parse_duration(args.ttl)),
+        parse_duration(args.drain_timeout or settings.drain_timeout),
+    )
+    return wiring.serve(url, plan, name=name, folder=os.path.dirname(config.path) if config else os.getcwd())
+
+
+def _apply(config: Config, url: str) -> None:
+    store = wiring.open_patiently(url)
+    try:
+        done = apply_config(store.registry(), config, tenant=config.settings.tenant, actor=actor())
+    finally:
+        store.close()
+    for warning in done.warnings:
+        wiring.say(f"warning: {warning.what} {warning.name}: {warning.message}")
+    wiring.say(f"applied {config.path}: {len(config.agents)} agents, {len(config.schedules)} schedules.")
+
+
+def parser(name: str, *, works: bool) -> argparse.ArgumentParser:
+    """Describe the command line."""
+    found = argparse.ArgumentParser(
+        prog=f"fencepost {name}",
+        description="Keep going until asked to stop; Ctrl-C drains: running agents finish or are handed back.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument("--config", metavar="FILE", help="the configuration to use")
+    found.add_argument("--store", metavar="URL", help="sqlite:/path or postgresql://host/db")
+    found.add_argument("--ttl", metavar="D", default=f"{TTL_DEFAULT_SECONDS:g}s", help="time to live of a lease (30s)")
+    found.add_argument("--drain-timeout", metavar="D", help="how long running agents may finish when stopping")
+    if works:
+        found.add_argument("--workers", metavar="N", type=int, default=2, help="how many runs at once (2)")
+    return found

@@ -1,0 +1,118 @@
+"""Checks what an agent's keys mean together, and builds its definition."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fencepost.config.check import Checker, Entry
+from fencepost.config.kinds import did_you_mean
+from fencepost.config.schema import AGENTS, GATES, OPTIONS
+from fencepost.model.definition import AgentDefinition, retry_of, timeouts_of
+from fencepost.model.errors import Invalid
+
+# What an engine cannot do without: one of these.
+NEEDS = {
+    "command": ("command",),
+    "python": ("function",),
+    "http": ("url",),
+    "claude": ("prompt",),
+    "cli": ("preset", "argv"),
+}
+RETRY_KEYS = ("max_attempts", "backoff", "backoff_max", "retry_exit_codes", "on_lost")
+TIMEOUT_KEYS = ("timeout", "stall_timeout", "queue_timeout")
+ENGINES_OF = {key.name: key.engines for key in AGENTS.keys if key.engines}
+
+Known = Mapping[str, Mapping[str, Any]]
+
+
+def check_agent(checker: Checker, entry: Entry, known: Known) -> AgentDefinition | None:
+    """Return the agent, or None after having complained."""
+    before = len(checker.problems)
+    if "engine" not in entry.bad:
+        _check_engine(checker, entry)
+    _check_command(checker, entry)
+    _check_references(checker, entry, known)
+    agent = _definition(entry, known.get("gates", {}))
+    for build, keys in ((retry_of, RETRY_KEYS), (timeouts_of, TIMEOUT_KEYS)):
+        if not entry.bad.intersection(keys):
+            try:
+                build(agent)
+            except Invalid as error:
+                checker.complain(str(error), *entry.path, *entry.says(*keys)[:1])
+    return None if entry.bad or len(checker.problems) > before else agent
+
+
+def _check_engine(checker: Checker, entry: Entry) -> None:
+    engine = entry.values.get("engine", "command")
+    for name in entry.says(*ENGINES_OF):
+        if engine not in ENGINES_OF[name]:
+            theirs = " and ".join(f'"{one}"' for one in ENGINES_OF[name])
+            checker.complain(
+                f'it has no meaning with engine = "{engine}"; it is for {theirs}. Remove it, or set the engine.',
+                *entry.path,
+                name,
+            )
+    if not entry.says(*NEEDS[engine]):
+        checker.complain(f'engine = "{engine}" needs {" or ".join(NEEDS[engine])}.', *entry.path)
+
+
+def _check_command(checker: Checker, entry: Entry) -> None:
+    command = entry.values.get("command")
+    if command is None:
+        return
+    path = (*entry.path, "command")
+    written_as_text = checker.is_text(*path)
+    if not command or not command[0].strip():
+        checker.complain("it is empty; name a program.", *path)
+    elif entry.values.get("shell") and not written_as_text:
+        checker.complain('with shell = true it is one text, as in command = "make report | mail me".', *path)
+    elif written_as_text and not entry.values.get("shell") and "shell" not in entry.bad:
+        checker.complain(f"it is a list of words, so that no shell reads it: {_as_list(command[0])}. "
+                         "For a shell, add shell = true.", *path)  # fmt: skip
+
+
+def _as_list(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    quoted = ", ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words)
+    return f"command = [{quoted}]"
+
+
+def _check_references(checker: Checker, entry: Entry, known: Known) -> None:
+    project = entry.values.get("project")
+    if project and project not in known["projects"]:
+        hint = did_you_mean(project, known["projects"]) or f" Define it as [projects.{project}]."
+        checker.complain(f'there is no project "{project}".{hint}', *entry.path, "project")
+    for index, gate in enumerate(entry.values.get("gates", ())):
+        if gate not in known["gates"] and gate.partition(":")[0] not in GATES:
+            hint = did_you_mean(gate, known["gates"]) or f" Define it as [gates.{gate}]."
+            checker.complain(f'there is no gate "{gate}".{hint}', *entry.path, "gates", index)
+    for name, reference in _refused(entry, known["allowed"]):
+        checker.complain(f"the tenant's secrets do not list {reference}.", *entry.path, "secrets", name)
+
+
+def _refused(entry: Entry, allowed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the secrets that the tenant may not use; without a section for the tenant, all are allowed."""
+    if allowed:
+        for name, reference in entry.values.get("secrets", {}).items():
+            if reference not in allowed["secrets"]:
+                yield name, reference
+
+
+def _definition(entry: Entry, gates: Mapping[str, Any]) -> AgentDefinition:
+    values = {name: value for name, value in entry.values.items() if name not in OPTIONS}
+    options = {name: value for name, value in entry.values.items() if name in OPTIONS}
+    described = {name: _said(gates[name]) for name in entry.values.get("gates", ()) if name in gates}
+    values["options"] = {**_listed(options), **values.get("options", {})}
+    return AgentDefinition(name=entry.name, gate_definitions=described, **values)
+
+
+def _said(gate: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in gate.items() if value}
+
+
+def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Spell lists as JSON gives them back, so that what is kept and what is read are equal."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}

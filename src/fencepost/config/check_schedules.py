@@ -1,0 +1,128 @@
+"""Checks what a schedule's keys mean together, and builds its definition."""
+
+from fencepost.config.check import Checker, Entry
+from fencepost.model.cron import parse_cron
+from fencepost.model.definition import (
+    AgentDefinition,
+    ScheduleDefinition,
+    calendar_of,
+    policies_of,
+    trigger_of,
+)
+from fencepost.model.errors import Invalid
+
+TRIGGERS = ("cron", "every", "at")
+TRIGGER_KEYS = (*TRIGGERS, "timezone", "dst_gap", "dst_fold", "start", "end", "anchor")
+POLICY_KEYS = ("missed", "grace", "catchup_window", "catchup_max", "stagger", "overlap", "queue_max", "parallel_max",
+               "budget_usd_per_day", "budget_usd_per_month", "max_runs_per_hour")  # fmt: skip
+NOBODY = AgentDefinition("nobody")
+
+# Keys that mean something with some triggers only.
+ONLY_WITH = {
+    "anchor": ("every",),
+    "start": ("cron", "every"),
+    "end": ("cron", "every"),
+    "dst_gap": ("cron", "at"),
+    "dst_fold": ("cron", "at"),
+}
+
+
+def check_schedule(checker: Checker, entry: Entry, timezone: str) -> ScheduleDefinition | None:
+    """Return the schedule, or None after having complained; `timezone` is the file's own."""
+    before = len(checker.problems)
+    trigger = _trigger(checker, entry)
+    if trigger:
+        _check_company(checker, entry, trigger)
+    values = entry.values if "timezone" in entry.values or not timezone else {**entry.values, "timezone": timezone}
+    if entry.bad or len(checker.problems) > before:
+        _check_rest(checker, entry, values, trigger)
+        return None
+    schedule = ScheduleDefinition(name=entry.name, **values)
+    _check_meaning(checker, entry, schedule, trigger)
+    return None if len(checker.problems) > before else schedule
+
+
+def _trigger(checker: Checker, entry: Entry) -> str:
+    """Return the one trigger that was written."""
+    written = entry.says(*TRIGGERS)
+    if not written:
+        checker.complain('it does not say when: add cron = "0 9 * * *", every = "15m" or at = "…".', *entry.path)
+        return ""
+    if len(written) > 1:
+        checker.complain(
+            f"{written[0]} is there too, and a schedule has one trigger for now; write a second schedule.",
+            *entry.path,
+            written[1],
+        )
+        return ""
+    return written[0]
+
+
+def _check_company(checker: Checker, entry: Entry, trigger: str) -> None:
+    for name in entry.says(*ONLY_WITH):
+        if trigger not in ONLY_WITH[name]:
+            checker.complain(
+                f"it has no meaning with {trigger}, only with {' and '.join(ONLY_WITH[name])}; remove it.",
+                *entry.path,
+                name,
+            )
+
+
+def _check_rest(checker: Checker, entry: Entry, values: dict[str, object], trigger: str) -> None:
+    """Say what else is wrong with an entry that has a problem already, as far as its parts are whole."""
+    kept = {name: value for name, value in values.items() if name not in entry.bad}
+    schedule = ScheduleDefinition(**{"agent": "nobody", **kept, "name": entry.name})  # type: ignore[arg-type]
+    if trigger and not entry.bad.intersection(TRIGGER_KEYS):
+        _check_trigger(checker, entry, schedule, trigger)
+    elif trigger == "cron" and "cron" not in entry.bad:
+        _check_expression(checker, entry, schedule.cron)
+    if not entry.bad.intersection(POLICY_KEYS):
+        _check_policies(checker, entry, schedule)
+    if not entry.bad.intersection(("calendar", "timezone")):
+        _check_calendar(checker, entry, schedule)
+
+
+def _check_meaning(checker: Checker, entry: Entry, schedule: ScheduleDefinition, trigger: str) -> None:
+    _check_trigger(checker, entry, schedule, trigger)
+    _check_policies(checker, entry, schedule)
+    _check_calendar(checker, entry, schedule)
+
+
+def _check_calendar(checker: Checker, entry: Entry, schedule: ScheduleDefinition) -> None:
+    try:
+        calendar_of(schedule)
+    except Invalid as error:
+        checker.complain(str(error), *entry.path, "calendar")
+
+
+def _check_trigger(checker: Checker, entry: Entry, schedule: ScheduleDefinition, trigger: str) -> None:
+    if trigger == "cron" and not schedule.timezone:
+        checker.complain(
+            'it needs a timezone: write timezone = "Europe/Berlin" beside it, or once for all in [fencepost].',
+            *entry.path,
+            "cron",
+        )
+        _check_expression(checker, entry, schedule.cron)
+        return
+    if trigger and not getattr(schedule, trigger):
+        checker.complain("it is empty.", *entry.path, trigger)
+        return
+    try:
+        trigger_of(schedule)
+    except Invalid as error:
+        checker.complain(str(error), *entry.path, trigger)
+
+
+def _check_expression(checker: Checker, entry: Entry, cron: str) -> None:
+    """Check an expression whose zone is not known."""
+    try:
+        parse_cron(cron)
+    except Invalid as error:
+        checker.complain(str(error), *entry.path, "cron")
+
+
+def _check_policies(checker: Checker, entry: Entry, schedule: ScheduleDefinition) -> None:
+    try:
+        policies_of(schedule, NOBODY)
+    except Invalid as error:
+        checker.complain(str(error), *entry.path, *entry.says(*POLICY_KEYS)[:1])

@@ -1,0 +1,156 @@
+"""Turns a configuration file into checked definitions, or into everything that is wrong with it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fencepost.config import schema
+from fencepost.config.check import Checker, Entry
+from fencepost.config.check_agents import check_agent
+from fencepost.config.check_schedules import check_schedule
+from fencepost.config.kinds import check_name, did_you_mean
+from fencepost.config.problems import InvalidConfig, Problem
+from fencepost.config.read import Document, read_document
+from fencepost.model.definition import AgentDefinition, ScheduleDefinition
+from fencepost.model.errors import Invalid
+from fencepost.model.registry import Wanted, want
+
+
+class Settings(NamedTuple):
+    """What [fencepost] says; empty where it says nothing and there is no fixed default."""
+
+    store: str = ""
+    tenant: str = "default"
+    timezone: str = ""
+    drain_timeout: str = "60s"
+    retention: str = "90d"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A file that is in order."""
+
+    path: str  # the real one: it is what owns the definitions
+    settings: Settings
+    projects: Mapping[str, Mapping[str, Any]]
+    agents: Mapping[str, AgentDefinition]
+    gates: Mapping[str, Mapping[str, Any]]
+    schedules: Mapping[str, ScheduleDefinition]
+    hooks: Mapping[str, Mapping[str, Any]]
+    tenants: Mapping[str, Mapping[str, Any]]
+    notifications: Mapping[str, Mapping[str, Any]]
+    places: Mapping[str, str]  # of schedules whose agent another file must define
+
+    def wanted(self, tenant: str | None = None) -> Wanted:
+        """Return what the registry shall hold for this file."""
+        return want(
+            tenant or self.settings.tenant,
+            self.path,
+            agents=self.agents,
+            schedules=self.schedules,
+            places=self.places,
+        )
+
+
+def load(path: str) -> Config:
+    """Read a file and check all of it; raise InvalidConfig with every problem there is."""
+    document = read_document(path)
+    return _Loading(document).config(os.path.realpath(path))
+
+
+class _Loading:
+    """The sections of one file, in the order in which they refer to one another."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._checker = Checker(document)
+
+    def config(self, real_path: str) -> Config:
+        checker = self._checker
+        checker.check_sections()
+        settings = self._settings(checker.single(schema.FENCEPOST))
+        projects = self._plain(schema.PROJECTS)
+        gates = self._plain(schema.GATE)
+        tenants = self._plain(schema.TENANTS)
+        notifications = self._plain(schema.NOTIFICATIONS)
+        known = {"projects": projects, "gates": gates, "allowed": tenants.get(settings.tenant, {})}
+        agents = {
+            entry.name: agent
+            for entry in checker.named(schema.AGENTS)
+            if (agent := check_agent(checker, entry, known)) is not None
+        }
+        schedules = self._schedules(settings)
+        hooks = self._plain(schema.HOOKS)
+        strangers = self._strangers()
+        self._check_hooks(hooks)
+        if checker.problems:
+            raise InvalidConfig(self._document.path, [*checker.problems, *strangers.values()])
+        return Config(
+            path=real_path,
+            settings=settings,
+            projects=projects,
+            agents=agents,
+            gates=gates,
+            schedules=schedules,
+            hooks=hooks,
+            tenants=tenants,
+            notifications=notifications,
+            places={name: self._shown(problem) for name, problem in strangers.items()},
+        )
+
+    def _settings(self, entry: Entry) -> Settings:
+        try:
+            check_name(entry.values.get("tenant", "default"))
+        except Invalid as error:
+            self._checker.complain(str(error), *entry.path, "tenant")
+        return Settings(**entry.values)
+
+    def _plain(self, section: schema.Section) -> dict[str, dict[str, Any]]:
+        defaults = {key.name: key.default for key in section.keys if not key.required}
+        return {entry.name: {**defaults, **entry.values} for entry in self._checker.named(section)}
+
+    def _schedules(self, settings: Settings) -> dict[str, ScheduleDefinition]:
+        agents = self._written("agents")
+        found = {}
+        for entry in self._checker.named(schema.SCHEDULES):
+            if entry.name in agents:
+                self._checker.complain(
+                    f'an agent has this name too, and "fencepost run {entry.name}" could mean either; rename one.',
+                    *entry.path,
+                )
+            schedule = check_schedule(self._checker, entry, settings.timezone)
+            if schedule is not None:
+                found[entry.name] = schedule
+        return found
+
+    def _strangers(self) -> dict[str, Problem]:
+        """Return the schedules whose agent is not in this file: another one may define it, and the registry knows."""
+        agents = self._written("agents")
+        named = {name: one.get("agent") for name, one in self._written("schedules").items() if isinstance(one, dict)}
+        return {
+            name: self._stranger(name, agent)
+            for name, agent in named.items()
+            if isinstance(agent, str) and agent not in agents
+        }
+
+    def _stranger(self, name: str, agent: str) -> Problem:
+        place = self._document.place("schedules", name, "agent")
+        hint = did_you_mean(agent, self._written("agents"))
+        return Problem(place, f'schedules.{name}.agent: there is no agent "{agent}" in this file.{hint}')
+
+    def _check_hooks(self, hooks: Mapping[str, Mapping[str, Any]]) -> None:
+        agents = self._written("agents")
+        for name, hook in hooks.items():
+            if "agent" in hook and agents and hook["agent"] not in agents:
+                hint = did_you_mean(hook["agent"], agents)
+                if hint:
+                    message = f'there is no agent "{hook["agent"]}" in this file.{hint}'
+                    self._checker.complain(message, "hooks", name, "agent")
+
+    def _written(self, section: str) -> Mapping[str, Any]:
+        table = self._document.table.get(section)
+        return table if isinstance(table, dict) else {}
+
+    def _shown(self, problem: Problem) -> str:
+        return f"{self._document.path}:{problem.place.line}:{problem.place.column}"

@@ -1,0 +1,63 @@
+"""The reference page on the configuration, written from the keys that the code checks."""
+
+from collections.abc import Iterator
+
+from fencepost.config.schema import SECTIONS, Key, Section
+
+NOTE = "<!-- Written from fencepost.config.schema; a test compares them and says how to renew this page. -->"
+INTRODUCTION = """\
+`fencepost.toml` is found upwards from the current directory; `--config` and `FENCEPOST_CONFIG` name another one. In
+`pyproject.toml` the same sections stand below `[tool.fencepost]`, and the general settings in it. Unknown keys are
+errors. Definitions get into the registry with `fencepost apply`, all of them or none; `fencepost plan` shows first what
+would change.
+
+Names of agents, schedules, projects, gates, hooks and tenants are made of `a-z`, `0-9`, dot, dash and underscore. An
+agent and a schedule may not share a name."""
+KINDS = """\
+| kind | is written |
+|---|---|
+| duration | a number and a unit in quotes: `"300ms"`, `"3s"`, `"10m"`, `"4h"`, `"2d"`, `"1h30m"` |
+| instant | RFC 3339 with its offset, in quotes or not: `2026-12-01T09:00:00Z` |
+| wall time | the same without offset, in the schedule's zone: `"2026-12-01T09:00"` |
+| IANA time zone | `"Europe/Berlin"`, `"UTC"`; an offset such as `UTC+2` is refused |
+| dollars | a number: `2.50` |
+| secret reference | where the secret is, never the secret: `"env:NAME"` or `"file:/path"` |"""
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join(["# Configuration", "", NOTE, "", INTRODUCTION, "", KINDS, *_sections()]) + "\n"
+
+
+def _sections() -> Iterator[str]:
+    for section in SECTIONS:
+        yield from ("", f"## {_title(section)}", "", section.meaning, "")
+        yield from ("| key | kind | default | meaning |", "|---|---|---|---|")
+        yield from (_row(key) for key in section.keys)
+
+
+def _title(section: Section) -> str:
+    return f"`[{section.name}.NAME]`" if section.named else f"`[{section.name}]`"
+
+
+def _row(key: Key) -> str:
+    meaning = key.meaning
+    if key.engines:
+        meaning = f"{' and '.join(key.engines)}: {meaning}"
+    return f"| `{key.name}` | {key.kind.name} | {_default(key)} | {meaning} |"
+
+
+def _default(key: Key) -> str:
+    match key.default:
+        case _ if key.required:
+            return "required"
+        case "" | () | None | {}:
+            return ""
+        case bool() as value:
+            return f"`{str(value).lower()}`"
+        case int() as number:
+            return f"`{number}`"
+        case tuple() as words:
+            return ", ".join(f'`"{word}"`' for word in words)
+        case text:
+            return f'`"{text}"`'

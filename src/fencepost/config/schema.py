@@ -1,0 +1,240 @@
+"""Every key of the configuration: its kind, its default, and what it means. The reference page is written from here."""
+
+from dataclasses import MISSING, dataclass, fields
+from typing import NamedTuple
+
+from fencepost.config.kinds import (
+    BOOLEAN,
+    CALENDAR,
+    COMMAND,
+    CRON,
+    DURATION,
+    EXIT_CODES,
+    FUNCTION,
+    INSTANT,
+    JSON,
+    LOCATION,
+    MOMENT,
+    OVERLAP,
+    REFERENCE,
+    REFERENCES,
+    SECRETS,
+    TEXT,
+    TEXTS,
+    USD,
+    VARIABLE_NAMES,
+    VARIABLES,
+    ZONE,
+    Kind,
+    integer,
+    one_of,
+    some_of,
+)
+from fencepost.model.definition import AgentDefinition, ScheduleDefinition
+from fencepost.model.missed import CATCHUP_MAX, MissedRule
+from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX
+from fencepost.model.retry import ATTEMPTS_MAX, OnLost
+from fencepost.model.zoned import DstFold, DstGap
+
+ENGINES = ("command", "python", "http", "claude", "cli")
+GATES = ("sql", "file", "git", "http", "s3", "redis")
+SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
+EVENTS = ("failure", "dead_letter", "miss", "stall")
+REQUIRED = MISSING
+
+
+class Key(NamedTuple):
+    """One key of a section."""
+
+    name: str
+    kind: Kind
+    default: object
+    meaning: str
+    engines: tuple[str, ...] = ()  # agents only: which engines understand it; empty: all
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be there."""
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section: the keys that it may have, and whether there are many of it, each with a name."""
+
+    name: str
+    meaning: str
+    keys: tuple[Key, ...]
+    named: bool = True
+
+    @property
+    def by_name(self) -> dict[str, Key]:
+        """The keys by their name."""
+        return {key.name: key for key in self.keys}
+
+
+def _agent_default(name: str) -> object:
+    return _defaults(AgentDefinition)[name]
+
+
+def _schedule_default(name: str) -> object:
+    return _defaults(ScheduleDefinition)[name]
+
+
+def _defaults(kind: type[AgentDefinition | ScheduleDefinition]) -> dict[str, object]:
+    return {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(kind)}
+
+
+def _agent(name: str, kind: Kind, meaning: str, *engines: str) -> Key:
+    return Key(name, kind, _agent_default(name), meaning, engines)
+
+
+def _option(name: str, kind: Kind, meaning: str, *engines: str, default: object = "") -> Key:
+    return Key(name, kind, default, meaning, engines)
+
+
+def _schedule(name: str, kind: Kind, meaning: str) -> Key:
+    return Key(name, kind, _schedule_default(name), meaning)
+
+
+FENCEPOST = Section(
+    "fencepost",
+    "General settings.",
+    (
+        Key("store", LOCATION, "", "Where it is all kept: `sqlite:/path`, `postgresql://…` or `env:NAME`. Default: a file of its own for each configuration, in the user's state folder."),
+        Key("tenant", TEXT, "default", "Whose definitions these are. Tenants never see one another."),
+        Key("timezone", ZONE, "", "The zone of this file's schedules, where they name none themselves."),
+        Key("drain_timeout", DURATION, "60s", "How long a worker that is asked to stop lets its runs finish."),
+        Key("retention", DURATION, "90d", "How long ended runs and decided ticks are kept."),
+    ),
+    named=False,
+)  # fmt: skip
+
+PROJECTS = Section(
+    "projects",
+    "A directory that agents work in.",
+    (
+        Key("path", TEXT, REQUIRED, "The directory, relative to this file. Each worker resolves it for itself."),
+        Key("concurrency", integer(1, 1000), 1, "How many runs of any origin may be in it at once; the others queue."),
+        Key("isolation", one_of("none", "worktree"), "none", "`worktree` gives each run a git worktree of its own."),
+        Key("worktree_base", TEXT, "", "What worktrees start from. Default: the current branch."),
+        Key("worktrees_dir", TEXT, "", "Where worktrees are made. Default: beside the project."),
+        Key("merge", one_of("keep", "ff", "merge"), "keep", "What becomes of a worktree's branch after the run."),
+    ),
+)
+
+AGENTS = Section(
+    "agents",
+    "What is run. A change bumps the version of every schedule that uses it.",
+    (
+        _agent("engine", one_of(*ENGINES), "What carries out an attempt."),
+        _agent("command", COMMAND, "The program and its arguments, without a shell.", "command"),
+        _agent("shell", BOOLEAN, "Hand `command`, then one text, to `/bin/sh`.", "command"),
+        _agent("function", FUNCTION, "What is called with the run's context.", "python"),
+        _agent("prompt", TEXT, "What the agent is asked; `{period_start}` and other fields of the run are put in.", "claude", "cli"),
+        _option("model", TEXT, "The model that is asked for.", "claude", "cli"),
+        _option("tools", TEXTS, "The tools that it may use without asking.", "claude", default=()),
+        _option("permission_mode", TEXT, "How it asks for permission.", "claude"),
+        _option("max_turns", integer(1), "After how many turns it stops.", "claude", default=None),
+        _option("args", TEXTS, "Further arguments for its command line.", "claude", "cli", default=()),
+        _option("preset", TEXT, "A ready definition: codex, gemini, opencode, aider and others.", "cli"),
+        _option("argv", TEXTS, "The command line as a template, where there is no preset.", "cli", default=()),
+        _option("url", LOCATION, "Where the run is posted to.", "http"),
+        _option("headers", VARIABLES, "Further headers of the request.", "http", default={}),
+        _option("secret", REFERENCE, "What the request is signed with.", "http"),
+        _agent("project", TEXT, "The project that it works in."),
+        _agent("env", VARIABLES, "Variables of its environment."),
+        _agent("pass_env", VARIABLE_NAMES, "Variables that it inherits from the worker."),
+        _agent("secrets", SECRETS, "Variables whose value is fetched when the run starts, and masked in its log."),
+        _agent("timeout", DURATION, "After how long an attempt is ended."),
+        _agent("stall_timeout", DURATION, "After how long without progress an attempt is ended. Default: never."),
+        _agent("queue_timeout", DURATION, "How long a run may wait for its start."),
+        _agent("max_attempts", integer(1, ATTEMPTS_MAX), "How many tries a run has."),
+        _agent("backoff", DURATION, "How long to wait after the first failure; doubled each time."),
+        _agent("backoff_max", DURATION, "How long to wait at most."),
+        _agent("retry_exit_codes", EXIT_CODES, "Which exit codes are worth another try. Default: those that could pass."),
+        _agent("on_lost", one_of(*OnLost), "After a loss half-way: ask a person, go on from the checkpoint, or begin again."),
+        _agent("gates", TEXTS, "Where its writes prove their fence: names of `[gates.…]`, or `kind:target`."),
+        _agent("writes", BOOLEAN, "`false`: it changes nothing, so that running twice does no harm."),
+        _agent("budget_usd", USD, "What one run may cost. Default: no limit."),
+        _agent("log_max", integer(1000, 10_000_000_000), "How many bytes of output are kept."),
+        _agent("options", JSON, "Anything else that only its engine understands."),
+    ),
+)  # fmt: skip
+
+GATE = Section(
+    "gates",
+    "Where writes prove their fence, at the target itself.",
+    (
+        Key("kind", one_of(*GATES), REQUIRED, "What the target is."),
+        Key("url", LOCATION, "", "The database, bucket, server or remote."),
+        Key("path", TEXT, "", "The file, directory or repository."),
+        Key("branch", TEXT, "", "git: the branch that is pushed."),
+        Key("table", TEXT, "", "sql: where the fences are kept."),
+    ),
+)
+
+SCHEDULES = Section(
+    "schedules",
+    "When, and under which policies, an agent runs. Exactly one of `cron`, `every` and `at`.",
+    (
+        Key("agent", TEXT, REQUIRED, "The agent that runs, of this file or of another one."),
+        _schedule("cron", CRON, "Five fields, six with leading seconds, or a macro such as `@daily`."),
+        _schedule("every", DURATION, "So long after the end of the last run."),
+        _schedule("at", MOMENT, "Once, at an instant, or at a wall time of the zone."),
+        _schedule("timezone", ZONE, "The zone of `cron`, `at`, `calendar` and budgets. Required for `cron`, here or in `[fencepost]`."),
+        _schedule("dst_gap", one_of(*DstGap), "A slot that the clock jumps over is left out, or runs when the gap ends."),
+        _schedule("dst_fold", one_of(*DstFold), "Which of two equal slots run when the clock goes back; `auto`: both if every hour counts, else the first."),
+        _schedule("start", INSTANT, "From when on there are ticks."),
+        _schedule("end", INSTANT, "Until when there are ticks; this instant itself is left out."),
+        _schedule("anchor", INSTANT, "`every`: when the first run is due. Default: at apply."),
+        _schedule("jitter", DURATION, "Up to how much a run is held back; always the same for one schedule."),
+        _schedule("missed", one_of(*MissedRule), "Late ticks: leave them out, one run for all, or each in order."),
+        _schedule("grace", DURATION, "How late a tick may be."),
+        _schedule("catchup_window", DURATION, "How far back late ticks are caught up."),
+        _schedule("catchup_max", integer(1, CATCHUP_MAX), "How many are replayed at most."),
+        _schedule("stagger", DURATION, "How far apart caught-up runs start."),
+        _schedule("overlap", OVERLAP, "What a tick does while an earlier run has not ended. Temporal's and Kubernetes' words are understood."),
+        _schedule("queue_max", integer(1, LINE_MAX), "`queue`: how many may wait; the newest stay. Default: 1."),
+        _schedule("parallel_max", integer(1, PARALLEL_MAX), "`allow_parallel`: how many may run at once. Default: 4."),
+        _schedule("priority", integer(-1000, 1000), "Higher ones are leased first."),
+        _schedule("once", BOOLEAN, "Retire it when its first run starts."),
+        _schedule("calendar", CALENDAR, "When not to run: `2026-12-25`, `2026-12-24..2027-01-02`, `SAT-SUN`, `MON-FRI 22:00-06:00`, `FRI 18:00..MON 06:00`."),
+        _schedule("concurrency_key", TEXT, "Runs with the same key never overlap, whatever their schedule."),
+        _schedule("budget_usd_per_day", USD, "What its runs may cost in a day of its zone. Default: no limit."),
+        _schedule("budget_usd_per_month", USD, "What its runs may cost in a month of its zone. Default: no limit."),
+        _schedule("max_runs_per_hour", integer(1), "How many runs may start within an hour. Default: no limit."),
+        _schedule("pause_on_failure", integer(1), "After how many failures in a row it is paused. Default: never."),
+        _schedule("payload", JSON, "What its runs are given, as JSON."),
+        _schedule("enabled", BOOLEAN, "`false`: it stays in the registry and has no ticks."),
+    ),
+)  # fmt: skip
+
+HOOKS = Section(
+    "hooks",
+    "A door for requests from outside, which start an agent.",
+    (
+        Key("agent", TEXT, REQUIRED, "The agent that runs."),
+        Key("scheme", one_of(*SCHEMES), REQUIRED, "How requests are signed."),
+        Key("secret", REFERENCE, REQUIRED, "What they are signed with."),
+    ),
+)
+
+TENANTS = Section(
+    "tenants",
+    "What a tenant may use.",
+    (Key("secrets", REFERENCES, (), "The only secrets that the tenant's agents may refer to."),),
+)
+
+NOTIFICATIONS = Section(
+    "notifications",
+    "Who is told.",
+    (
+        Key("url", LOCATION, REQUIRED, "Where the message goes, as apprise writes it."),
+        Key("on", some_of(*EVENTS), EVENTS, "What it is about."),
+    ),
+)
+
+SECTIONS = (FENCEPOST, PROJECTS, AGENTS, GATE, SCHEDULES, HOOKS, TENANTS, NOTIFICATIONS)
+BY_NAME = {section.name: section for section in SECTIONS}
+OPTIONS = frozenset(key.name for key in AGENTS.keys if key.name not in _defaults(AgentDefinition))

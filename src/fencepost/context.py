@@ -1,0 +1,150 @@
+"""What a Python function knows about the run it is called for, and the program that calls it."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from fencepost.model.errors import FencepostError, FenceRefused
+from fencepost.model.instant import parse_instant
+from fencepost.operations import inside
+
+
+class RunContext:
+    """The run, as its agent sees it.
+
+    Everything but `checkpoint`, `progress` and `cancelled` is fixed when the run starts and costs nothing to ask.
+    """
+
+    def __init__(self, environ: dict[str, str] | None = None) -> None:
+        """Read the run from the environment that its supervisor made."""
+        self._environ = dict(os.environ) if environ is None else environ
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self._value("RUN_ID")
+
+    @property
+    def schedule(self) -> str:
+        """The schedule whose tick this is, or nothing."""
+        return self._value("SCHEDULE")
+
+    @property
+    def trigger(self) -> str:
+        """What asked for the run: cron, every, at, webhook, manual, replay or backfill."""
+        return self._value("TRIGGER")
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is, from 1."""
+        return int(self._value("ATTEMPT") or 1)
+
+    @property
+    def fence(self) -> int:
+        """The number to show at write targets."""
+        return int(self._value("FENCE") or 0)
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for whatever is called outside, the same for every attempt at this tick."""
+        return self._value("IDEMPOTENCY_KEY")
+
+    @property
+    def tick(self) -> datetime | None:
+        """The instant that this run stands for."""
+        return self._instant("TICK")
+
+    @property
+    def period(self) -> tuple[datetime | None, datetime | None]:
+        """What the tick covers: from, and up to but not including."""
+        return self._instant("PERIOD_START"), self._instant("PERIOD_END")
+
+    @property
+    def last_success(self) -> datetime | None:
+        """The tick of the last run that succeeded."""
+        return self._instant("LAST_SUCCESS")
+
+    @property
+    def resuming(self) -> bool:
+        """Whether an earlier attempt was interrupted and this one goes on."""
+        return self._value("RESUME") == "1"
+
+    @property
+    def payload(self) -> Any:  # noqa: ANN401  # whatever JSON the trigger carried
+        """What the run was triggered with."""
+        path = self._value("PAYLOAD")
+        if not path:
+            return {}
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+    @property
+    def checkpoint(self) -> Any:  # noqa: ANN401  # whatever JSON was kept
+        """What an earlier attempt, or this one, has kept; None if nothing."""
+        content = inside.ask("checkpoint_get").get("content")
+        return None if content is None else json.loads(str(content))
+
+    @checkpoint.setter
+    def checkpoint(self, value: object) -> None:
+        inside.ask("checkpoint_set", content=json.dumps(value))
+
+    def progress(self) -> None:
+        """Say that work is being done, so that nobody takes silence for a stall."""
+        inside.ask("progress")
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this run shall stop, or has lost its lease."""
+        try:
+            inside.ask("check")
+        except FenceRefused:
+            return True
+        return False
+
+    def _value(self, name: str) -> str:
+        return self._environ.get(f"FENCEPOST_{name}", "")
+
+    def _instant(self, name: str) -> datetime | None:
+        text = self._value(name)
+        return parse_instant(text) if text else None
+
+
+def call(target: str) -> int:
+    """Call `module:function` with a RunContext; an exception is a failure with its traceback in the log."""
+    function = load(target)
+    try:
+        answer = function(RunContext())
+        if hasattr(answer, "__await__"):
+            import asyncio
+
+            asyncio.run(_awaited(answer))
+    except FencepostError as error:
+        print(f"fencepost: {error}", file=sys.stderr)  # noqa: T201  # this is the run's log
+        return error.exit_code
+    return 0
+
+
+def load(target: str) -> Callable[[RunContext], Any]:
+    """Find the function; the folder that the worker runs in comes first."""
+    from importlib import import_module
+
+    module, _, name = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    if not callable(found):
+        raise TypeError(f"{target} is not a function")
+    loaded: Callable[[RunContext], Any] = found
+    return loaded
+
+
+async def _awaited(answer: Any) -> Any:  # noqa: ANN401  # whatever the function promised
+    return await answer
+
+
+if __name__ == "__main__":
+    sys.exit(call(sys.argv[1]))

@@ -1,0 +1,146 @@
+"""Run → lease: what a worker asks for, and the second look before it gets it."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from fencepost.model.budget import BudgetDenied, BudgetPolicy, MicroUsd, Reservation, Spend, day_of, month_of, reserve
+from fencepost.model.calendar import Calendar
+from fencepost.model.definition import (
+    ScheduleDefinition,
+    agent_from_json,
+    calendar_of,
+    policies_of,
+    schedule_from_json,
+    timeouts_of,
+)
+from fencepost.model.lease import Claim
+from fencepost.model.moment import from_us, to_us
+from fencepost.model.process import ProcessId
+from fencepost.model.recheck import Recheck, recheck
+from fencepost.model.retry import Timeouts
+from fencepost.model.run import Reason, TriggerKind
+from fencepost.ports.runs import RunRow, Standing
+from fencepost.ports.ticks import Counted
+
+DEFINITIONS_KEPT = 10_000
+
+
+def claim_for(
+    run: RunRow,
+    *,
+    lease_id: str,
+    supervisor: ProcessId,
+    guard: ProcessId | None = None,
+    cgroup: str | None = None,
+    ttl_seconds: float,
+    gates: tuple[str, ...] = (),
+    label: str = "",
+    also: Sequence[str] = (),
+) -> Claim:
+    """Return what a worker claims for a run; `also` names what only the worker knows, such as its project."""
+    names = tuple(name for _, name in json.loads(run.resources))
+    return Claim(
+        id=lease_id,
+        tenant=run.tenant,
+        resources=(*names, *also),
+        run_id=run.id,
+        ttl_seconds=ttl_seconds,
+        supervisor=supervisor,
+        guard=guard,
+        cgroup=cgroup,
+        label=label,
+        gates=gates,
+    )
+
+
+def recheck_for(run: RunRow, standing: Standing) -> Reason | None:
+    """Return why a ready run must end instead of starting, by what holds now; None: go."""
+    if _waited_too_long(run, standing):
+        return Reason.QUEUE_TIMEOUT
+    trigger = TriggerKind(run.trigger)
+    schedule = _schedule(standing.definition) if standing.definition is not None else None
+    now = from_us(standing.now_us)
+    return recheck(
+        Recheck(
+            trigger=trigger,
+            started=run.started_us is not None,
+            enabled=_enabled(trigger, schedule, standing),
+            paused=standing.paused,
+            in_blackout=_in_blackout(standing.definition, now) if schedule and schedule.calendar else False,
+            budget=_budget(run, schedule, standing.spending),
+        )
+    )
+
+
+def _waited_too_long(run: RunRow, standing: Standing) -> bool:
+    """Look only at runs that never started: what was begun is not given up because its retry had to wait."""
+    if run.started_us is not None:
+        return False
+    waited_for = from_us(standing.now_us) - from_us(run.waiting_us)
+    return _timeouts(run.manifest).waited_too_long(waited_for) is not None
+
+
+def _enabled(trigger: TriggerKind, schedule: ScheduleDefinition | None, standing: Standing) -> bool:
+    if not standing.in_force or schedule is None:
+        return standing.in_force
+    spent = schedule.once and standing.once_done and trigger.tick_born
+    return schedule.enabled and not spent
+
+
+def _budget(
+    run: RunRow, schedule: ScheduleDefinition | None, spending: Sequence[Counted]
+) -> Reservation | BudgetDenied:
+    """Ask again for what the run has reserved, with its own reservation left out of what is spent."""
+    return reserve(_policy(run, schedule), _spend(run, schedule, spending), at=from_us(run.counted_us))
+
+
+def _policy(run: RunRow, schedule: ScheduleDefinition | None) -> BudgetPolicy:
+    """Take the limits of the schedule as it is now, and the budget of one run as it was reserved."""
+    agent = agent_from_json(run.manifest)
+    nobodys = ScheduleDefinition(name="", agent=run.agent)
+    return policies_of(schedule or nobodys, agent).budget
+
+
+def _spend(run: RunRow, schedule: ScheduleDefinition | None, spending: Sequence[Counted]) -> Spend:
+    """Count the day and the month in which the run was reserved, and the hour before it.
+
+    Runs that were counted later do not take its place in the hour; it was there first.
+    """
+    if not spending:
+        return Spend()
+    zone = ZoneInfo(schedule.timezone or "UTC") if schedule else ZoneInfo("UTC")
+    counted_at = from_us(run.counted_us)
+    day, month = day_of(counted_at, zone), month_of(counted_at, zone)
+    return Spend(
+        day=_sum(spending, day.start, day.end),
+        month=_sum(spending, month.start, month.end),
+        counted_at=tuple(from_us(one.at_us) for one in spending if one.at_us <= run.counted_us),
+    )
+
+
+def _sum(spending: Sequence[Counted], start: datetime, end: datetime) -> MicroUsd:
+    first, last = to_us(start), to_us(end)
+    return MicroUsd(sum(one.micro for one in spending if first <= one.at_us < last))
+
+
+def _in_blackout(definition: str | None, now: datetime) -> bool:
+    calendar = _calendar(definition) if definition is not None else None
+    return calendar is not None and calendar.covering(now) is not None
+
+
+@lru_cache(maxsize=DEFINITIONS_KEPT)
+def _schedule(definition: str) -> ScheduleDefinition:
+    return schedule_from_json(definition)
+
+
+@lru_cache(maxsize=DEFINITIONS_KEPT)
+def _calendar(definition: str) -> Calendar | None:
+    return calendar_of(_schedule(definition))
+
+
+@lru_cache(maxsize=DEFINITIONS_KEPT)
+def _timeouts(manifest: str) -> Timeouts:
+    return timeouts_of(agent_from_json(manifest))

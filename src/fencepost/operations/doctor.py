@@ -1,0 +1,253 @@
+"""What a machine and its store look like to somebody who has to rely on them: one line each, with what to do."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fencepost.config.find import config_path, state_folder
+from fencepost.host import cgroup, filesystem, processes
+from fencepost.host.clock import SystemClock
+from fencepost.model.errors import FencepostError
+from fencepost.model.zone import tzdata_version
+from fencepost.operations.looking import Store
+from fencepost.operations.pulse import PATIENCE_US, driver_words
+from fencepost.operations.words import SECOND_US, ago, counted, span
+from fencepost.ports.clock import Clock
+from fencepost.stores.looking import SqlLooking
+
+SKEW_MAX_US = 2 * SECOND_US
+LOST_SHOWN_MAX = 100
+LOGS_BIG_BYTES = 5_000_000_000
+FREE_MIN_BYTES = 500_000_000
+GROUP_OR_OTHERS = 0o077
+MEGABYTE = 1_000_000
+
+
+class Status(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found, and what to do about it."""
+
+    check: str
+    status: Status
+    message: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What is to be looked at."""
+
+    environ: Mapping[str, str]
+    cwd: str
+    tenant: str
+    log_folder: str
+    open_store: Callable[[], Store]
+    check_config: Callable[[str], None]
+    clock: Clock
+
+
+def patient(
+    environ: Mapping[str, str],
+    *,
+    tenant: str,
+    log_folder: str,
+    open_store: Callable[[], Store],
+    check_config: Callable[[str], None],
+) -> Patient:
+    """Describe this machine as its user sees it."""
+    return Patient(environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock())
+
+
+def examine(who: Patient) -> Iterator[Finding]:
+    """Yield one finding for each check, the store first; one that cannot be made does not hide the others."""
+    yield from _examine_store(who)
+    yield _config(who)
+    yield from _places(who)
+    yield from _host()
+    yield _sqlite()
+    yield Finding("tzdata", Status.OK, f"the time zone tables are of release {tzdata_version()}")
+
+
+def _examine_store(who: Patient) -> Iterator[Finding]:
+    try:
+        store = who.open_store()
+    except FencepostError as error:
+        yield Finding("store", Status.FAIL, str(error), "until it answers, nothing starts")
+        return
+    try:
+        facts = store.facts()
+        yield Finding("store", Status.OK, f"{facts.url} answers, schema {facts.schema}")
+        yield from (Finding("store", Status.WARN, notice, "see: fencepost store --help") for notice in facts.notices)
+        if facts.counts_sleep:
+            yield _skew(store, who.clock)
+        look = SqlLooking(store.dialect, who.tenant)
+        yield _scheduler(store, look, who.tenant)
+        yield _lost(store, who.tenant)
+        yield _leftovers(store)
+        yield _dead(look)
+    except FencepostError as error:
+        yield Finding("store", Status.FAIL, str(error))
+    finally:
+        store.close()
+
+
+def _skew(store: Store, clock: Clock) -> Finding:
+    before_us = clock.wall_us()
+    theirs_us = store.clock_us()
+    ours_us = (before_us + clock.wall_us()) // 2
+    if abs(theirs_us - ours_us) <= SKEW_MAX_US:
+        return Finding("clock", Status.OK, f"this clock and the store's differ by {span(theirs_us - ours_us)}")
+    way = "ahead of" if ours_us > theirs_us else "behind"
+    return Finding(
+        "clock",
+        Status.WARN,
+        f"this clock is {span(theirs_us - ours_us)} {way} the store's, which decides",
+        "let this machine follow a time server",
+    )
+
+
+def _scheduler(store: Store, look: SqlLooking, tenant: str) -> Finding:
+    now_us = look.clock_us()
+    health = look.health(late_us=now_us - PATIENCE_US)
+    if not health.schedules:
+        return Finding("scheduler", Status.OK, "no schedules yet; it has nothing to do")
+    if not health.overdue:
+        return Finding("scheduler", Status.OK, f"{counted(health.schedules, 'schedule')}, none overdue")
+    since = ago(health.oldest_due_us or now_us, now_us)
+    return Finding(
+        "scheduler",
+        Status.FAIL,
+        f"overdue: {health.overdue} of {counted(health.schedules, 'schedule')}, the oldest was due {since}; "
+        f"{driver_words(store, tenant)}",
+        "start it: fencepost up",
+    )
+
+
+def _lost(store: Store, tenant: str) -> Finding:
+    runs = [run for run in store.lost_runs(LOST_SHOWN_MAX) if run.tenant == tenant]
+    if not runs:
+        return Finding("runs", Status.OK, "every running run has its lease")
+    return Finding(
+        "runs",
+        Status.WARN,
+        f"{counted(len(runs), 'run')} marked running though nobody holds the lease, such as {runs[0].id}",
+        "a worker settles them: fencepost up",
+    )
+
+
+def _leftovers(store: Store) -> Finding:
+    lost = [held for held in store.leases() if held.lost]
+    if not lost:
+        return Finding("leases", Status.OK, "nothing is left of lost leases")
+    where = ", ".join(sorted({held.supervisor.host.name for held in lost}))
+    return Finding(
+        "leases",
+        Status.WARN,
+        f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {where}",
+        "a worker on that machine ends them before it starts anything",
+    )
+
+
+def _dead(look: SqlLooking) -> Finding:
+    dead = look.health(late_us=0).dead
+    if not dead:
+        return Finding("dead letters", Status.OK, "none wait")
+    return Finding("dead letters", Status.WARN, f"{dead} wait for a person", "see: fencepost dead list")
+
+
+def _config(who: Patient) -> Finding:
+    try:
+        path = config_path(who.environ, who.cwd)
+        if path is None:
+            return Finding("config", Status.OK, "no fencepost.toml from here upwards; exec needs none")
+        who.check_config(path)
+    except FencepostError as error:
+        return Finding("config", Status.FAIL, str(error), "then look again: fencepost plan")
+    return Finding("config", Status.OK, f"{path} is valid")
+
+
+def _places(who: Patient) -> Iterator[Finding]:
+    folder = state_folder(who.environ)
+    yield _private(folder)
+    service = filesystem.is_synced_folder(folder)
+    if service is not None:
+        yield Finding(
+            "sync", Status.FAIL, f"{service} copies {folder} to other machines", "point XDG_STATE_HOME elsewhere"
+        )
+    here = filesystem.is_synced_folder(who.cwd)
+    if here is not None:
+        yield Finding(
+            "sync", Status.WARN, f"{here} copies this folder: files written here appear on other machines too"
+        )
+    yield _free(folder)
+    yield _logs(who.log_folder)
+
+
+def _private(folder: str) -> Finding:
+    try:
+        mode = os.stat(folder).st_mode
+    except FileNotFoundError:
+        return Finding("state", Status.OK, f"{folder} will be made when it is needed")
+    if mode & GROUP_OR_OTHERS:
+        return Finding("state", Status.WARN, f"{folder} is open to other users", f"chmod 700 {folder}")
+    return Finding("state", Status.OK, f"{folder} is this user's alone")
+
+
+def _free(folder: str) -> Finding:
+    room = os.statvfs(filesystem.nearest_existing(folder))
+    free = room.f_bavail * room.f_frsize
+    if free < FREE_MIN_BYTES:
+        return Finding("disk", Status.FAIL, f"only {free // MEGABYTE} MB are free at {folder}", "free some space")
+    return Finding("disk", Status.OK, f"{free // MEGABYTE} MB are free")
+
+
+def _logs(folder: str) -> Finding:
+    size, count = 0, 0
+    if os.path.isdir(folder):
+        for entry in os.scandir(folder):
+            size, count = size + entry.stat(follow_symlinks=False).st_size, count + 1
+    status = Status.WARN if size > LOGS_BIG_BYTES else Status.OK
+    fix = f"delete what you no longer need in {folder}" if status is Status.WARN else ""
+    return Finding("logs", status, f"{counted(count, 'file')}, {size // MEGABYTE} MB in {folder}", fix)
+
+
+def _host() -> Iterator[Finding]:
+    path = cgroup.make(f"doctor-{os.getpid()}")
+    if path is not None:
+        cgroup.remove(path)
+        yield Finding("cgroup", Status.OK, "each run gets its own: nothing that it starts can get away")
+    else:
+        yield Finding(
+            "cgroup",
+            Status.WARN,
+            "none to be had; what a run leaves behind is found by its environment, which is weaker",
+            "under systemd, run with Delegate=yes",
+        )
+    if processes.become_subreaper():
+        yield Finding("subreaper", Status.OK, "orphans of a run come back to its guard")
+    else:
+        yield Finding(
+            "subreaper", Status.WARN, "this system has none; orphans are found by their traces, which is weaker"
+        )
+
+
+def _sqlite() -> Finding:
+    import apsw
+
+    from fencepost.stores.sqlite.store import check_library
+
+    version = apsw.sqlite_lib_version()
+    try:
+        check_library(version)
+    except FencepostError as error:
+        return Finding("sqlite", Status.FAIL, str(error))
+    return Finding("sqlite", Status.OK, f"{version}, which is safe for many processes")

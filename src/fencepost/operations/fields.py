@@ -1,0 +1,94 @@
+"""Runs, dead letters and ticks as scripts see them: names that are never changed, only added to."""
+
+from fencepost.model.definition import agent_from_json
+from fencepost.operations.looking import Seen
+from fencepost.operations.places import resources_in
+from fencepost.operations.words import rfc3339
+from fencepost.ports.looking import AuditRow, TickRow
+from fencepost.ports.runs import AttemptRow, RunRow
+
+MICRO = 1_000_000
+
+
+def run_fields(seen: Seen) -> dict[str, object]:
+    """Return a run as scripts see it."""
+    run = seen.run
+    return {
+        "id": run.id,
+        "tenant": run.tenant,
+        "agent": run.agent,
+        "schedule": run.schedule,
+        "schedule_version": run.version,
+        "trigger": run.trigger,
+        "tick": rfc3339(run.tick_us),
+        "state": run.state,
+        "reason": run.reason,
+        "attempt": run.attempt,
+        "fence": run.fence,
+        "resource": resources_in(run),
+        "project": project_of(run),
+        "position": seen.place.position if seen.place else None,
+        "ready_at": rfc3339(run.ready_us),
+        "started_at": rfc3339(run.started_us),
+        "ended_at": rfc3339(run.ended_us),
+        "exit_code": run.exit_code,
+        "cost_usd": None if run.cost_micro is None else run.cost_micro / MICRO,
+        "summary": run.summary,
+        "created_at": rfc3339(run.created_us),
+        "worker": run.worker,
+        "origin": run.origin,
+        "idempotency_key": run.idempotency_key,
+    }
+
+
+def dead_fields(seen: Seen) -> dict[str, object]:
+    """Return a dead letter as scripts see it."""
+    return {**run_fields(seen), "died_at": rfc3339(seen.run.ended_us), "last_log": seen.last_log}
+
+
+def attempt_fields(attempt: AttemptRow) -> dict[str, object]:
+    """Return one try at a run as scripts see it."""
+    return {
+        "attempt": attempt.number,
+        "fence": attempt.fence,
+        "worker": attempt.worker,
+        "started_at": rfc3339(attempt.started_us),
+        "ended_at": rfc3339(attempt.ended_us),
+        "outcome": attempt.outcome,
+        "exit_code": attempt.exit_code,
+        "last_log": attempt.last_log,
+    }
+
+
+def tick_fields(tick: TickRow) -> dict[str, object]:
+    """Return a recorded tick as scripts see it."""
+    return {
+        "schedule": tick.schedule,
+        "version": tick.version,
+        "slot": tick.slot,
+        "slot_until": tick.slot_until,
+        "count": tick.count,
+        "tick_at": rfc3339(tick.tick_us),
+        "disposition": tick.disposition,
+        "run_id": tick.run_id,
+        "tick_until": rfc3339(tick.tick_until_us),
+        "into": rfc3339(tick.into_us),
+        "decided_at": rfc3339(tick.decided_us),
+    }
+
+
+def audit_fields(row: AuditRow) -> dict[str, object]:
+    """Return an audit row as scripts see it."""
+    return {
+        "seq": row.seq,
+        "at": rfc3339(row.at_us),
+        "actor": row.actor,
+        "verb": row.verb,
+        "subject": row.subject,
+        "detail": row.detail,
+    }
+
+
+def project_of(run: RunRow) -> str | None:
+    """Return the project that a run works in."""
+    return agent_from_json(run.manifest).project or None

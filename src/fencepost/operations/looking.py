@@ -1,0 +1,210 @@
+"""What may be looked at: runs and where they stand, dead letters, ticks, the audit, and how a run ended."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from difflib import get_close_matches
+
+from fencepost.model.definition import schedule_from_json
+from fencepost.model.errors import Invalid
+from fencepost.model.instant import parse_instant
+from fencepost.model.lease import Held
+from fencepost.model.run import Reason, RunState
+from fencepost.model.zone import find_zone
+from fencepost.operations.places import Place, places
+from fencepost.operations.preview import parse_moment
+from fencepost.operations.words import fate, span
+from fencepost.ports.looking import AuditRow, Replay, TickRow
+from fencepost.ports.runs import AttemptRow, RunRow
+from fencepost.stores.looking import EVER_US, SqlLooking
+from fencepost.stores.runtime import RuntimeStore
+
+Store = RuntimeStore  # what a door holds open and hands to operations
+LIVE_MAX = 10_000
+LIKE_MAX = 5
+LINKS_MAX = 20
+
+EXIT_CODES: Mapping[str, int] = {
+    Reason.TIMEOUT.value: 124,
+    Reason.STALL_TIMEOUT.value: 124,
+    Reason.LOST.value: 76,
+    Reason.QUEUE_TIMEOUT.value: 75,
+    Reason.FENCE_REFUSED.value: 77,
+    Reason.FENCE_REGRESS.value: 78,
+    Reason.MISCONFIGURED.value: 78,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A run as people see it."""
+
+    run: RunRow
+    place: Place | None = None  # of a waiting run
+    attempts: Sequence[AttemptRow] = ()
+    replays: Sequence[Replay] = ()  # made of it, oldest first
+
+    @property
+    def last_log(self) -> str:
+        """What its last try printed at the end."""
+        return next((one.last_log for one in reversed(self.attempts) if one.last_log), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Runs, and the store's time when they were looked at."""
+
+    now_us: int
+    runs: list[Seen] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Everything about one run."""
+
+    now_us: int
+    seen: Seen
+    held: Held | None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which runs are wanted; what is empty does not matter."""
+
+    schedule: str = ""
+    agent: str = ""
+    state: str = ""
+    since_us: int = 0
+
+
+def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Listing:
+    """Return runs, newest first."""
+    look = SqlLooking(store.dialect, tenant)
+    found = look.runs(
+        state=wanted.state, schedule=wanted.schedule, agent=wanted.agent, since_us=wanted.since_us, limit=limit
+    )
+    if not found:
+        _check_names(look, wanted)
+    return _listing(store, look, tenant, found)
+
+
+def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = False) -> Listing:
+    """Return what runs and what waits, in the order in which it will be leased."""
+    look = SqlLooking(store.dialect, tenant)
+    live = look.live(limit=LIVE_MAX)
+    wanted = [run for run in live if not waiting_only or run.state == RunState.READY]
+    return _listing(store, look, tenant, wanted[:limit], live=live)
+
+
+def list_dead(store: Store, tenant: str, *, schedule: str = "", limit: int) -> Listing:
+    """Return the dead letters that nobody has dealt with, newest first, each with its last log lines."""
+    look = SqlLooking(store.dialect, tenant)
+    found = store.runs(tenant=tenant, state=RunState.DEAD.value, schedule=schedule, kept=True, limit=limit)
+    if not found:
+        _check_names(look, Filter(schedule=schedule))
+    attempts = look.attempts(run.id for run in found)
+    return Listing(look.clock_us(), [Seen(run, attempts=attempts.get(run.id, ())) for run in found])
+
+
+def list_ticks(
+    store: Store,
+    tenant: str,
+    schedule: str,
+    *,
+    from_us: int = 0,
+    until_us: int = EVER_US,
+    disposition: str = "",
+    limit: int,
+) -> list[TickRow]:
+    """Return the recorded ticks of a schedule, newest first."""
+    look = SqlLooking(store.dialect, tenant)
+    if look.schedule(schedule) is None:
+        raise unknown(look, schedule, kinds=("schedule",))
+    return look.ticks(schedule, from_us=from_us, until_us=until_us, disposition=disposition, limit=limit)
+
+
+def list_audit(store: Store, tenant: str, *, verb: str = "", subject: str = "", limit: int) -> list[AuditRow]:
+    """Return audit rows, newest first."""
+    return SqlLooking(store.dialect, tenant).audit(verb=verb, subject=subject, limit=limit)
+
+
+def show(store: Store, tenant: str, text: str) -> Detail:
+    """Return everything about the run that an id, or the unique beginning of one, means."""
+    run = find_run(store, tenant, text)
+    look = SqlLooking(store.dialect, tenant)
+    listing = _listing(store, look, tenant, [run])
+    attempts = look.attempts([run.id]).get(run.id, ())
+    replays = look.replays([run], limit=LINKS_MAX).get(run.id, ())
+    held = next((one for one in store.leases() if one.id == run.lease_id and not one.lost), None)
+    return Detail(listing.now_us, Seen(run, listing.runs[0].place, attempts, replays), held)
+
+
+def find_run(store: Store, tenant: str, text: str) -> RunRow:
+    """Return the run that an id, or the unique beginning of one, means."""
+    exact = store.run(text, tenant=tenant)
+    if exact is not None:
+        return exact
+    found = SqlLooking(store.dialect, tenant).runs_like(text, limit=LIKE_MAX + 1) if text else []
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise Invalid(f"there is no run {text!r}; see: fencepost runs")
+    more = ", …" if len(found) > LIKE_MAX else ""
+    raise Invalid(f"several runs begin with {text!r}: {', '.join(run.id for run in found[:LIKE_MAX])}{more}")
+
+
+def moment(store: Store, tenant: str, schedule: str, text: str) -> datetime:
+    """Read an instant, or a wall time of a schedule's zone."""
+    facts = SqlLooking(store.dialect, tenant).schedule(schedule)
+    zone = schedule_from_json(facts.definition).timezone if facts else ""
+    return parse_moment(text, find_zone(zone)) if zone else parse_instant(text)
+
+
+def unknown(look: SqlLooking, name: str, *, kinds: Sequence[str]) -> Invalid:
+    """Return the error that says that there is no such name, and which one is near."""
+    names = [one.name for one in look.names() if one.kind in kinds and not one.retired]
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "see: fencepost schedule list"
+    return Invalid(f"there is no {' or '.join(kinds)} {name!r}; {hint}")
+
+
+def exit_code_of(run: RunRow) -> int:
+    """Return the exit code with which `run --wait` tells how a run ended."""
+    if run.state == RunState.SUCCEEDED:
+        return 0
+    if run.state == RunState.CANCELLED:
+        return 1
+    own = run.exit_code or 1  # it did not succeed, so a zero of the agent's cannot stand
+    return EXIT_CODES.get(run.reason or "", own)
+
+
+def ending_words(run: RunRow) -> str:
+    """Say how a run ended, for the person who waited for it."""
+    if run.state == RunState.SUCCEEDED:
+        return f"succeeded after {span((run.ended_us or 0) - (run.started_us or run.created_us))}"
+    return f"{run.state}: {fate(run.reason, run.exit_code)}"
+
+
+def _check_names(look: SqlLooking, wanted: Filter) -> None:
+    """Say so if nothing was found because of a name that nobody ever gave."""
+    if wanted.schedule and look.schedule(wanted.schedule) is None:
+        raise unknown(look, wanted.schedule, kinds=("schedule",))
+    if wanted.agent and wanted.agent not in {one.name for one in look.names() if one.kind == "agent"}:
+        raise unknown(look, wanted.agent, kinds=("agent",))
+
+
+def _listing(
+    store: Store, look: SqlLooking, tenant: str, runs: list[RunRow], *, live: list[RunRow] | None = None
+) -> Listing:
+    """Add to each waiting run where it stands; what has ended needs no look at the queue."""
+    now_us = look.clock_us()
+    if not any(run.state == RunState.READY for run in runs):
+        return Listing(now_us, [Seen(run) for run in runs])
+    where = places(
+        look.live(limit=LIVE_MAX) if live is None else live,
+        store.leases(),
+        tenant=tenant,
+        now_us=now_us,
+        halted=bool(look.pauses_at("", now_us)),
+    )
+    return Listing(now_us, [Seen(run, where.get(run.id)) for run in runs])

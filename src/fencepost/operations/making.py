@@ -1,0 +1,138 @@
+"""Runs that somebody asked for, spelled as rows; ticks make theirs in the ticker."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from zoneinfo import ZoneInfo
+
+from fencepost.flow.ticker import queue_for_us, resources_of
+from fencepost.model.budget import BudgetDenied, MicroUsd, Reservation, Spend, day_of, month_of, reserve
+from fencepost.model.decide import Policies
+from fencepost.model.definition import (
+    AgentDefinition,
+    ScheduleDefinition,
+    agent_from_json,
+    policies_of,
+    schedule_from_json,
+    trigger_of,
+)
+from fencepost.model.errors import Busy
+from fencepost.model.lease import keys_of
+from fencepost.model.moment import from_us, to_us
+from fencepost.model.run import TriggerKind
+from fencepost.model.trigger import EveryTrigger
+from fencepost.ports.requests import Grounds, Target
+from fencepost.ports.ticks import Counted, NewRun
+
+KEY_FORM = "fencepost-run-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a target comes to: who runs, and under which policies."""
+
+    target: Target
+    agent: AgentDefinition
+    schedule: ScheduleDefinition | None
+    policies: Policies
+
+    @classmethod
+    def of(cls, target: Target) -> "Recipe":
+        """Read a target's definitions."""
+        agent = agent_from_json(target.manifest)
+        schedule = schedule_from_json(target.definition) if target.definition is not None else None
+        nobodys = ScheduleDefinition(name="", agent=target.agent)
+        return cls(target, agent, schedule, policies_of(schedule or nobodys, agent))
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The tick that a run stands for, and what it covers; a run without one stands for itself."""
+
+    tick_us: int | None = None
+    occurrence: str | None = None
+    start_us: int | None = None
+    end_us: int | None = None
+
+
+def make_run(
+    recipe: Recipe,
+    *,
+    run_id: str,
+    tenant: str,
+    trigger: TriggerKind,
+    ready_us: int,
+    idempotency_key: str,
+    reservation: Reservation,
+    stretch: Stretch = Stretch(),  # noqa: B008  # frozen
+    payload: Mapping[str, object] | str | None = None,
+    priority: int | None = None,
+    request_key: str | None = None,
+    origin: str | None = None,
+) -> NewRun:
+    """Spell a run that was asked for."""
+    target, schedule = recipe.target, recipe.schedule
+    names = resources_of(schedule, recipe.policies, run_id) if schedule else [f"run:{run_id}"]
+    usual = schedule.payload if schedule else {}
+    return NewRun(
+        id=run_id,
+        tenant=tenant,
+        agent=target.agent,
+        schedule=target.schedule,
+        version=target.version,
+        trigger=trigger.value,
+        occurrence=stretch.occurrence,
+        tick_us=stretch.tick_us,
+        period_start_us=stretch.start_us,
+        period_end_us=stretch.end_us,
+        backfill_from_us=target.last_success_us,
+        last_success_us=target.last_success_us,
+        idempotency_key=idempotency_key,
+        manifest=target.manifest,
+        manifest_hash=target.manifest_hash,
+        payload=payload if isinstance(payload, str) else json.dumps(usual if payload is None else payload),
+        resources=json.dumps(keys_of(tenant, names)),
+        lease_max=recipe.policies.overlap.lease_max,
+        lines_up=False,
+        priority=priority if priority is not None else schedule.priority if schedule else 0,
+        ready_us=ready_us,
+        counted_us=to_us(reservation.counted_at),
+        reserved_micro=reservation.amount,
+        request_key=request_key,
+        origin=origin,
+        queue_for_us=queue_for_us(recipe.agent),
+    )
+
+
+def own_key(*parts: object) -> str:
+    """Return an idempotency key for a run that shares no tick's: the same for the same parts."""
+    return sha256(json.dumps([KEY_FORM, *map(str, parts)], separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def afford(recipe: Recipe, grounds: Grounds, *, counted_at: datetime | None = None) -> Reservation:
+    """Set the budget of one run aside, or refuse up front and say which limit is in the way."""
+    at = counted_at or from_us(grounds.now_us)
+    reservation = reserve(recipe.policies.budget, spend_of(recipe, grounds.spending, at), at=at)
+    if isinstance(reservation, BudgetDenied):
+        name = recipe.target.schedule or recipe.target.agent
+        raise Busy(f"{name} is over its budget: {reservation.message}")
+    return reservation
+
+
+def spend_of(recipe: Recipe, counted: Sequence[Counted], at: datetime) -> Spend:
+    """Sum up what the schedule has spent or set aside."""
+    zone = ZoneInfo((recipe.schedule.timezone if recipe.schedule else "") or "UTC")
+    day, month = to_us(day_of(at, zone).start), to_us(month_of(at, zone).start)
+    return Spend(
+        day=MicroUsd(sum(one.micro for one in counted if one.at_us >= day)),
+        month=MicroUsd(sum(one.micro for one in counted if one.at_us >= month)),
+        counted_at=tuple(from_us(one.at_us) for one in counted),
+    )
+
+
+def period_of(schedule: ScheduleDefinition, tick: datetime) -> tuple[datetime, datetime]:
+    """Return what a tick covers; `every` knows only where its own ticks ended."""
+    trigger = trigger_of(schedule)
+    return (tick, tick) if isinstance(trigger, EveryTrigger) else trigger.period(tick)

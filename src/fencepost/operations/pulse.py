@@ -1,0 +1,27 @@
+"""Whether anybody is looking: how far the scheduler has come, and who holds its lease."""
+
+from fencepost.operations.looking import Store
+from fencepost.operations.words import SECOND_US, ago, rfc3339
+from fencepost.ports.looking import ScheduleFacts
+
+PATIENCE_US = 30 * SECOND_US  # a scheduler that is alive looks far more often
+
+
+def is_overdue(facts: ScheduleFacts, now_us: int) -> bool:
+    """Tell whether a schedule was due and nobody came."""
+    return facts.retired_us is None and facts.due_us is not None and facts.due_us < now_us - PATIENCE_US
+
+
+def silence(store: Store, tenant: str, facts: ScheduleFacts, now_us: int) -> str:
+    """Say since when the scheduler has not looked at a schedule, and who should."""
+    since = f"The scheduler has not looked at it since {rfc3339(facts.cursor_us)} ({ago(facts.cursor_us, now_us)})"
+    return f"{since}; {driver_words(store, tenant)}"
+
+
+def driver_words(store: Store, tenant: str) -> str:
+    """Say who drives the scheduler, by its lease."""
+    name = f"scheduler:{tenant}"
+    held = next((one for one in store.leases() if name in one.resources and not one.lost and not one.expired), None)
+    if held is None:
+        return f"nobody holds {name}: is `fencepost up` running?"
+    return f"{name} is held by pid {held.supervisor.pid} on {held.supervisor.host.name}."

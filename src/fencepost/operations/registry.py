@@ -1,0 +1,221 @@
+"""What may be asked about the registry: plan and apply a file, look at schedules, hold them back."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from difflib import get_close_matches
+from itertools import islice
+from typing import NamedTuple
+
+from fencepost.config.load import Config
+from fencepost.model.definition import (
+    ScheduleDefinition,
+    schedule_from_json,
+    trigger_of,
+)
+from fencepost.model.errors import Invalid
+from fencepost.model.instant import format_instant
+from fencepost.model.moment import from_us
+from fencepost.model.pause import SKIP_MAX
+from fencepost.model.registry import Plan, plan
+from fencepost.model.trigger import CronTrigger, EveryTrigger, Trigger
+from fencepost.model.warnings import agent_warnings, schedule_warnings
+from fencepost.operations.preview import PreviewedTick, preview
+from fencepost.ports.registry import Listing, PauseEntry, RegistryStore, ScheduleRow, VersionRow
+
+TICKS_SHOWN = 3
+
+
+class Warned(NamedTuple):
+    """Something that is allowed and probably not meant."""
+
+    what: str  # agent or schedule
+    name: str
+    message: str
+
+
+class Planned(NamedTuple):
+    """What an apply would do, or has done."""
+
+    plan: Plan
+    now: datetime
+    warnings: tuple[Warned, ...]
+
+
+class Upcoming(NamedTuple):
+    """A tick to come; missing ones are told too. Without an instant, the note says when."""
+
+    at: datetime | None
+    local: str
+    note: str
+
+
+class Listed(NamedTuple):
+    """A schedule as a person wants to see it."""
+
+    row: ScheduleRow
+    definition: ScheduleDefinition
+    state: str
+    pause: PauseEntry | None
+    now: datetime
+
+
+def plan_config(registry: RegistryStore, config: Config, *, tenant: str, take_over: bool = False) -> Planned:
+    """Compare a file with the registry, writing nothing."""
+    wanted = config.wanted(tenant)
+    found = registry.survey(wanted)
+    planned = plan(found.known, wanted, take_over=take_over)
+    return Planned(planned, found.now, tuple(_warnings(config, found.now)))
+
+
+def apply_config(
+    registry: RegistryStore, config: Config, *, tenant: str, actor: str, take_over: bool = False
+) -> Planned:
+    """Make the registry as the file wants it, all of it or nothing."""
+    applied = registry.apply(config.wanted(tenant), actor=actor, take_over=take_over)
+    return Planned(applied.plan, applied.now, tuple(_warnings(config, applied.now)))
+
+
+def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICKS_SHOWN) -> Iterator[Upcoming]:
+    """Yield the next ticks after an instant, with a word on what the clock change does to them."""
+    trigger = trigger_of(schedule)
+    if not schedule.enabled:
+        yield Upcoming(None, "", "disabled")
+    elif isinstance(trigger, CronTrigger):
+        start = trigger.next_after(after)
+        ticks = preview(trigger, after, trigger.bounds.end_at) if start else iter(())
+        yield from (_previewed(trigger, tick) for tick in islice(_later(ticks, after), count))
+    elif isinstance(trigger, EveryTrigger):
+        yield Upcoming(None, "", f"{schedule.every} after the end of the last run")
+    else:
+        yield from _once(trigger, after)
+
+
+def list_schedules(registry: RegistryStore, *, tenant: str, limit: int) -> list[Listed]:
+    """Return the tenant's schedules by name."""
+    listing = registry.schedules(tenant, limit=limit)
+    return [_listed(listing, row) for row in listing.schedules]
+
+
+def find_schedule(registry: RegistryStore, name: str, *, tenant: str) -> Listed:
+    """Return one schedule, retired or not; raise Invalid with a suggestion if there is none."""
+    listing = registry.schedule(tenant, name)
+    if not listing.schedules:
+        raise _unknown(registry, name, tenant)
+    return _listed(listing, listing.schedules[0])
+
+
+def history(
+    registry: RegistryStore, name: str, *, tenant: str, limit: int
+) -> tuple[list[VersionRow], list[PauseEntry]]:
+    """Return a schedule's versions and pauses, newest first."""
+    find_schedule(registry, name, tenant=tenant)
+    return registry.versions(tenant, name, limit=limit), registry.pauses(tenant, name, limit=limit)
+
+
+def pause_schedule(
+    registry: RegistryStore, name: str, *, tenant: str, until: datetime | None, note: str, actor: str
+) -> PauseEntry:
+    """Pause a schedule: its ticks go on, and are recorded as paused."""
+    _active(registry, name, tenant)
+    return registry.pause(tenant, name, until=until, note=note, actor=actor)
+
+
+def resume_schedule(registry: RegistryStore, name: str, *, tenant: str, actor: str) -> list[PauseEntry]:
+    """End a schedule's pause."""
+    _active(registry, name, tenant)
+    ended = registry.resume(tenant, name, actor=actor)
+    if not ended:
+        raise Invalid(f"{name} is not paused.")
+    return ended
+
+
+def skip_next(registry: RegistryStore, name: str, count: int, *, tenant: str, actor: str) -> list[datetime]:
+    """Leave out a schedule's next ticks, which are returned; 0 takes it back."""
+    listed = _active(registry, name, tenant)
+    if not 0 <= count <= SKIP_MAX:
+        raise Invalid(f"skip-next takes from 0 to {SKIP_MAX} ticks, not {count}; for more, pause the schedule.")
+    asked_at = registry.skip_next(tenant, name, count, actor=actor)
+    trigger = trigger_of(listed.definition)
+    assert not isinstance(trigger, EveryTrigger), "the store has refused it"
+    found: list[datetime] = []
+    tick = trigger.next_after(max(asked_at, from_us(listed.row.cursor_us)))
+    while tick and len(found) < count:
+        found.append(tick.tick_at)
+        tick = trigger.next_after(tick.tick_at)
+    return found
+
+
+def halt(registry: RegistryStore, *, tenant: str, note: str, actor: str) -> PauseEntry:
+    """Pause everything of a tenant."""
+    return registry.halt(tenant, note=note, actor=actor)
+
+
+def unhalt(registry: RegistryStore, *, tenant: str, actor: str) -> list[PauseEntry]:
+    """End the halt."""
+    ended = registry.unhalt(tenant, actor=actor)
+    if not ended:
+        raise Invalid(f"nothing is halted in tenant {tenant}.")
+    return ended
+
+
+def _warnings(config: Config, now: datetime) -> Iterator[Warned]:
+    """Yield what to say about the file's own agents, and the schedules that run them."""
+    for name, agent in config.agents.items():
+        yield from (Warned("agent", name, message) for message in agent_warnings(agent))
+    for name, schedule in config.schedules.items():
+        if schedule.agent in config.agents:
+            messages = schedule_warnings(schedule, config.agents[schedule.agent], now=now)
+            yield from (Warned("schedule", name, message) for message in messages)
+
+
+def _later(ticks: Iterator[PreviewedTick], after: datetime) -> Iterator[PreviewedTick]:
+    return (tick for tick in ticks if tick.occurrence.tick_at > after)
+
+
+def _previewed(trigger: CronTrigger, tick: PreviewedTick) -> Upcoming:
+    occurrence = tick.occurrence
+    if occurrence.missing:
+        return Upcoming(None, f"{occurrence.slot:%a} {occurrence.slot.isoformat(' ')}", tick.note)
+    local = trigger.zone.local(occurrence.tick_at)
+    return Upcoming(occurrence.tick_at, f"{local:%a} {local.isoformat(' ')}", tick.note)
+
+
+def _once(trigger: Trigger, after: datetime) -> Iterator[Upcoming]:
+    assert not isinstance(trigger, EveryTrigger)
+    tick = trigger.next_after(after)
+    if tick:
+        yield Upcoming(tick.tick_at, f"{tick.tick_at:%a} {tick.tick_at.isoformat(' ')}", "once")
+
+
+def _listed(listing: Listing, row: ScheduleRow) -> Listed:
+    definition = schedule_from_json(row.definition)
+    own = [one for one in listing.pauses if one.schedule == row.name]
+    halts = [one for one in listing.pauses if not one.schedule]
+    pause = next(iter([*halts, *own]), None)
+    return Listed(row, definition, _state(row, definition, pause), pause, listing.now)
+
+
+def _state(row: ScheduleRow, definition: ScheduleDefinition, pause: PauseEntry | None) -> str:
+    if row.retired_us is not None:
+        return "retired"
+    if not definition.enabled:
+        return "disabled"
+    if row.once_done:
+        return "done"
+    if pause is not None:
+        return "paused" if pause.schedule else "halted"
+    return "active"
+
+
+def _active(registry: RegistryStore, name: str, tenant: str) -> Listed:
+    listed = find_schedule(registry, name, tenant=tenant)
+    if listed.row.retired_us is not None:
+        retired = format_instant(from_us(listed.row.retired_us))
+        raise Invalid(f"{name} was retired at {retired}: {listed.row.source} no longer defines it.")
+    return listed
+
+
+def _unknown(registry: RegistryStore, name: str, tenant: str) -> Invalid:
+    near = get_close_matches(name, registry.schedule_names(tenant), n=1)
+    hint = f'Did you mean "{near[0]}"?' if near else "See: fencepost schedule list"
+    return Invalid(f'there is no schedule "{name}". {hint}')

@@ -1,0 +1,81 @@
+"""The environment of a scheduled run: built up from a short list, never inherited whole."""
+
+import os
+from collections.abc import Mapping
+
+from fencepost.model.definition import AgentDefinition
+from fencepost.model.errors import Misconfigured
+from fencepost.model.instant import format_instant
+from fencepost.model.lease import Lease
+from fencepost.model.moment import from_us
+from fencepost.ports.runs import RunRow
+from fencepost.service.run_folder import RunFolder
+
+PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "TERM", "TZ")
+SECRET_MAX = 65_536
+
+
+def build_environment(
+    inherited: Mapping[str, str], agent: AgentDefinition, run: RunRow, lease: Lease, *, folder: RunFolder, key: str
+) -> dict[str, str]:
+    """Return what the agent sees: a few ordinary variables, what its definition adds, and the run."""
+    passed = {name: value for name, value in inherited.items() if name in PASSED or name.startswith("LC_")}
+    asked = {name: inherited[name] for name in agent.pass_env if name in inherited}
+    return {
+        **passed,
+        **asked,
+        **agent.env,
+        **secrets_of(agent, inherited),
+        **run_variables(run, lease, folder=folder, key=key),
+    }
+
+
+def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> dict[str, str]:
+    """Return the contract: what every run can rely on."""
+    resuming = {"CHECKPOINT": folder.checkpoint, "RESUME": "1"} if run.resume else {}
+    values = {
+        "RUN_ID": run.id,
+        "TENANT": run.tenant,
+        "AGENT": run.agent,
+        "SCHEDULE": run.schedule or "",
+        "SCHEDULE_VERSION": str(run.version or ""),
+        "TRIGGER": run.trigger,
+        "TICK": _instant(run.tick_us),
+        "PERIOD_START": _instant(run.period_start_us),
+        "PERIOD_END": _instant(run.period_end_us),
+        "BACKFILL_FROM": _instant(run.backfill_from_us),
+        "LAST_SUCCESS": _instant(run.last_success_us),
+        "IDEMPOTENCY_KEY": run.idempotency_key,
+        "ATTEMPT": str(run.attempt),
+        "FENCE": str(lease.fence),
+        "RESOURCE": " ".join(lease.resources),
+        "STORE_ID": lease.store,
+        "PAYLOAD": folder.payload,
+        "SOCKET": folder.socket,
+        "RUN_KEY": key,
+        **resuming,
+    }
+    trace = f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-01"
+    return {**{f"FENCEPOST_{name}": value for name, value in values.items()}, "TRACEPARENT": trace}
+
+
+def secrets_of(agent: AgentDefinition, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Fetch the secrets that the definition refers to; they are never written down."""
+    return {name: _secret(agent, name, reference, inherited) for name, reference in agent.secrets.items()}
+
+
+def _secret(agent: AgentDefinition, name: str, reference: str, inherited: Mapping[str, str]) -> str:
+    kind, _, where = reference.partition(":")
+    if kind == "env" and where in inherited:
+        return inherited[where]
+    if kind == "file":
+        try:
+            with open(where, encoding="utf-8") as file:
+                return file.read(SECRET_MAX).rstrip("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Misconfigured(f"agent {agent.name}: secret {name} cannot be read from {where}: {error}.") from None
+    raise Misconfigured(f"agent {agent.name}: secret {name} = {reference!r} is not set on this worker.")
+
+
+def _instant(us: int | None) -> str:
+    return "" if us is None else format_instant(from_us(us))

@@ -1,0 +1,444 @@
+"""One attempt at a run, in a process of its own: lease, raise the gates, start, watch, settle.
+
+The process belongs to one worker and ends with it. Its standard descriptors are the agent's: the payload to read,
+and a pipe to the log to write, so that guard and agent inherit them without further ado.
+"""
+
+import os
+import select
+import signal
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.host import cgroup
+from fencepost.host.logs import LogFile, last_lines, log_path
+from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
+from fencepost.model.errors import FencepostError, FenceRegress, Invalid, LeaseLost, Misconfigured, StoreUnavailable
+from fencepost.model.lease import Claim, Granted, kill_grace, renew_every
+from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.moment import from_us
+from fencepost.model.outcome import (
+    Failed,
+    Interrupted,
+    Lost,
+    NotStarted,
+    Outcome,
+    Settlement,
+    Stopped,
+    Succeeded,
+    TimedOut,
+)
+from fencepost.model.retry import DrainStep, Timeouts, drain, settle
+from fencepost.model.run import Reason, RunId
+from fencepost.ports.engine import Engine, Launch
+from fencepost.ports.processes import Traces
+from fencepost.ports.runs import LeasedRun, Report, RunRow, RunStore
+from fencepost.ports.store import LeaseStore
+from fencepost.service.admission import Admission
+from fencepost.service.agent_environment import build_environment, secrets_of
+from fencepost.service.answers import Answers
+from fencepost.service.guard import ASK_PART, KILL_SECONDS, GuardHandle, post_guard
+from fencepost.service.line import Message
+from fencepost.service.order import Order, Tools
+from fencepost.service.output import Output
+from fencepost.service.renewal import Renewal, Renewer, Term
+from fencepost.service.run_answers import RunAnswers
+from fencepost.service.run_folder import plan_run_folder
+from fencepost.service.run_socket import RunSocket
+from fencepost.service.signals import Mailbox
+
+LOOK_SECONDS = 1.0  # how often a running attempt looks for a request to stop
+NOTHING_TO_DO, WORKED = 75, 0
+OVERDUE_PART = 0.8
+SETTLE_AGAIN_SECONDS = 0.5
+
+
+class Bench(NamedTuple):
+    """What an attempt needs of its worker."""
+
+    tools: Tools
+    open_runtime: Callable[[], "AttemptStore"]
+    engine_of: Callable[[str], Engine]
+    folder: str  # the agent's working directory
+    log_folder: str
+    ttl_seconds: float
+    drain_timeout: timedelta
+
+
+class AttemptStore(RunStore, LeaseStore, Protocol):
+    """The verbs that an attempt uses."""
+
+    def clock_us(self) -> int:
+        """Return the store's own time."""
+        ...
+
+
+def attempt(bench: Bench, *, worker_alive: int, leased: Callable[[bool], None]) -> int:
+    """Carry out one attempt at whatever run is next; `worker_alive` is readable once the worker is gone."""
+    os.setsid()  # a terminal's signals are the worker's business
+    os.chdir(bench.folder)
+    output = _take_standard()
+    guard = post_guard(bench.tools.clock, bench.tools.processes)
+    _let_go_of_standard()
+    mailbox = Mailbox()
+    try:
+        store = bench.open_runtime()
+        try:
+            return _Attempt(bench, store, guard=guard, mailbox=mailbox, output=output, worker_alive=worker_alive).run(
+                leased
+            )
+        finally:
+            store.close()
+    finally:
+        guard.dismiss()
+        mailbox.close()
+
+
+def _take_standard() -> Output:
+    """Make descriptors 0, 1 and 2 the agent's: a file for the payload, and a pipe to us."""
+    from tempfile import TemporaryFile
+
+    with TemporaryFile() as payload:
+        os.dup2(payload.fileno(), 0)
+    reader, writer = os.pipe()
+    for descriptor in (1, 2):
+        os.dup2(writer, descriptor)
+    os.close(writer)
+    return Output(reader)
+
+
+def _let_go_of_standard() -> None:
+    """Keep no writing end: the output is over when the agent's is. The payload's file stays to be filled."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
+class _Attempt:
+    """From lease to settlement."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        store: AttemptStore,
+        *,
+        guard: GuardHandle,
+        mailbox: Mailbox,
+        output: Output,
+        worker_alive: int,
+    ) -> None:
+        self._bench = bench
+        self._tools = bench.tools
+        self._store = store
+        self._guard = guard
+        self._mailbox = mailbox
+        self._output = output
+        self._worker_alive = worker_alive
+        self._term = Term(bench.tools.clock, counts_sleep=store.facts().counts_sleep)
+        self._grace = kill_grace(bench.ttl_seconds)
+        self._run_id = ""
+        self._cgroup: str | None = None
+        self._group = 0
+        self._why: str | None = None  # why we are ending it
+        self._overdue_ns = 0
+        self._told_deadline_ns = 0
+        self._ended: Message | None = None
+        self._drain_ns: int | None = None
+
+    def run(self, leased: Callable[[bool], None]) -> int:
+        asked_ns = self._term.now_ns()
+        found = self._store.lease_run(self._claim, recheck_for)
+        leased(found is not None)
+        if found is None:
+            return NOTHING_TO_DO
+        self._term.extend(self._bench.ttl_seconds, asked_ns=asked_ns)
+        self._run_id = found.run.id
+        self._agent = agent_from_json(found.run.manifest)
+        folder = plan_run_folder(found.run.id)
+        self._guard.line.send(place=found.run.id, cgroup=self._cgroup, folder=folder.path)
+        log = LogFile(log_path(self._bench.log_folder, found.run.id, found.lease.fence), self._agent.log_max)
+        try:
+            outcome, started = self._carry_out(found, log)
+            self._settle(found, outcome, started=started)
+        finally:
+            log.close()
+            folder.remove()
+            if self._cgroup:
+                cgroup.remove(self._cgroup)
+        return WORKED
+
+    def _claim(self, run: RunRow) -> Claim:
+        self._cgroup = cgroup.make(run.id)
+        agent = agent_from_json(run.manifest)
+        return claim_for(
+            run,
+            lease_id=os.urandom(16).hex(),
+            supervisor=self._tools.processes.myself(),
+            guard=self._guard.process,
+            cgroup=self._cgroup,
+            ttl_seconds=self._bench.ttl_seconds,
+            gates=self._gates(agent),
+            label=run.schedule or run.agent,
+        )
+
+    def _gates(self, agent: AgentDefinition) -> tuple[str, ...]:
+        """Spell each gate the one canonical way; one that this worker does not know is refused at its raise."""
+        try:
+            return tuple(self._tools.open_gate(target).target for target in gate_targets(agent))
+        except FencepostError:
+            return gate_targets(agent)
+
+    def _carry_out(self, found: LeasedRun, log: LogFile) -> tuple[Outcome, bool]:
+        """Return how it ended, and whether the agent was started."""
+        try:
+            if hash_of(found.run.manifest) != found.run.manifest_hash:
+                raise Misconfigured("the manifest is not the one that was applied.")
+            launch = self._bench.engine_of(self._agent.engine).launch(self._agent, found.run)
+            self._output.keep(log, list(secrets_of(self._agent, os.environ).values()))
+        except FencepostError as error:
+            return self._not_started(log, error, Reason.MISCONFIGURED), False
+        try:
+            self._prepare(found, launch)
+        except (FenceRegress, Invalid) as error:
+            reason = Reason.FENCE_REGRESS if isinstance(error, FenceRegress) else Reason.MISCONFIGURED
+            return self._not_started(log, error, reason), False
+        except LeaseLost:
+            return Lost(started=False), False
+        except FencepostError as error:
+            return self._not_started(log, error, Reason.GATE_UNREACHABLE), False
+        return self._work(found, launch.argv, launch.env, log)
+
+    def _prepare(self, found: LeasedRun, launch: Launch) -> None:
+        """Raise every gate, then end what predecessors left here."""
+        order = Order(
+            launch.argv,
+            found.run.tenant,
+            found.lease.resources,
+            label="",
+            ttl_seconds=self._bench.ttl_seconds,
+            gates=found.lease.gates,
+        )
+        admission = Admission(order, self._tools, self._store, wait=self._mailbox.wait)
+        admission.prepare(Granted(found.lease, found.predecessors))
+
+    def _not_started(self, log: LogFile, error: FencepostError, reason: Reason) -> Outcome:
+        log.write(f"fencepost: not started: {error}\n".encode())
+        return NotStarted(reason)
+
+    def _work(
+        self, found: LeasedRun, argv: tuple[str, ...], extra: dict[str, str], log: LogFile
+    ) -> tuple[Outcome, bool]:
+        folder = plan_run_folder(found.run.id)
+        folder.make(found.run.payload)
+        if found.run.resume:
+            folder.put_checkpoint(found.checkpoint or "null")
+        os.write(0, found.run.payload.encode())
+        os.lseek(0, 0, os.SEEK_SET)
+        key = os.urandom(24).hex()
+        renewer = Renewer(found.lease, self._term, self._bench.open_runtime)
+        first = renew_every(found.lease.ttl_seconds)
+        self._renewal = Renewal(renewer, first_in_seconds=first, term=self._term, tell=self._mailbox.nudge)
+        answers = RunAnswers(Answers(found.lease, self._term, self._is_ending), self._store, found.lease)
+        answering = RunSocket(folder.socket, key, answers.handlers())
+        try:
+            env = build_environment(os.environ, self._agent, found.run, found.lease, folder=folder, key=key)
+            if not self._start(found, argv, {**env, **extra}, log):
+                return NotStarted(Reason.MISCONFIGURED), False
+            return self._watch(found, answering, answers), True
+        finally:
+            self._renewal.stop()
+            answering.close()
+
+    def _start(self, found: LeasedRun, argv: tuple[str, ...], env: dict[str, str], log: LogFile) -> bool:
+        self._store.start_run(found)
+        self._told_deadline_ns = self._term.deadline_ns
+        self._guard.line.send(
+            start={
+                "argv": argv,
+                "env": env,
+                "terminal": None,
+                "deadline_ns": self._term.deadline_ns,
+                "counts_sleep": self._store.facts().counts_sleep,
+                "grace_seconds": self._grace * ASK_PART,
+            }
+        )
+        while not self._group and not self._guard.line.closed:
+            for message in self._guard.line.receive():
+                if "spawned" in message:
+                    self._group = message["spawned"]
+                elif "failed" in message:
+                    log.write(f"fencepost: cannot run {argv[0]!r}: {os.strerror(message['failed'])}.\n".encode())
+                    return False
+                elif "late" in message:
+                    raise LeaseLost("the lease ran out before the start.")
+                elif "ended" in message:
+                    self._ended = message
+        return True
+
+    def _watch(self, found: LeasedRun, answering: RunSocket, answers: RunAnswers) -> Outcome:
+        """Wait for everything at once until the guard reports the end of the tree."""
+        line, mailbox = self._guard.line.fd, self._mailbox.fd
+        clock = _Stopwatch(self._tools.clock.awake_ns, timeouts_of(self._agent))
+        fds = {line, mailbox, self._output.fd, self._worker_alive}
+        while self._ended is None:
+            ready, _, _ = select.select([*fds, *answering.fds()], [], [], self._patience(clock))
+            if self._output.fd in ready and not self._output.drain():
+                fds.discard(self._output.fd)
+            clock.progress(self._output.seen + answers.progressed)
+            if self._worker_alive in ready:
+                fds.discard(self._worker_alive)
+                self._end("worker gone", self._grace * ASK_PART)
+            if mailbox in ready and signal.SIGTERM in self._mailbox.collect():
+                self._drain_ns = self._drain_ns or self._tools.clock.awake_ns()
+            self._hear_renewal()
+            answering.serve(ready)
+            if line in ready:
+                self._hear_guard()
+            if self._renewal.first_in_seconds() == 0:
+                self._renewal.start()
+            self._look(found, clock, resumable=answers.has_checkpoint)
+            if self._why and self._term.now_ns() >= self._overdue_ns:
+                self._guard.kill()
+        self._output.finish()
+        return self._outcome(self._ended, resumable=answers.has_checkpoint)
+
+    def _patience(self, clock: "_Stopwatch") -> float:
+        waits = [LOOK_SECONDS, clock.left_seconds()]
+        first = self._renewal.first_in_seconds()
+        if first is not None:
+            waits.append(first)
+        if not self._why:
+            waits.append(self._term.left_seconds)
+        return max(0.0, min(waits))
+
+    def _hear_guard(self) -> None:
+        for message in self._guard.line.receive():
+            if "ended" in message:
+                self._ended = message
+        if self._guard.line.closed and self._ended is None:
+            traces = Traces(self._run_id, self._tools.processes.myself(), self._cgroup)
+            gone = self._tools.processes.end(traces, grace_seconds=0, kill_seconds=KILL_SECONDS)
+            self._ended = {"ended": 1 << 8, "gone": gone, "why": "guard gone"}
+
+    def _hear_renewal(self) -> None:
+        if self._renewal.lost:
+            self._end("lost", 0)
+        elif self._term.over:
+            self._end("lost", self._grace * ASK_PART)
+        elif self._told_deadline_ns != self._term.deadline_ns:
+            self._told_deadline_ns = self._term.deadline_ns
+            self._guard.line.send(deadline_ns=self._told_deadline_ns)
+
+    def _look(self, found: LeasedRun, clock: "_Stopwatch", *, resumable: bool) -> None:
+        """See whether a limit is reached, a drain is due, or somebody asked us to stop."""
+        over = clock.exceeded()
+        if over is not None:
+            self._end(over.reason.value, self._grace * ASK_PART)
+        if self._drain_ns is not None and self._drained(resumable=resumable):
+            self._end("drain", self._grace * ASK_PART)
+        if clock.is_time_to_look() and not self._why:
+            try:
+                asked = self._store.stop_asked(found.lease)
+            except (LeaseLost, StoreUnavailable):
+                return  # the renewal finds out, and says so
+            if asked:
+                self._end(f"stop {asked}", self._grace * ASK_PART)
+
+    def _drained(self, *, resumable: bool) -> bool:
+        assert self._drain_ns is not None
+        now = from_us(self._tools.clock.wall_us())
+        waited = timedelta(microseconds=(self._tools.clock.awake_ns() - self._drain_ns) / 1000)
+        deadline_at = now + self._bench.drain_timeout - waited
+        step = drain(retry_of(self._agent), resumable=resumable, now=now, deadline_at=deadline_at)
+        return step is not DrainStep.KEEP
+
+    def _end(self, why: str, grace_seconds: float) -> None:
+        if self._why is None:
+            self._why = why
+            self._overdue_ns = self._term.now_ns() + round((self._grace * OVERDUE_PART + KILL_SECONDS) * 1e9)
+            self._guard.line.send(end=why, grace_seconds=grace_seconds)
+
+    def _is_ending(self) -> bool:
+        return bool(self._why or self._renewal.lost)
+
+    def _outcome(self, ended: Message, *, resumable: bool) -> Outcome:
+        why = self._why or str(ended["why"])
+        status: int = ended["ended"]
+        self._exit_code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        if why in ("lost", "deadline", "worker gone", "guard gone"):
+            return Lost(started=True)
+        if why in (Reason.TIMEOUT.value, Reason.STALL_TIMEOUT.value):
+            return TimedOut(Reason(why))
+        if why == "drain":
+            return Interrupted(resumable=resumable)
+        if why.startswith("stop "):
+            return Stopped(Reason(why.removeprefix("stop ")))
+        return Succeeded() if self._exit_code == 0 else Failed(self._exit_code)
+
+    def _settle(self, found: LeasedRun, outcome: Outcome, *, started: bool) -> None:
+        """Write the end down; whoever took the lease meanwhile has the last word."""
+        run = found.run
+        now: datetime = from_us(self._store.clock_us())
+        settlement = settle(outcome, run_id=RunId(run.id), attempt=run.attempt, retry=retry_of(self._agent), now=now)
+        path = log_path(self._bench.log_folder, run.id, found.lease.fence)
+        report = Report(
+            outcome=type(outcome).__name__.lower(),
+            exit_code=getattr(self, "_exit_code", None) if started else None,
+            log=path,
+            last_log=last_lines(path),
+        )
+        self._write_down(found, settlement, report, gone=self._ended is None or bool(self._ended["gone"]))
+
+    def _write_down(self, found: LeasedRun, settlement: Settlement, report: Report, *, gone: bool) -> None:
+        """Try until it is written or the lease is over; a store that is away for a moment costs nobody's work."""
+        while True:
+            try:
+                self._store.settle(found.lease, settlement, report, clean=gone)
+            except LeaseLost:
+                if gone:
+                    self._store.bury(found.lease)
+                return
+            except StoreUnavailable:
+                if self._term.over:
+                    raise
+                self._tools.clock.sleep(SETTLE_AGAIN_SECONDS)
+            else:
+                return
+
+
+class _Stopwatch:
+    """How long the agent has run, and since when it has stood still."""
+
+    def __init__(self, now_ns: Callable[[], int], limits: Timeouts) -> None:
+        self._now_ns = now_ns
+        self._limits = limits
+        self._started_ns = self._moved_ns = self._looked_ns = now_ns()
+        self._events = 0
+
+    def progress(self, events: int) -> None:
+        if events != self._events:
+            self._events, self._moved_ns = events, self._now_ns()
+
+    def exceeded(self) -> TimedOut | None:
+        now = self._now_ns()
+        return self._limits.exceeded(
+            ran_for=timedelta(microseconds=(now - self._started_ns) / 1000),
+            silent_for=timedelta(microseconds=(now - self._moved_ns) / 1000),
+        )
+
+    def left_seconds(self) -> float:
+        now = self._now_ns()
+        left = [LOOK_SECONDS]
+        if self._limits.timeout is not None:
+            left.append(self._limits.timeout.total_seconds() - (now - self._started_ns) / 1e9)
+        if self._limits.stall_timeout is not None:
+            left.append(self._limits.stall_timeout.total_seconds() - (now - self._moved_ns) / 1e9)
+        return max(0.0, min(left))
+
+    def is_time_to_look(self) -> bool:
+        if self._now_ns() - self._looked_ns < LOOK_SECONDS * 1e9:
+            return False
+        self._looked_ns = self._now_ns()
+        return True

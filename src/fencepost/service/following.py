@@ -1,0 +1,139 @@
+"""Follows a run to its end: its places in the queue, its attempts, and what they print, through rotation."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from fencepost.host.logs import log_path
+from fencepost.model.run import RunState
+from fencepost.ports.clock import Clock
+from fencepost.ports.runs import RunRow
+
+CHUNK = 65_536
+READ_EVERY_SECONDS = 0.1
+LOOK_EVERY = 5  # readings between two looks at the store
+
+
+class LogTail:
+    """Reads a log that is being written: whatever comes, in order, also when the file takes its turn."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    def read(self) -> Iterator[bytes]:
+        """Yield all that has come since."""
+        while True:
+            if self._fd is None:
+                self._fd = self._open(f"{self._path}.1") or self._open(self._path)
+                if self._fd is None:
+                    return
+            while data := os.read(self._fd, CHUNK):
+                yield data
+            following = self._following()
+            if following is None:
+                return
+            # It has had its turn before we looked; what was appended in between is still to be read from it.
+            while data := os.read(self._fd, CHUNK):
+                yield data
+            os.close(self._fd)
+            self._fd = following
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _following(self) -> int | None:
+        """Open the file after ours: the newest if ours is the older half now, else the older half."""
+        assert self._fd is not None
+        ours = os.fstat(self._fd).st_ino
+        if _inode(self._path) in (ours, None):
+            return None
+        older = _inode(f"{self._path}.1")
+        return self._open(self._path if older in (ours, None) else f"{self._path}.1")
+
+    @staticmethod
+    def _open(path: str) -> int | None:
+        with suppress(FileNotFoundError):
+            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Who listens: to the output, and to what becomes of the run."""
+
+    output: Callable[[bytes], None]
+    told: Callable[[RunRow], None]
+
+
+def follow(
+    run: RunRow,
+    look: Callable[[], RunRow],
+    folder: str,
+    ears: Ears,
+    *,
+    lines: int | None = None,
+    clock: Clock | None = None,
+) -> RunRow:
+    """Hand on what a run prints until it has ended, and return it as it ended.
+
+    What was printed before is handed on first: all of it, or its last `lines`.
+    """
+    clock = clock or system_clock()
+    tail, fence = _tail_of(run, folder), run.fence
+    try:
+        if tail is not None:
+            ears.output(last_lines(b"".join(tail.read()), lines))
+        while True:
+            # Looked at before the last reading: what it printed before its end is then in the file.
+            now = look()
+            _drain(tail, ears)
+            if now.fence != fence:
+                if tail is not None:
+                    tail.close()
+                tail, fence = _tail_of(now, folder), now.fence
+            ears.told(now)
+            _drain(tail, ears)
+            if RunState(now.state).terminal:
+                return now
+            for _ in range(LOOK_EVERY):
+                clock.sleep(READ_EVERY_SECONDS)
+                _drain(tail, ears)
+    finally:
+        if tail is not None:
+            tail.close()
+
+
+def last_lines(data: bytes, lines: int | None) -> bytes:
+    """Return the last lines, or all of them."""
+    return data if lines is None else b"".join(data.splitlines(keepends=True)[-lines:])
+
+
+def system_clock() -> Clock:
+    """Return this host's clock, for a door that names runs or waits."""
+    from fencepost.host.clock import SystemClock
+
+    return SystemClock()
+
+
+def _tail_of(run: RunRow, folder: str) -> LogTail | None:
+    return None if run.fence is None else LogTail(log_path(folder, run.id, run.fence))
+
+
+def _drain(tail: LogTail | None, ears: Ears) -> None:
+    if tail is not None:
+        for data in tail.read():
+            ears.output(data)
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,64 @@
+"""The agent's output on its way to the log: drained without waiting, redacted, capped."""
+
+import os
+
+from fencepost.host.logs import LogFile
+
+READ_BYTES = 65_536
+SECRET_MIN = 4  # shorter ones would hide half of every log
+HIDDEN = b"[redacted]"
+
+
+class Output:
+    """The reading end of what the agent prints."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.seen = 0
+        self._log: LogFile | None = None
+        self._secrets: list[bytes] = []
+        self._held = b""
+        os.set_blocking(fd, False)
+
+    def keep(self, log: LogFile, secrets: list[str]) -> None:
+        """Write to this log from now on, with these secrets blotted out."""
+        self._log = log
+        self._secrets = sorted((s.encode() for s in secrets if len(s) >= SECRET_MIN), key=len, reverse=True)
+
+    def drain(self) -> bool:
+        """Take what is there; False at the end of the output. A flood is taken in turns with everything else."""
+        try:
+            data = os.read(self.fd, READ_BYTES)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        self.seen += len(data)
+        self._write(data)
+        return True
+
+    def finish(self) -> None:
+        """Take the rest without waiting: a grandchild may hold the pipe open for ever."""
+        for _ in range(1024):
+            before = self.seen
+            if not self.drain() or self.seen == before:
+                break
+        self._write(b"", last=True)
+
+    def _write(self, data: bytes, *, last: bool = False) -> None:
+        """Hold back as much as the beginning of a secret could be, so that one split over two reads is found."""
+        text = self._held + data
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        keep = 0 if last else self._overlap(text)
+        self._held = text[len(text) - keep :] if keep else b""
+        if self._log is not None:
+            self._log.write(text[: len(text) - keep])
+
+    def _overlap(self, text: bytes) -> int:
+        """Return how many bytes at the end may be the beginning of a secret."""
+        longest = max(map(len, self._secrets), default=1) - 1
+        for size in range(min(longest, len(text)), 0, -1):
+            if any(secret.startswith(text[-size:]) for secret in self._secrets):
+                return size
+        return 0

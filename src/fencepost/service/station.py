@@ -1,0 +1,181 @@
+"""The loop of `up`, `scheduler` and `worker`: tick, reap, start attempts, and sleep until something is due."""
+
+import os
+import select
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+from fencepost.flow.reaper import Reaper, store_now
+from fencepost.flow.ticker import Ticker
+from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
+from fencepost.model.light import NamedTuple, Protocol
+from fencepost.ports.agenda import Agenda, AgendaStore
+from fencepost.ports.runs import RunStore
+from fencepost.ports.store import LeaseStore
+from fencepost.ports.ticks import TickStore
+from fencepost.service.holding import HeldLease, hold
+from fencepost.service.nursery import Nursery
+from fencepost.service.order import Order, Tools, new_id
+
+POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
+REAP_SECONDS = 2.0
+PROBE_SECONDS = 2.0
+BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
+STARTING_MAX = 2  # attempts that look for a run at the same time; more would only meet each other
+
+
+class StationStore(TickStore, RunStore, LeaseStore, AgendaStore, Protocol):
+    """Every verb that the loop uses."""
+
+
+class Plan(NamedTuple):
+    """What this process shall do."""
+
+    tenant: str
+    ticks: bool
+    slots: int
+    ttl_seconds: float
+    drain_seconds: float
+
+
+class Station:
+    """One process that schedules, works, or both."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        tools: Tools,
+        open_store: Callable[[], StationStore],
+        nursery: Nursery | None,
+    ) -> None:
+        self._plan = plan
+        self._tools = tools
+        self._open_store = open_store
+        self._nursery = nursery
+        self._store: StationStore | None = None
+        self._lead: HeldLease | None = None
+        self._said_passive = False
+        self._probe_ns = self._reap_ns = 0
+        self._backoff = BACKOFF_MIN_SECONDS
+        self._asked_to_stop = False
+        self._wakeup = self._take_signals()
+
+    def serve(self) -> int:
+        """Go on until asked to stop, then drain."""
+        while not self._asked_to_stop:
+            try:
+                pause = self._step()
+                self._backoff = BACKOFF_MIN_SECONDS
+            except StoreUnavailable as error:
+                pause = self._retry_later(error)
+            self._wait(pause)
+        self._drain()
+        return 0
+
+    def _step(self) -> float:
+        """Do what is due and return how long nothing will be."""
+        self._store = store = self._store or self._open_store()
+        if self._plan.ticks and self._leads():
+            while Ticker(store, lambda: new_id(self._tools.clock)).step():
+                pass
+        self._reap(store)
+        agenda = store.agenda(self._plan.slots)
+        self._start_attempts(agenda)
+        return _until_next(agenda, ticks=self._plan.ticks)
+
+    def _leads(self) -> bool:
+        """Hold `scheduler:<tenant>`, so that one drives and the others stay quiet; the unique tick decides anyway."""
+        if self._lead is not None and not self._lead.lost:
+            return True
+        now = self._tools.clock.awake_ns()
+        if now < self._probe_ns:
+            return False
+        self._probe_ns = now + round(PROBE_SECONDS * 1e9)
+        self._lead = None
+        order = Order((), self._plan.tenant, (f"scheduler:{self._plan.tenant}",), "scheduler", self._plan.ttl_seconds)
+        try:
+            self._lead = hold(order, self._tools)
+        except Busy as busy:
+            if not self._said_passive:
+                self._said_passive = True
+                self._tools.say(f"passive: {busy} Ready to take over.")
+            return False
+        self._said_passive = False
+        return True
+
+    def _reap(self, store: StationStore) -> None:
+        now = self._tools.clock.awake_ns()
+        if now >= self._reap_ns:
+            self._reap_ns = now + round(REAP_SECONDS * 1e9)
+            reaped = Reaper(store, store, self._tools.processes, store_now(store.clock_us)).step()
+            if reaped:
+                self._tools.say(f"settled {reaped} lost run{'s' if reaped > 1 else ''}.")
+
+    def _start_attempts(self, agenda: Agenda) -> None:
+        nursery = self._nursery
+        if nursery is None or self._asked_to_stop:
+            return
+        free = self._plan.slots - nursery.running - nursery.starting
+        wanted = min(free, agenda.ready - nursery.starting, STARTING_MAX - nursery.starting)
+        for _ in range(max(0, wanted)):
+            nursery.start()
+
+    def _wait(self, seconds: float) -> None:
+        fds = [self._wakeup, self._nursery.fd] if self._nursery else [self._wakeup]
+        ready, _, _ = select.select(fds, [], [], seconds)
+        if self._nursery and self._nursery.fd in ready:
+            self._nursery.hear()
+        if self._wakeup in ready:
+            os.read(self._wakeup, 4096)
+
+    def _retry_later(self, error: StoreUnavailable) -> float:
+        if self._backoff == BACKOFF_MIN_SECONDS:
+            self._tools.say(f"the store is out of reach, trying again: {error}")
+        self._close_store()
+        pause, self._backoff = self._backoff, min(2 * self._backoff, BACKOFF_MAX_SECONDS)
+        return pause
+
+    def _drain(self) -> None:
+        """Start nothing more; let attempts hand their runs back or finish; queued runs stay queued."""
+        if self._lead is not None:
+            with suppress(LeaseLost, StoreUnavailable):  # another scheduler has it, or will soon
+                self._lead.release()
+        nursery = self._nursery
+        if nursery is not None:
+            if nursery.running:
+                self._tools.say(f"draining {nursery.running} running; again to end them now.")
+            nursery.drain()
+            give_up_ns = self._tools.clock.awake_ns() + round((self._plan.drain_seconds + 20) * 1e9)
+            self._asked_to_stop = False
+            while nursery.running + nursery.starting and not nursery.is_gone and not self._asked_to_stop:
+                if self._tools.clock.awake_ns() >= give_up_ns:
+                    break
+                self._wait(POLL_SECONDS)
+            nursery.close()
+        self._close_store()
+
+    def _close_store(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            with suppress(StoreUnavailable):  # nothing is owed to this connection
+                store.close()
+
+    def _take_signals(self) -> int:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        os.set_blocking(writer, False)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        return reader
+
+    def _on_signal(self, *_: object) -> None:
+        self._asked_to_stop = True
+
+
+def _until_next(agenda: Agenda, *, ticks: bool) -> float:
+    """Return how long to sleep: until the next tick or run, but never longer than a poll."""
+    times = [agenda.next_ready_us] + ([agenda.next_due_us] if ticks else [])
+    left = [(at - agenda.now_us) / 1e6 for at in times if at is not None]
+    return max(0.0, min([POLL_SECONDS, *left]))

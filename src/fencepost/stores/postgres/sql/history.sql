@@ -1,0 +1,47 @@
+-- :name history_names
+SELECT name FROM fencepost.schedule WHERE tenant = %(tenant)s
+UNION
+SELECT name FROM fencepost.schedule_version WHERE tenant = %(tenant)s
+ ORDER BY name
+
+-- :name history_schedule
+SELECT cursor_us, due_us, once_done, retired_us IS NOT NULL, last_run, last_ended_us
+  FROM fencepost.schedule
+ WHERE tenant = %(tenant)s AND name = %(schedule)s
+
+-- :name history_ticks
+SELECT occurrence, slot, slot_until, tick_us, tick_until_us, count, disposition, tzdata
+  FROM fencepost.tick
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_us < %(until_us)s AND tick_until_us >= %(from_us)s
+   AND (tick_us, occurrence) > (%(after_us)s, %(after)s)
+ ORDER BY tick_us, occurrence
+ LIMIT %(limit)s
+
+-- :name runless_ticks
+SELECT tick.occurrence, tick.tick_us
+  FROM fencepost.tick
+  LEFT JOIN fencepost.run ON run.id = tick.run_id
+ WHERE tick.tenant = %(tenant)s AND tick.schedule = %(schedule)s
+   AND tick.tick_us >= %(from_us)s AND tick.tick_us < %(until_us)s
+   AND tick.disposition = 'run' AND run.id IS NULL
+ ORDER BY tick.tick_us
+
+-- :name tickless_runs
+SELECT run.id, run.tick_us
+  FROM fencepost.run
+  LEFT JOIN fencepost.tick
+    ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = run.occurrence
+   AND tick.run_id = run.id
+ WHERE run.tenant = %(tenant)s AND run.schedule = %(schedule)s
+   AND run.tick_us >= %(from_us)s AND run.tick_us < %(until_us)s
+   AND run.trigger IN ('cron', 'every', 'at') AND tick.occurrence IS NULL
+ ORDER BY run.tick_us
+
+-- :name every_links
+SELECT run.id, run.tick_us, run.ended_us, tick.occurrence IS NOT NULL
+  FROM fencepost.run
+  LEFT JOIN fencepost.tick
+    ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = 'every:' || run.id
+ WHERE run.tenant = %(tenant)s AND run.schedule = %(schedule)s
+   AND run.tick_us >= %(from_us)s AND run.tick_us < %(until_us)s AND run.trigger = 'every'
+ ORDER BY run.tick_us

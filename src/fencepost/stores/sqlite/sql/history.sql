@@ -1,0 +1,47 @@
+-- :name history_names
+SELECT name FROM schedule WHERE tenant = :tenant
+UNION
+SELECT name FROM schedule_version WHERE tenant = :tenant
+ ORDER BY name
+
+-- :name history_schedule
+SELECT cursor_us, due_us, once_done, retired_us IS NOT NULL, last_run, last_ended_us
+  FROM schedule
+ WHERE tenant = :tenant AND name = :schedule
+
+-- :name history_ticks
+SELECT occurrence, slot, slot_until, tick_us, tick_until_us, count, disposition, tzdata
+  FROM tick
+ WHERE tenant = :tenant AND schedule = :schedule AND tick_us < :until_us AND tick_until_us >= :from_us
+   AND (tick_us, occurrence) > (:after_us, :after)
+ ORDER BY tick_us, occurrence
+ LIMIT :limit
+
+-- :name runless_ticks
+SELECT tick.occurrence, tick.tick_us
+  FROM tick
+  LEFT JOIN run ON run.id = tick.run_id
+ WHERE tick.tenant = :tenant AND tick.schedule = :schedule
+   AND tick.tick_us >= :from_us AND tick.tick_us < :until_us
+   AND tick.disposition = 'run' AND run.id IS NULL
+ ORDER BY tick.tick_us
+
+-- :name tickless_runs
+SELECT run.id, run.tick_us
+  FROM run
+  LEFT JOIN tick
+    ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = run.occurrence
+   AND tick.run_id = run.id
+ WHERE run.tenant = :tenant AND run.schedule = :schedule
+   AND run.tick_us >= :from_us AND run.tick_us < :until_us
+   AND run.trigger IN ('cron', 'every', 'at') AND tick.occurrence IS NULL
+ ORDER BY run.tick_us
+
+-- :name every_links
+SELECT run.id, run.tick_us, run.ended_us, tick.occurrence IS NOT NULL
+  FROM run
+  LEFT JOIN tick
+    ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = 'every:' || run.id
+ WHERE run.tenant = :tenant AND run.schedule = :schedule
+   AND run.tick_us >= :from_us AND run.tick_us < :until_us AND run.trigger = 'every'
+ ORDER BY run.tick_us

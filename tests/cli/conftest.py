@@ -1,0 +1,4 @@
+from tests.support.desk import desk
+from tests.support.grounds import any_ground, durable_server, durable_url, ground
+
+__all__ = ["any_ground", "desk", "durable_server", "durable_url", "ground"]

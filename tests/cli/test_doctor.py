@@ -1,0 +1,91 @@
+"""`fencepost doctor`: one line for each check, and what to do."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fencepost.model.run import Reason, RunState
+from tests.support.desk import Desk
+
+
+def found(desk: Desk, check: str) -> tuple[str, str]:
+    told = desk.cli("doctor", "--json")
+    rows = [json.loads(line) for line in told.out.splitlines()]
+    return next((row["status"], row["message"]) for row in rows if row["check"] == check)
+
+
+def test_a_fresh_machine_passes(desk: Desk) -> None:
+    text = desk.text("doctor")
+
+    assert "ok    store: sqlite:" in text
+    assert "\nfail" not in text
+
+
+def test_overdue_schedules_are_a_failure_with_the_command_that_helps(desk: Desk) -> None:
+    desk.schedule(cron="0 * * * *", timezone="UTC")
+    assert found(desk, "scheduler") == ("ok", "1 schedule, none overdue")
+    desk.clock.go_to("2026-03-27T15:00:00Z")
+
+    told = desk.cli("doctor")
+
+    assert told.code == 1
+    assert "fail  scheduler: overdue: 1 of 1 schedule, the oldest was due 2h ago" in told.out.decode()
+    assert "→ start it: fencepost up" in told.out.decode()
+
+
+def test_a_run_without_a_lease_is_noticed(desk: Desk) -> None:
+    desk.schedule(cron="0 * * * *", timezone="UTC")
+    desk.tick("2026-03-27T13:00:01Z")
+    leased = desk.lease()
+    assert found(desk, "runs")[0] == "ok"
+    desk.clock.pass_time(31)
+
+    assert found(desk, "runs") == (
+        "warn",
+        f"1 run marked running though nobody holds the lease, such as {leased.run.id}",
+    )
+
+
+def test_dead_letters_are_counted(desk: Desk) -> None:
+    desk.schedule(cron="0 * * * *", timezone="UTC")
+    desk.tick("2026-03-27T13:00:01Z")
+    desk.settle(desk.lease(), RunState.DEAD, Reason.EXIT_CODE, exit_code=1)
+
+    assert found(desk, "dead letters") == ("warn", "1 wait for a person")
+
+
+def test_a_store_that_does_not_answer_hides_no_other_check(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "no.db").write_text("this is no database, although it is long enough to be one " * 20)
+
+    desk.url = f"sqlite:{tmp_path}/no.db"
+    told = desk.cli("doctor")
+
+    assert told.code == 1
+    assert "fail  store:" in told.out.decode()
+    assert "ok    sqlite:" in told.out.decode()
+
+
+def test_a_broken_configuration_is_a_failure(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "fencepost.toml").write_text("[fencepost\n")
+
+    status, message = found(desk, "config")
+
+    assert status == "fail"
+    assert "fencepost.toml" in message
+
+
+def test_a_synced_state_folder_is_a_failure(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "Dropbox" / "state"))
+    os.makedirs(tmp_path / "Dropbox")
+
+    assert found(desk, "sync")[0] == "fail"
+
+
+def test_a_state_folder_that_others_may_read_is_a_warning(desk: Desk, tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "fencepost"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+
+    assert found(desk, "state")[0] == "warn"

@@ -1,0 +1,100 @@
+"""`fencepost lease`: see who holds what, and take it away."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.ground import Ground
+
+FIELDS = {"resource", "fence", "run_id", "host", "pid", "granted_at", "expires_at"}
+HOLDER = ["sh", "-c", "echo $FENCEPOST_FENCE > up; until [ -e enough ]; do sleep 0.02; done"]
+
+
+def holding(ground: Ground, *words: str) -> subprocess.Popen[bytes]:
+    holder = ground.start("exec", "--lock", "nightly", *words, "--", *HOLDER)
+    ground.wait_for("up")
+    return holder
+
+
+def finish(ground: Ground, holder: subprocess.Popen[bytes]) -> None:
+    Path(ground.path("enough")).touch()
+    assert ground.told(holder).code == 0
+
+
+def test_an_empty_store_says_so(ground: Ground) -> None:
+    told = ground.run("lease", "list")
+    assert (told.code, told.out.decode()) == (0, f"no leases in {ground.store_url}\n")
+    assert ground.run("lease", "list", "--json").out == b""
+
+
+def test_a_lease_is_listed_with_the_fields_that_scripts_rely_on(any_ground: Ground) -> None:
+    holder = holding(any_ground)
+    (lease,) = any_ground.leases()
+    assert lease.keys() >= FIELDS
+    assert lease["resource"] == "lock:nightly"
+    assert lease["fence"] == int(any_ground.wait_for("up"))
+    assert (lease["host"], lease["pid"]) == (os.uname().nodename, holder.pid)
+    assert lease["granted_at"] < lease["expires_at"]
+    assert lease["granted_at"].endswith("Z")
+    finish(any_ground, holder)
+    assert any_ground.leases() == []
+
+
+def test_the_table_fits_a_terminal(ground: Ground) -> None:
+    holder = holding(ground)
+    table = ground.run("lease", "list").out.decode().splitlines()
+    assert table[0].split() == ["RESOURCE", "FENCE", "FOR", "HOLDER", "WHAT"]
+    assert table[1].startswith("lock:nightly  1")
+    assert all(len(line) <= 80 for line in table)
+    finish(ground, holder)
+
+
+def test_only_so_many_are_listed(ground: Ground) -> None:
+    holder = holding(ground)
+    assert ground.run("lease", "list", "--limit", "0", "--json").out == b""
+    assert len(ground.run("lease", "list", "--limit=5", "--json").out.splitlines()) == 1
+    finish(ground, holder)
+
+
+def test_breaking_says_whose_it_was_and_ends_the_run(any_ground: Ground) -> None:
+    holder = holding(any_ground, "--ttl", "3s")
+    told = any_ground.run("lease", "break", "lock:nightly", "--note", "stuck")
+    assert told.code == 0, told
+    assert told.out.decode().startswith("broken: lock:nightly was held by r")
+    assert any_ground.told(holder).code == 76
+    assert any_ground.leases() == []
+
+
+def test_a_control_character_in_a_commands_name_cannot_steer_the_terminal(ground: Ground) -> None:
+    holder = ground.start("exec", "--lock", "nightly", "--", "sh", "-c", f"{HOLDER[2]} # \x1b[2J")
+    ground.wait_for("up")
+    assert b"\x1b" not in ground.run("lease", "list").out
+    assert json.loads(ground.run("lease", "list", "--json").out)["label"]
+    finish(ground, holder)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["break"], "lease break RESOURCE"),
+        (["brek", "lock:x"], "lease break RESOURCE"),
+        (["break", "nightly"], "for example lock:nightly"),
+        (["break", "lock:nightly"], "nobody holds lock:nightly"),
+        (["list", "--limit", "many"], "--limit is a whole number"),
+        (["list", "--limit"], "--limit needs a value"),
+        (["list", "--verbose"], "no option '--verbose'"),
+    ],
+)
+def test_a_line_that_cannot_work_is_2_and_says_what_to_write(ground: Ground, words: list[str], said: str) -> None:
+    told = ground.run("lease", *words)
+    assert told.code == 2, told
+    assert said in told.err
+
+
+def test_help_fits_and_shows_examples(ground: Ground) -> None:
+    told = ground.run("lease", "--help")
+    assert told.code == 0
+    assert b"examples:" in told.out

@@ -1,0 +1,142 @@
+"""`fencepost logs`: what a run printed, and what it prints while somebody watches."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fencepost.cli.options import harmless
+from fencepost.host.logs import LogFile
+from fencepost.model.run import Reason, RunState
+from fencepost.service.following import LogTail
+from tests.support.desk import Desk
+
+
+def one_run(desk: Desk) -> None:
+    desk.schedule(cron="0 * * * *", timezone="UTC")
+    desk.tick("2026-03-27T13:00:01Z")
+
+
+def test_a_log_is_printed_as_it_is_and_the_last_lines_on_demand(desk: Desk) -> None:
+    one_run(desk)
+    leased = desk.lease()
+    desk.log(leased, "one\ntwo\nthree\n").close()
+
+    assert desk.cli("logs", leased.run.id).out == b"one\ntwo\nthree\n"
+    assert desk.cli("logs", leased.run.id, "-n", "2").out == b"two\nthree\n"
+    assert desk.cli("logs", leased.run.id[:-1], "-n", "1").out == b"three\n"
+
+
+def test_a_log_in_two_halves_is_printed_whole(desk: Desk) -> None:
+    one_run(desk)
+    leased = desk.lease()
+    file = desk.log(leased, "a" * 9 + "\n", limit=20)
+    file.write(b"b" * 9 + b"\n")
+    file.close()
+
+    assert desk.cli("logs", leased.run.id).out == b"aaaaaaaaa\nbbbbbbbbb\n"
+
+
+def test_a_log_from_another_machine_shows_what_the_store_has_and_says_where_the_rest_is(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_run(desk)
+    dead = desk.dead(last_log="the end\n")
+    monkeypatch.setattr("os.uname", lambda: os.uname_result(("Linux", "elsewhere", "", "", "")))
+
+    told = desk.cli("logs", dead)
+
+    assert told.out == b"the end\n"
+    assert "and its log is there; these are the last lines that the store has." in told.err
+
+
+def test_a_run_that_never_started_says_so(desk: Desk) -> None:
+    one_run(desk)
+    (run,) = desk.json("runs")
+
+    told = desk.cli("logs", run["id"])
+
+    assert (told.code, told.out) == (0, b"")
+    assert "has no log: it has not started yet." in told.err
+
+
+def test_an_earlier_attempt_can_be_asked_for(desk: Desk) -> None:
+    one_run(desk)
+    first = desk.lease()
+    desk.log(first, "first\n").close()
+    desk.settle(first, RunState.READY, Reason.RETRY, exit_code=1)
+    second = desk.lease()
+    desk.log(second, "second\n").close()
+
+    assert desk.cli("logs", first.run.id).out == b"second\n"
+    assert desk.cli("logs", first.run.id, "--attempt", "1").out == b"first\n"
+    told = desk.cli("logs", first.run.id, "--attempt", "7")
+    assert told.code == 2
+    assert "has no attempt 7; there is: 1, 2" in told.err
+
+
+def test_following_goes_on_through_rotation_and_a_retry_until_the_run_has_ended(desk: Desk) -> None:
+    one_run(desk)
+    leased = desk.lease()
+    file = desk.log(leased, "before\n", limit=40)
+    later = []
+    story = iter(range(100))
+
+    def happen(_: float) -> None:
+        """Let something happen each time the follower waits."""
+        step = next(story)
+        if step < 12:
+            file.write(f"line {step:02}\n".encode())
+        elif step == 12:
+            desk.settle(leased, RunState.READY, Reason.RETRY, exit_code=1)
+        elif step == 18:
+            later.append(desk.lease())
+            desk.log(later[0], "second try\n").close()
+        elif step == 30:
+            desk.settle(later[0])
+        desk.clock.pass_time(0.1)
+
+    desk.clock.sleep = happen  # type: ignore[method-assign,assignment]
+    told = desk.cli("logs", leased.run.id, "-f", "-n", "1")
+
+    assert told.out.decode() == "before\n" + "".join(f"line {step:02}\n" for step in range(12)) + "second try\n"
+    assert "attempt 2 with fence" in told.err
+    assert "succeeded after" in told.err
+
+
+@pytest.mark.parametrize("limit", [16, 64, 1000])
+def test_a_tail_loses_nothing_however_often_the_file_takes_turns_between_two_looks(tmp_path: Path, limit: int) -> None:
+    path = str(tmp_path / "x.log")
+    file, tail = LogFile(path, limit), LogTail(path)
+    written, seen = b"", b""
+    for number in range(200):
+        data = b"%03d" % number
+        file.write(data)
+        written += data
+        if number % 3 == 0:
+            seen += b"".join(tail.read())
+    seen += b"".join(tail.read())
+
+    assert seen == written
+
+
+def test_following_a_run_on_another_machine_ends_with_what_the_store_has(desk: Desk) -> None:
+    one_run(desk)
+    leased = desk.lease()
+
+    steps = iter([lambda: desk.settle(leased, last_log="from afar\n")])
+
+    def end(_: float) -> None:
+        next(steps, bool)()
+
+    desk.clock.sleep = end  # type: ignore[method-assign,assignment]
+    told = desk.cli("logs", "-f", leased.run.id)
+
+    assert told.out == b"from afar\n"
+    assert "these are the last lines that the store has" in told.err
+    assert "succeeded" in told.err
+
+
+def test_a_terminal_sees_colours_and_nothing_that_steers_it() -> None:
+    assert harmless("\033[31mred\033[0m\ttab\nline") == "\033[31mred\033[0m\ttab\nline"
+    assert harmless("\033[2J\033]0;title\a\r\x9b5n") == "�[2J�]0;title���5n"

@@ -1,0 +1,298 @@
+"""`fencepost why`: the answer to every way in which a tick can pass, from what was recorded."""
+
+import pytest
+
+from fencepost.model.run import Reason, RunState
+from tests.support.desk import Desk
+
+BERLIN = {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}
+HOURLY = {"cron": "0 * * * *", "timezone": "UTC"}
+
+
+def verdict(desk: Desk, *words: str) -> str:
+    answers = desk.json("why", *words)
+    return str(answers[-1]["verdict"])
+
+
+def test_a_tick_that_ran_names_its_run_and_how_it_ended(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:00:01Z")
+    leased = desk.lease()
+    desk.clock.pass_time(62)
+    desk.settle(leased)
+
+    text = desk.flat("why", "nightly")
+
+    assert text.startswith("The last tick was 2026-03-27T13:00:00Z, 1m3s ago.")
+    assert f"Run {leased.run.id} ran for it and succeeded after 1m2s, started at 2026-03-27T13:00:01Z." in text
+    assert text.endswith("The next tick is 2026-03-27T14:00:00Z, in 58m57s.")
+    (answer,) = desk.json("why", "nightly")
+    assert (answer["verdict"], answer["run"]["id"]) == ("succeeded", leased.run.id)
+    assert (answer["tick"]["disposition"], answer["next_tick"]) == ("run", "2026-03-27T14:00:00Z")
+
+
+def test_a_failed_run_shows_its_exit_code_and_its_last_line(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:00:01Z")
+    dead = desk.dead(exit_code=3, last_log="started\nKeyError: 'month'\033[2J\n")
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-27T13:00:00Z")
+
+    assert f"Run {dead} ran for it and failed: the agent exited with code 3" in text
+    assert "Its last line: KeyError: 'month'�[2J" in text
+    assert f"fencepost dead replay {dead}" in text
+
+
+def test_a_run_that_waits_says_behind_what(desk: Desk) -> None:
+    desk.schedule(**HOURLY, overlap="queue")
+    desk.tick("2026-03-27T13:00:01Z")
+    leased = desk.lease()
+    running = leased.run.id
+    desk.tick("2026-03-27T14:00:01Z")
+    desk.store.renew(leased.lease)
+
+    text = desk.flat("why", "nightly")
+
+    assert f"behind {running} (digest," in text
+    assert verdict(desk, "nightly") == "ready"
+
+
+def test_a_running_run_says_since_when_and_where(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:00:01Z")
+    leased = desk.lease()
+
+    assert f"Run {leased.run.id} is running for it since 2026-03-27T13:00:01Z, attempt 1 on" in desk.flat(
+        "why", "nightly"
+    )
+
+
+def test_a_run_that_a_person_cancelled_names_the_person(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:00:01Z")
+    (run,) = desk.json("runs")
+    desk.store.cancel(run["id"], tenant="default", by="grace")
+
+    assert f"Run {run['id']} was made for it and was cancelled by grace: a person cancelled it." in desk.flat(
+        "why", "nightly"
+    )
+
+
+def test_a_missed_tick_says_how_late_the_scheduler_was(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:10:00Z")
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-27T13:00:00Z")
+
+    assert "It was missed: the scheduler looked at 2026-03-27T13:10:00Z, 10m after the tick (grace is 60s)." in text
+    assert verdict(desk, "nightly") == "missed"
+
+
+def test_one_tick_of_a_long_downtime_is_found_in_its_range(desk: Desk) -> None:
+    desk.schedule(cron="* * * * *", timezone="UTC")
+    desk.tick("2026-04-27T13:10:00Z")
+
+    text = desk.flat("why", "nightly", "--at", "2026-04-02T10:17:00Z")
+
+    assert "ticks from 2026-03-27T12:01:00Z to 2026-04-27T13:0" in text
+    assert verdict(desk, "nightly", "--at", "2026-04-02T10:17:00Z") == "missed"
+    assert verdict(desk, "nightly", "--at", "2026-04-02T10:17:30Z") == "no_tick"
+
+
+def test_an_overlap_names_the_run_that_was_in_the_way(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:00:01Z")
+    first = desk.lease()
+    desk.tick("2026-03-27T14:00:01Z")
+    desk.settle(first)
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-27T14:00:00Z")
+
+    assert f"skipped because of overlap: run {first.run.id}, running for 1h then, had not ended." in text
+    assert 'overlap = "forbid"' in text
+
+
+def test_a_coalesced_tick_names_the_run_that_covers_it(desk: Desk) -> None:
+    desk.schedule(**HOURLY, missed="coalesce")
+    desk.tick("2026-03-27T16:30:00Z")
+    (run,) = desk.json("runs")
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-27T14:00:00Z")
+
+    assert f"the catch-up run for the tick of {run['tick']}, run {run['id']}, covers it." in text
+
+
+def test_a_pause_names_who_paused_it_and_the_note(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.registry.pause("default", "nightly", until=None, note="migrating the ledger\a", actor="grace")
+    desk.tick("2026-03-27T13:00:01Z")
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-27T13:00:00Z")
+
+    assert (
+        'It was skipped: the schedule was paused by grace from 2026-03-27T12:00:00Z ("migrating the ledger�").' in text
+    )
+    assert "Now: the schedule was paused by grace" in text
+    assert verdict(desk, "nightly") == "paused"
+
+
+def test_a_halt_is_told_apart_from_a_pause(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.registry.halt("default", note="", actor="grace")
+    desk.tick("2026-03-27T13:00:01Z")
+
+    assert "It was skipped: everything was halted by grace" in desk.flat("why", "nightly")
+
+
+def test_skip_next_is_told_apart_from_a_pause(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.registry.skip_next("default", "nightly", 1, actor="grace")
+    assert "It is to be skipped (skip-next, 1 left)." in desk.flat("why", "nightly")
+    desk.tick("2026-03-27T13:00:01Z")
+
+    assert "by skip-next, asked for by grace at 2026-03-27T12:00:00Z." in desk.flat("why", "nightly")
+
+
+def test_a_blackout_names_the_entry_of_the_calendar(desk: Desk) -> None:
+    desk.schedule(**HOURLY, calendar=("2026-12-25", "FRI"))
+    desk.tick("2026-03-27T13:00:01Z")
+
+    assert 'It fell into a blackout of the schedule\'s calendar: "FRI".' in desk.flat("why", "nightly")
+
+
+def test_a_budget_names_the_limit(desk: Desk) -> None:
+    desk.schedule(cron="*/10 * * * *", timezone="UTC", max_runs_per_hour=1)
+    desk.tick("2026-03-27T12:10:01Z")
+    desk.settle(desk.lease())
+    desk.tick("2026-03-27T12:20:01Z")
+
+    assert "(max_runs_per_hour = 1)" in desk.flat("why", "nightly")
+    assert verdict(desk, "nightly") == "budget"
+
+
+def test_a_wall_time_that_did_not_exist_says_so(desk: Desk) -> None:
+    desk.schedule(**BERLIN)
+    desk.tick("2026-03-28T01:30:01Z")
+    desk.settle(desk.lease())
+    desk.tick("2026-03-30T00:30:01Z")
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-29T02:30")
+
+    assert "02:30 did not exist on Sun 2026-03-29 in Europe/Berlin: clocks jumped ahead" in text
+    assert verdict(desk, "nightly", "--at", "2026-03-29T02:30") == "dst_gap"
+
+
+def test_a_gap_that_the_scheduler_has_not_come_to_yet_is_no_alarm(desk: Desk) -> None:
+    desk.schedule(**BERLIN)
+    desk.tick("2026-03-28T01:30:01Z")
+    desk.clock.go_to("2026-03-29T09:00:00Z")
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-29T02:30")
+
+    assert "(skipped, 02:30 does not exist) nothing was to run; the next tick records that." in text
+    assert "has not looked" not in text
+
+
+def test_an_instant_between_ticks_names_its_neighbours(desk: Desk) -> None:
+    desk.schedule(**BERLIN)
+    desk.tick("2026-03-28T01:30:01Z")
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-28T02:30:30")
+
+    assert "There was no tick at Sat 2026-03-28 02:30:30 Europe/Berlin" not in text  # it has not come yet
+    desk.clock.pass_time(60)
+    text = desk.flat("why", "nightly", "--at", "2026-03-28T02:30:30")
+    assert "There was no tick at Sat 2026-03-28 02:30:30 Europe/Berlin (2026-03-28T01:30:30Z)." in text
+    assert "The tick before it was Sat 2026-03-28 02:30 Europe/Berlin" in text
+    assert "The next tick is Mon 2026-03-30 02:30 Europe/Berlin" in text
+
+
+def test_the_future_is_told_with_its_clock_changes(desk: Desk) -> None:
+    desk.schedule(**BERLIN)
+
+    assert "a tick is due then" in desk.flat("why", "nightly", "--at", "2026-03-28T02:30")
+    assert "(skipped, 02:30 does not exist)" in desk.flat("why", "nightly", "--at", "2026-03-29T02:30")
+    assert verdict(desk, "nightly", "--at", "2026-03-28T02:30") == "future"
+    assert verdict(desk, "nightly", "--at", "2026-03-28T05:00") == "no_tick"
+
+
+def test_a_pause_that_covers_a_tick_to_come_is_said(desk: Desk) -> None:
+    desk.schedule(**BERLIN)
+    desk.registry.pause("default", "nightly", until=None, note="holidays", actor="grace")
+
+    assert "But the schedule was paused by grace" in desk.flat("why", "nightly", "--at", "2026-03-28T02:30")
+
+
+def test_a_scheduler_that_does_not_look_is_said_with_its_cursor(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.clock.go_to("2026-03-27T15:00:00Z")
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-27T13:00:00Z")
+
+    assert "The tick of 2026-03-27T13:00:00Z is due and not decided yet." in text
+    assert "The scheduler has not looked at it since 2026-03-27T12:00:00Z (3h ago)" in text
+    assert "is `fencepost up` running?" in text
+    assert verdict(desk, "nightly", "--at", "2026-03-27T13:00:00Z") == "pending"
+
+
+def test_before_the_first_apply_nothing_was_owed(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+
+    text = desk.flat("why", "nightly", "--at", "2026-03-27T09:00:00Z")
+
+    assert "Nothing was owed at 2026-03-27T09:00:00Z: the schedule was first applied at 2026-03-27T12:00:00Z." in text
+
+
+def test_a_retired_schedule_still_answers(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:00:01Z")
+    desk.settle(desk.lease())
+    desk.forget("nightly")
+
+    text = desk.flat("why", "nightly")
+
+    assert "succeeded" in text
+    assert "The schedule is retired since 2026-03-27T13:00:01Z: its file no longer defines it." in text
+    assert "next tick" not in text
+    assert verdict(desk, "nightly", "--at", "2026-03-28T13:00:00Z") == "retired"
+
+
+def test_a_disabled_schedule_says_so(desk: Desk) -> None:
+    desk.schedule(**HOURLY, enabled=False)
+
+    assert "The schedule is disabled (enabled = false)." in desk.flat("why", "nightly")
+
+
+def test_an_unknown_schedule_is_a_usage_error_with_a_suggestion(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+
+    told = desk.cli("why", "nigthly")
+
+    assert (told.code, told.err) == (2, "fencepost: there is no schedule 'nigthly'; did you mean 'nightly'?\n")
+    assert "'digest' is an agent and has no ticks" in desk.cli("why", "digest").err
+
+
+def test_every_says_after_which_run_it_comes_again(desk: Desk) -> None:
+    desk.schedule(every="15m")
+    desk.tick("2026-03-27T12:00:01Z")
+    leased = desk.lease()
+    assert f"The next tick comes 15m after run {leased.run.id} has ended." in desk.flat("why", "nightly")
+    desk.settle(leased)
+
+    assert "The next tick is 2026-03-27T12:15:01Z, in 15m." in desk.flat("why", "nightly")
+
+
+@pytest.mark.parametrize("at", ["soon", "2026-13-01", "2026-03-27T99:00:00Z"])
+def test_an_instant_that_cannot_be_read_is_a_usage_error(desk: Desk, at: str) -> None:
+    desk.schedule(**HOURLY)
+
+    assert desk.cli("why", "nightly", "--at", at).code == 2
+
+
+def test_a_lost_run_says_what_was_recorded(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:00:01Z")
+    leased = desk.lease()
+    desk.settle(leased, RunState.DEAD, Reason.LOST, outcome="lost")
+
+    assert "its worker was lost after the agent had started" in desk.flat("why", "nightly")

@@ -1,0 +1,77 @@
+"""The pages are run: what they show is what happens."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/tutorial/*.md")))]
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+MARK = "----8<---- end of step"
+LONG_NUMBER = re.compile(r"\d{12,}")
+
+
+def steps(page: str) -> list[tuple[str, list[str]]]:
+    """Return the commands of a page, each with the output that it shows."""
+    found: list[tuple[str, list[str]]] = []
+    for block in BLOCK.findall((ROOT / page).read_text()):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            elif line.startswith("> ") and found and found[-1][0].endswith("\\"):
+                found[-1] = (f"{found[-1][0]}\n{line[2:]}", [])
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def replay(commands: list[str], folder: Path) -> list[str]:
+    """Run the commands in one shell and return what each printed on standard output."""
+    # A command must not change the exit code that the next one asks for with $?.
+    body = "\n".join(f"{command}\n__code=$?; echo '{MARK}'; (exit $__code)" for command in commands)
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "XDG_STATE_HOME": str(folder / "state"),
+        "HOME": str(folder),
+    }
+    ran = subprocess.run(
+        ["bash", "-c", body], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, timeout=120, check=False
+    )
+    return ran.stdout.split(f"{MARK}\n")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_what_happens(page: str, tmp_path: Path) -> None:
+    shown = steps(page)
+    assert shown, f"{page} has commands to run"
+
+    printed = replay([command for command, _ in shown], tmp_path)
+
+    assert len(printed) == len(shown) + 1
+    for (command, expected), output in zip(shown, printed, strict=False):
+        if expected:
+            assert _same("\n".join(expected), output), f"{page}: $ {command}\nshows {expected}\nprinted {output!r}"
+
+
+def _same(expected: str, printed: str) -> bool:
+    """Compare, taking any fence for any other."""
+    return LONG_NUMBER.sub("N", expected).strip() == LONG_NUMBER.sub("N", printed).strip()
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    link = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+    pages = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md")]
+    pages += sorted(ROOT.glob("docs/**/*.md"))
+    broken = [
+        f"{page.relative_to(ROOT)} -> {target}"
+        for page in pages
+        for target in link.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
+
+    assert not broken

@@ -1,0 +1,3 @@
+from tests.support.desk import desk
+
+__all__ = ["desk"]

@@ -1,0 +1,65 @@
+"""Secrets do not reach the log, however the agent's output is cut into pieces."""
+
+import os
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.host.logs import LogFile, read_log
+from fencepost.service.output import HIDDEN, Output
+
+SECRET = "hunter2-hunter2"
+
+
+def log_of(path: Path, pieces: list[bytes], secrets: list[str]) -> bytes:
+    reader, writer = os.pipe()
+    output = Output(reader)
+    log = LogFile(str(path / "log"), 1_000_000)
+    output.keep(log, secrets)
+    for piece in pieces:
+        os.write(writer, piece)
+        output.drain()
+    os.close(writer)
+    output.finish()
+    log.close()
+    os.close(reader)
+    return read_log(str(path / "log"))
+
+
+@given(before=st.binary(max_size=20), after=st.binary(max_size=20), cuts=st.lists(st.integers(0, 60), max_size=4))
+def test_a_secret_split_over_reads_is_blotted_out(
+    tmp_path_factory: object, before: bytes, after: bytes, cuts: list[int]
+) -> None:
+    text = before + SECRET.encode() + after
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    pieces = [text[start:end] for start, end in zip(edges, edges[1:], strict=False) if start < end]
+
+    printed = log_of(tmp_path_factory.mktemp("log"), pieces, [SECRET])  # type: ignore[attr-defined]
+
+    assert SECRET.encode() not in printed
+    assert printed == text.replace(SECRET.encode(), HIDDEN)
+
+
+def test_the_longer_of_two_secrets_is_blotted_out_whole(tmp_path: Path) -> None:
+    assert log_of(tmp_path, [b"x abcdefgh y"], ["abcd", "abcdefgh"]) == b"x " + HIDDEN + b" y"
+
+
+def test_what_only_begins_like_a_secret_is_printed_in_the_end(tmp_path: Path) -> None:
+    assert log_of(tmp_path, [b"hunter2-"], [SECRET]) == b"hunter2-"
+
+
+def test_output_that_nobody_takes_does_not_pile_up_in_memory(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    output = Output(reader)
+    log = LogFile(str(tmp_path / "log"), 1000)
+    output.keep(log, [])
+    for _ in range(200):
+        os.write(writer, b"x" * 10_000)
+        while output.drain() and output.seen % 10_000:
+            pass
+    log.close()
+
+    assert output.seen == 2_000_000
+    assert len(read_log(str(tmp_path / "log"))) <= 1000

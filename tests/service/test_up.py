@@ -1,0 +1,242 @@
+"""`fencepost up` from a person's chair: schedules run, limits hold, and nothing is lost when it is restarted."""
+
+import json
+import signal
+from pathlib import Path
+
+from tests.support.site import Site
+
+
+def agent(script: str, **settings: str) -> str:
+    """Describe an agent that runs a shell script, and nothing else."""
+    more = "".join(f"{name} = {value}\n" for name, value in settings.items())
+    return f"[agents.worker]\ncommand = {json.dumps(['sh', '-c', script])}\n{more}"
+
+
+def run_to_the_end(site: Site, *words: str, code: int | None = 0) -> str:
+    site.up("--workers", "2", "--ttl", "3s")
+    return site.fencepost("run", "worker", "--wait", *words, code=code)
+
+
+def test_a_schedule_of_every_second_runs_every_second(site: Site) -> None:
+    site.configure(agent("echo $FENCEPOST_TICK >> ticks") + '[schedules.s]\nagent = "worker"\ncron = "* * * * * *"\n')
+    site.up("--workers", "2")
+    site.until(lambda: len(site.runs(state="succeeded")) >= 3)
+
+    ticks = (site.folder / "ticks").read_text().split()
+
+    assert len(ticks) == len(set(ticks))
+    assert ticks == sorted(ticks)
+
+
+def test_an_agent_sees_its_run_and_nothing_of_the_store(site: Site) -> None:
+    site.configure(agent("env | sort", env='{ MINE = "1" }', secrets='{ KEY = "env:HOME" }'))
+
+    run_to_the_end(site)
+    (run,) = site.runs()
+    seen = dict(line.split("=", 1) for line in Path(run.log or "").read_text().splitlines() if "=" in line)
+
+    assert seen["FENCEPOST_RUN_ID"] == run.id
+    assert seen["FENCEPOST_FENCE"] == str(run.fence)
+    assert seen["FENCEPOST_TRIGGER"] == "manual"
+    assert seen["FENCEPOST_ATTEMPT"] == "1"
+    assert seen["MINE"] == "1"
+    assert "FENCEPOST_STORE" not in seen
+    assert "site.db" not in str(seen)
+    assert "PYTHONPATH" not in seen
+
+
+def test_a_secret_does_not_reach_the_log(site: Site) -> None:
+    (site.folder / "secret").write_text("correct-horse-battery\n")
+    site.configure(agent("echo key=$KEY", secrets=f'{{ KEY = "file:{site.folder}/secret" }}'))
+
+    run_to_the_end(site)
+    (run,) = site.runs()
+
+    assert Path(run.log or "").read_text() == "key=[redacted]\n"
+
+
+def test_the_payload_is_a_file_and_standard_input(site: Site) -> None:
+    site.configure(agent('cat; echo; cat "$FENCEPOST_PAYLOAD"'))
+    payload = '{"text": "$(touch X); `touch X`\\n"}'
+
+    run_to_the_end(site, "--payload", payload)
+    (run,) = site.runs()
+
+    first, second = Path(run.log or "").read_text().splitlines()
+    assert json.loads(first) == json.loads(second) == json.loads(payload)
+    assert not (site.folder / "X").exists()
+
+
+def test_the_agents_own_exit_code_comes_back(site: Site) -> None:
+    site.configure(agent("exit 7"))
+
+    run_to_the_end(site, code=7)
+    (run,) = site.runs()
+
+    assert (run.state, run.reason, run.exit_code) == ("dead", "exit_code", 7)
+
+
+def test_a_failure_is_tried_again_and_then_succeeds(site: Site) -> None:
+    site.configure(agent("test $FENCEPOST_ATTEMPT = 2", max_attempts="3", backoff='"100ms"'))
+
+    run_to_the_end(site)
+    (run,) = site.runs()
+
+    assert (run.state, run.attempt) == ("succeeded", 2)
+
+
+def test_an_agent_that_takes_too_long_is_ended_with_its_tree(site: Site) -> None:
+    site.configure(agent("(setsid sleep 321 &); sleep 321", timeout='"500ms"'))
+
+    run_to_the_end(site, code=124)
+    (run,) = site.runs()
+
+    assert (run.state, run.reason) == ("dead", "timeout")
+    assert "sleep 321" not in _commands()
+
+
+def test_an_agent_that_stands_still_is_ended_and_one_that_works_is_not(site: Site) -> None:
+    site.configure(
+        agent("for i in 1 2 3 4; do echo $i; sleep 0.3; done; sleep 99", stall_timeout='"900ms"', timeout='"60s"')
+    )
+
+    run_to_the_end(site, code=124)
+    (run,) = site.runs()
+
+    assert run.reason == "stall_timeout"
+    assert Path(run.log or "").read_text() == "1\n2\n3\n4\n"
+
+
+def test_a_running_agent_can_be_cancelled(site: Site) -> None:
+    site.configure(agent("echo started; sleep 99"))
+    site.up("--workers", "1")
+    site.fencepost("run", "worker")
+    site.until(lambda: [run for run in site.runs(state="running") if run.started_us])
+
+    site.fencepost("cancel", site.runs()[0].id)
+    site.until(lambda: site.runs(state="cancelled"))
+
+    assert site.runs()[0].reason == "cancelled"
+
+
+def test_an_agent_killed_by_the_death_of_its_worker_goes_to_a_person(site: Site) -> None:
+    site.configure(agent("sleep 322"))
+    daemon = site.up("--workers", "1", "--ttl", "5s")
+    site.fencepost("run", "worker")
+    site.until(lambda: [run for run in site.runs(state="running") if run.started_us])
+
+    daemon.send_signal(signal.SIGKILL)
+    site.until(lambda: site.runs(state="dead"))
+
+    assert site.runs()[0].reason == "lost"
+    assert "sleep 322" not in _commands()
+    assert [letter["id"] for letter in site.rows("dead", "list")] == [site.runs()[0].id]
+
+
+RESUMABLE = """\
+if [ -n "$FENCEPOST_RESUME" ]; then cat "$FENCEPOST_CHECKPOINT" > resumed; exit 0; fi
+echo '{"step": 41}' | fencepost checkpoint set
+touch kept
+sleep 99
+"""
+
+
+def test_a_restart_in_the_middle_of_a_run_resumes_it_with_its_checkpoint(site: Site) -> None:
+    site.configure(agent(RESUMABLE, on_lost='"resume"'))
+    daemon = site.up("--workers", "1", "--ttl", "5s", "--drain-timeout", "30s")
+    site.fencepost("run", "worker")
+    site.until((site.folder / "kept").exists)
+
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(20) == 0
+    (handed_back,) = site.runs()
+    site.up("--workers", "1", "--ttl", "5s")
+    site.until(lambda: site.runs(state="succeeded"))
+    (run,) = site.runs()
+
+    assert (handed_back.state, handed_back.reason) == ("ready", "drained")
+    assert (run.id, run.attempt) == (handed_back.id, 1)  # a deploy uses no attempt
+    assert run.fence is not None
+    assert handed_back.fence is not None
+    assert run.fence > handed_back.fence
+    assert json.loads((site.folder / "resumed").read_text()) == {"step": 41}
+
+
+def test_a_drain_lets_an_agent_finish_that_could_not_be_resumed(site: Site) -> None:
+    site.configure(agent("touch started; sleep 2; touch finished"))
+    daemon = site.up("--workers", "1")
+    site.fencepost("run", "worker")
+    site.until((site.folder / "started").exists)
+    site.fencepost("run", "worker")
+
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(30) == 0
+
+    assert (site.folder / "finished").exists()
+    assert [run.state for run in site.runs()] == ["ready", "succeeded"]  # what was queued stays queued
+
+
+def test_a_gate_that_cannot_be_reached_blocks_the_start(site: Site) -> None:
+    site.configure(
+        agent("touch started", gates='["out"]') + f'[gates.out]\nkind = "file"\npath = "{site.folder}/no/such/f"\n'
+    )
+    site.up("--workers", "1")
+    site.fencepost("run", "worker")
+    site.until(lambda: site.runs(reason="gate_unreachable") or site.runs(reason="misconfigured"))
+
+    assert not (site.folder / "started").exists()
+
+
+def test_a_run_writes_through_the_gate_that_its_agent_declares(site: Site) -> None:
+    site.configure(
+        agent("echo fenced | fencepost gate write-file out.txt", gates='["out"]')
+        + f'[gates.out]\nkind = "file"\npath = "{site.folder}/out.txt"\n'
+    )
+
+    run_to_the_end(site)
+
+    assert (site.folder / "out.txt").read_text() == "fenced\n"
+
+
+def test_a_python_function_is_called_with_its_context(site: Site) -> None:
+    (site.folder / "mine.py").write_text(
+        "import json\n"
+        "async def work(run):\n"
+        "    run.checkpoint = {'seen': run.payload['n']}\n"
+        "    run.progress()\n"
+        "    print(json.dumps([run.fence, run.attempt, run.checkpoint, run.cancelled, run.trigger]))\n"
+    )
+    site.configure('[agents.worker]\nengine = "python"\nfunction = "mine:work"\n')
+
+    run_to_the_end(site, "--payload", '{"n": 5}')
+    (run,) = site.runs()
+
+    assert json.loads(Path(run.log or "").read_text()) == [run.fence, 1, {"seen": 5}, False, "manual"]
+
+
+def test_a_second_daemon_stays_passive_and_takes_over(site: Site) -> None:
+    site.configure(agent("true") + '[schedules.s]\nagent = "worker"\ncron = "* * * * * *"\n')
+    first = site.up("--workers", "1", "--ttl", "5s")
+    site.until(lambda: site.runs(state="succeeded"))
+    site.up("--workers", "1", "--ttl", "5s")
+    site.until(lambda: "passive: scheduler:default is held by" in site.said())
+
+    first.send_signal(signal.SIGKILL)
+    first.wait(10)
+    before = len(site.runs())
+    site.until(lambda: len(site.runs()) > before + 1)
+
+    assert site.said().count("passive:") == 1  # said once, not at every probe
+    ticks = [run.tick_us for run in site.runs()]
+    assert len(ticks) == len(set(ticks))
+
+
+def _commands() -> str:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue  # it has ended meanwhile
+    return "\n".join(found)

@@ -1,0 +1,103 @@
+"""A site of one's own: a folder with a configuration, a store, and the real command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from fencepost import wiring
+from fencepost.ports.runs import RunRow
+
+PATIENCE_SECONDS = 30.0
+
+
+class Site:
+    """Runs `fencepost` the way a person does, with all state below one folder."""
+
+    def __init__(self, folder: Path, store: str | None = None) -> None:
+        self.folder = folder
+        self.store = store or f"sqlite:{folder}/state/site.db"
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def configure(self, text: str) -> None:
+        """Write the configuration and apply it."""
+        (self.folder / "fencepost.toml").write_text(f'[fencepost]\nstore = "{self.store}"\ntimezone = "UTC"\n{text}')
+        self.fencepost("apply")
+
+    def fencepost(self, *words: str, code: int | None = 0, data: str = "") -> str:
+        """Run a command to its end and return what it printed."""
+        ran = subprocess.run(
+            [sys.executable, "-m", "fencepost", *words],
+            cwd=self.folder,
+            env=self.environment(),
+            input=data,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert code is None or ran.returncode == code, f"{words}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+        return ran.stdout
+
+    def rows(self, *words: str) -> list[dict[str, Any]]:
+        """Return a listing."""
+        return [json.loads(line) for line in self.fencepost(*words, "--json").splitlines()]
+
+    def runs(self, **wanted: object) -> list[RunRow]:
+        """Return the runs that are like this, newest first."""
+        store = wiring.open_runtime(self.store)
+        try:
+            found = store.runs(tenant="default", limit=100_000)
+        finally:
+            store.close()
+        return [run for run in found if all(getattr(run, name) == value for name, value in wanted.items())]
+
+    def up(self, *words: str, command: str = "up") -> subprocess.Popen[bytes]:
+        """Start a daemon in a session of its own."""
+        with (self.folder / "daemon.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "fencepost", command, *words],
+                cwd=self.folder,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        return process
+
+    def until(self, condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait for something to become true."""
+        give_up = time.monotonic() + seconds  # noqa: TID251  # real processes take real time
+        while not condition():
+            assert time.monotonic() < give_up, f"it did not happen; the daemon said:\n{self.said()}"  # noqa: TID251
+            Event().wait(0.05)
+
+    def said(self) -> str:
+        """Return what the daemons printed."""
+        path = self.folder / "daemon.log"
+        return path.read_text() if path.exists() else ""
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("FENCEPOST_")}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return {**kept, "PATH": path, "XDG_STATE_HOME": str(self.folder / "state"), "HOME": str(self.folder)}
+
+    def close(self) -> None:
+        """End every daemon that was started here."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self._processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
