@@ -6,7 +6,7 @@ import sys
 
 from fencepost import wiring
 from fencepost.model.duration import parse_duration
-from fencepost.model.errors import Busy
+from fencepost.model.errors import Busy, Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, parse_resource, resource
 from fencepost.service.holding import HeldLease, hold
 from fencepost.service.order import Order
@@ -32,6 +32,8 @@ def lease(
             work(fence=held.fence)
             held.check()  # raises LeaseLost when somebody else may have it
     """
+    if not names:
+        raise Invalid('lease() holds nothing: name at least one lock or resource, as in lease("nightly").')
     order = Order(
         argv=(),
         tenant=tenant,
@@ -42,7 +44,8 @@ def lease(
         holder=holder,
         gates=tuple(wiring.open_gate(target).target for target in gates),
     )
-    return hold(order, wiring.exec_tools(wiring.exec_store_url(store)))
+    url = wiring.exec_store_url(store)
+    return hold(order, wiring.exec_tools(url), store_url=url)
 
 
 def try_lease(

@@ -15,7 +15,7 @@ HOST = Host("name", "machine", "boot", "4026531836")
 def test_places_have_names_and_defaults() -> None:
     claim = Claim("id", "default", ("lock:z",), "run", 30.0, supervisor=ProcessId(HOST, 1, "2"))
 
-    assert ("id", None, "") == (claim.id, claim.guard, claim.label)
+    assert (claim.id, claim.guard, claim.label) == ("id", None, "")
     assert claim[0] == "id"
     assert Claim(**claim._asdict()) == claim
 

@@ -1,6 +1,7 @@
 """Secrets do not reach the log, however the agent's output is cut into pieces."""
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
@@ -33,7 +34,7 @@ def test_a_secret_split_over_reads_is_blotted_out(
 ) -> None:
     text = before + SECRET.encode() + after
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    pieces = [text[start:end] for start, end in zip(edges, edges[1:], strict=False) if start < end]
+    pieces = [text[start:end] for start, end in pairwise(edges) if start < end]
 
     printed = log_of(tmp_path_factory.mktemp("log"), pieces, [SECRET])  # type: ignore[attr-defined]
 

@@ -1,9 +1,11 @@
 """Both stores with the scheduler's verbs, a clock that tests move, and few words for what tests do with them."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any, TypeVar
 
@@ -18,7 +20,7 @@ from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
-from tests.stores.rig import PostgresRig, Rig, SqliteRig
+from tests.stores.rig import PostgresRig, Rig, SqliteRig, postgres_rig, sqlite_rig
 
 MYSELF = ProcessId(Host("tower", "machine-1", "boot-1", "pid:1"), 4711, "12345")
 TENANT = "default"
@@ -214,3 +216,14 @@ def together(task: Callable[[T], object], items: Sequence[T]) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+@contextmanager
+def open_runtime(kind: str, folder: Path, url: Callable[[], str]) -> Iterator[Runtime]:
+    """Open a store of either kind, for tests that live elsewhere than the stores' own."""
+    if kind == "sqlite":
+        with sqlite_rig(folder) as lite:
+            yield Runtime(lite)
+    else:
+        with postgres_rig(url()) as many:
+            yield Runtime(many)

@@ -22,9 +22,8 @@ examples:
 def main(argv: list[str]) -> int:
     """Apply a file."""
     args = parser().parse_args(argv)
-    path = file_of(args)
-    config = load(path)
-    with desk(args, path) as at:
+    config = load(file_of(args))
+    with desk(args, config) as at:
         done = apply_config(at.registry, config, tenant=at.tenant, actor=at.actor, take_over=args.take_over)
     for line in json_lines(done) if args.json else page(done):
         print(line)

@@ -1,6 +1,5 @@
 """`fencepost exec`: guard one command."""
 
-import math
 import os
 
 from fencepost import wiring
@@ -102,7 +101,7 @@ def order_of(options: dict[str, list[str]], command: list[str]) -> Order:
         label=label_of(command),
         ttl_seconds=check_ttl(parse_duration(one(options, "--ttl") or f"{TTL_DEFAULT_SECONDS:g}s")),
         timeout_seconds=parse_duration(timeout) if timeout is not None else None,
-        wait_seconds=None if wait is None else parse_duration(wait) if wait else math.inf,
+        wait_seconds=None if wait is None else parse_duration(wait) if wait else float("inf"),
         busy_exit=exit_code(one(options, "--busy-exit") or "75"),
         holder=one(options, "--holder"),
         gates=tuple(dict.fromkeys(wiring.open_gate(target).target for target in options.get("--gate", []))),

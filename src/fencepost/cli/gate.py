@@ -3,10 +3,9 @@
 import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable
 
 from fencepost.model.errors import FencepostError
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.operations import gates
 
 if TYPE_CHECKING:

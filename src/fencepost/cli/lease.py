@@ -1,4 +1,4 @@
-"""`fencepost lease list|break`."""
+"""`fencepost lease list|break|forget`."""
 
 import time
 
@@ -8,14 +8,17 @@ from fencepost.model import light_json as json
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource
-from fencepost.operations.leases import Listed, break_lease, list_leases
+from fencepost.operations.leases import Listed, break_lease, forget_gate, list_leases
 
 HELP = """\
 usage: fencepost lease list [--json] [--limit N] [--store URL]
        fencepost lease break RESOURCE [--note TEXT] [--store URL]
+       fencepost lease forget RESOURCE GATE [--store URL]
 
 See who holds what, or take a lease from its holder. A broken lease's run ends
 at its next renewal; a successor on the same machine ends it before it starts.
+A run that ended badly leaves a debt: its gates are raised by the next one.
+forget drops that debt for a gate that is gone for good.
 
 examples:
   fencepost lease list
@@ -25,7 +28,7 @@ examples:
 
 
 def main(argv: list[str]) -> int:
-    """List the leases, or break one."""
+    """List the leases, break one, or forget a gate."""
     verb, options, words = parse(argv)
     if verb is None:
         print(HELP, end="")
@@ -35,6 +38,9 @@ def main(argv: list[str]) -> int:
         if verb == "list":
             listed = list_leases(store)[: int(options.get("--limit", "1000000"))]
             print_json(listed) if "--json" in options else print_table(listed, store.facts().url)
+        elif verb == "forget":
+            forget_gate(store, parse_resource(words[0]), words[1], tenant="default")
+            print(f"forgotten: {words[0]} no longer owes {words[1]} its fence")
         else:
             note = options.get("--note", "broken by hand")
             held = break_lease(store, parse_resource(words[0]), tenant="default", why=note)
@@ -64,8 +70,8 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
         else:
             words.append(name + equals + value)
     verb = words.pop(0) if words else "list"
-    if (verb, len(words)) not in (("list", 0), ("break", 1)):
-        raise Invalid("write 'fencepost lease list' or 'fencepost lease break RESOURCE'.")
+    if (verb, len(words)) not in (("list", 0), ("break", 1), ("forget", 2)):
+        raise Invalid("write 'lease list', 'lease break RESOURCE' or 'lease forget RESOURCE GATE'.")
     limit = options.get("--limit", "1")
     if not (limit.isascii() and limit.isdigit()):
         raise Invalid(f"--limit is a whole number, not {limit!r}.")

@@ -28,7 +28,7 @@ COMMANDS = {
     "halt": ("halt", "stop making and starting runs, all of them"),
     "unhalt": ("unhalt", "go on"),
     "exec": ("exec", "guard one command: lease, fence, renew, kill on loss"),
-    "lease": ("lease", "list leases, or break one"),
+    "lease": ("lease", "list leases, break one, or forget a gate"),
     "gate": ("gate", "check, raise and write through a gate"),
     "checkpoint": ("checkpoint", "inside a run: keep JSON for a resumed attempt"),
     "progress": ("progress", "inside a run: say that work is being done"),

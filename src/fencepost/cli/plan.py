@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     path = file_of(args)
     config = load(path)
-    with desk(args, path) as at:
+    with desk(args, config) as at:
         planned = plan_config(at.registry, config, tenant=at.tenant, take_over=args.take_over)
         where = f"{args.file or path} -> {at.url}, tenant {planned.plan.wanted.tenant}"
     for line in json_lines(planned, config) if args.json else page(planned, config, where):

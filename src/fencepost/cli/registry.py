@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from fencepost import wiring
-from fencepost.config.find import config_path, store_url_of, tenant_of
+from fencepost.config.find import config_path, resolved_store, store_url_of, tenant_of
+from fencepost.config.load import Config
 from fencepost.model.errors import Invalid
 from fencepost.ports.registry import RegistryStore
 
@@ -47,12 +48,18 @@ def file_of(args: argparse.Namespace) -> str:
 
 
 @contextmanager
-def desk(args: argparse.Namespace, path: str | None = None) -> Iterator[Desk]:
-    """Open the registry for as long as the block lasts; `path` is the configuration, if one is needed."""
-    path = path or (file_of(args) if args.config else config_path(os.environ, os.getcwd()))
-    url = args.store or os.environ.get("FENCEPOST_STORE") or (store_url_of(path, os.environ) if path else None)
-    tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or (tenant_of(path) if path else "default")
-    store = wiring.open_runtime(url or wiring.exec_store_url(None))
+def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Desk]:
+    """Open the registry for as long as the block lasts; `config` is the file that was read already, if one was."""
+    url = args.store or os.environ.get("FENCEPOST_STORE")
+    tenant = args.tenant or os.environ.get("FENCEPOST_TENANT")
+    if config:
+        url = url or resolved_store(config.settings.store, config.path, os.environ)
+        tenant = tenant or config.settings.tenant
+    elif not (url and tenant):
+        path = file_of(args) if args.config else config_path(os.environ, os.getcwd())
+        url = url or (store_url_of(path, os.environ) if path else wiring.exec_store_url(None))
+        tenant = tenant or (tenant_of(path) if path else "default")
+    store = wiring.open_runtime(url)
     try:
         for notice in store.facts().notices:
             wiring.say(notice)

@@ -17,6 +17,7 @@ from fencepost.operations import registry as operations
 from fencepost.operations.registry import Listed, upcoming
 
 NAME_WIDTH = 24
+ELSEWHERE = {"ticks": "ticks_recorded", "backfill": "backfill"}  # actions that have a module of their own
 EPILOG = """\
 examples:
   fencepost schedule list
@@ -29,6 +30,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Parse, carry out one operation, and say what came of it."""
+    if argv and argv[0] in ELSEWHERE:
+        from importlib import import_module
+
+        return int(import_module(f"fencepost.cli.{ELSEWHERE[argv[0]]}").main(argv[1:]))
     args = parser().parse_args(argv)
     with desk(args) as at:
         for line in ACTIONS[args.action](args, at):
@@ -64,6 +69,8 @@ def parser() -> argparse.ArgumentParser:
             action.add_argument("--until", metavar="T", help="an instant such as 2026-12-01T06:00:00Z, or 2h from now")
         if name == "skip-next":
             action.add_argument("count", nargs="?", type=int, default=1, metavar="N", help="how many; 0 takes it back")
+    for name, words in (("ticks", "its recorded ticks"), ("backfill", "run a range of past ticks")):
+        actions.add_parser(name, add_help=False, help=f"{words}; see 'fencepost schedule {name} --help'")
     return top
 
 

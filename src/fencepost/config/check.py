@@ -38,6 +38,7 @@ class Checker:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._keys: dict[str, dict[str, Key]] = {name: section.by_name for name, section in BY_NAME.items()}
+        self._required = {name: [key for key in one.keys if key.required] for name, one in BY_NAME.items()}
         self.problems: list[Problem] = []
 
     def complain(self, message: str, *path: str | int) -> None:
@@ -90,8 +91,8 @@ class Checker:
                 self._unknown(section, name, path)
             else:
                 self._read(entry, key, value)
-        for key in section.keys:
-            if key.required and not entry.says(key.name):
+        for key in self._required[section.name]:
+            if not entry.says(key.name):
                 self.complain(f"{key.name} is missing. {key.meaning}", *path)
                 entry.bad.add(key.name)
         return entry

@@ -122,6 +122,8 @@ def _check_expression(checker: Checker, entry: Entry, cron: str) -> None:
 
 
 def _check_policies(checker: Checker, entry: Entry, schedule: ScheduleDefinition) -> None:
+    if entry.values.keys().isdisjoint(POLICY_KEYS):
+        return  # the defaults are in order, and there may be many schedules
     try:
         policies_of(schedule, NOBODY)
     except Invalid as error:

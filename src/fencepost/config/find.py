@@ -1,10 +1,9 @@
 """Finds the configuration file and what it says about the store."""
 
 import os
-from collections.abc import Mapping
 
 from fencepost.model.errors import Invalid, Misconfigured
-from fencepost.model.light import Any
+from fencepost.model.light import Any, Mapping
 
 FILE = "fencepost.toml"
 FALLBACK = "pyproject.toml"
@@ -21,7 +20,7 @@ def config_path(environ: Mapping[str, str], cwd: str) -> str | None:
     while True:
         for name in (FILE, FALLBACK):
             path = os.path.join(folder, name)
-            if os.path.isfile(path) and (name == FILE or "fencepost" in _part(_table(path), "tool")):
+            if os.path.isfile(path) and (name == FILE or _speaks_of_us(path)):
                 return path
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -29,10 +28,22 @@ def config_path(environ: Mapping[str, str], cwd: str) -> str | None:
         folder = parent
 
 
+def _speaks_of_us(path: str) -> bool:
+    """Tell whether a pyproject.toml has our table; most have not, and need not be parsed to see that."""
+    with open(path, "rb") as file:
+        if b"fencepost" not in file.read():
+            return False
+    return "fencepost" in _part(_table(path), "tool")
+
+
 def store_url_of(path: str, environ: Mapping[str, str]) -> str:
     """Return the store that a configuration names, or the one that belongs to its path."""
-    store = _general(path).get("store")
-    if store is None:
+    return resolved_store(_general(path).get("store"), path, environ)
+
+
+def resolved_store(store: object, path: str, environ: Mapping[str, str]) -> str:
+    """Return the URL that a configuration's `store` means."""
+    if store is None or store == "":
         from hashlib import sha256
 
         digest = sha256(os.path.realpath(path).encode()).hexdigest()[:16]

@@ -1,8 +1,7 @@
 """Claim → lease: asks the store, and brings what the host can prove about those in the way."""
 
-from collections.abc import Iterable
-
 from fencepost.model.lease import Claim, Granted, Held, Refused
+from fencepost.model.light import Iterable
 from fencepost.model.light_signal import SIGKILL, SIGSTOP
 from fencepost.model.process import Fate, ProcessId, fate_by_host
 from fencepost.ports.clock import Clock
@@ -21,7 +20,7 @@ class Leaser:
         self._store = store
         self._processes = processes
         self._clock = clock
-        self._seen: dict[str, tuple[int, int]] = {}  # lease -> (renewals, since when unchanged)
+        self._seen: dict[int, tuple[int, int]] = {}  # fence -> (renewals, since when unchanged)
 
     def acquire(self, claim: Claim, *, ticket: str | None = None) -> Granted | Refused:
         """Ask for a lease; if only dead processes stand in the way, ask again with the proof."""
@@ -56,9 +55,9 @@ class Leaser:
         """
         silent = []
         for held in holders:
-            renewals, since = self._seen.get(held.id, (-1, asked_ns))
+            renewals, since = self._seen.get(held.fence, (-1, asked_ns))
             if renewals != held.renewals:
-                self._seen[held.id] = (held.renewals, self._now_ns())
+                self._seen[held.fence] = (held.renewals, self._now_ns())
             elif asked_ns - since > OBSERVED_TTLS * held.ttl_seconds * 1e9:
                 silent.append(held.id)
         return silent

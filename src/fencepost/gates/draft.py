@@ -2,11 +2,10 @@
 
 import fcntl
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 
 from fencepost.gates.beneath import sync
-from fencepost.model.light import Self
+from fencepost.model.light import Iterable, Self
 
 _PREFIX = "tmp-"
 _NAME_LENGTH = len(_PREFIX) + 32

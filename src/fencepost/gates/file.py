@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from fencepost.gates.beneath import descend, open_directory
@@ -12,7 +11,7 @@ from fencepost.gates.marks import BrokenMarks, Guard, make_folder, open_folder
 from fencepost.gates.place import Place, beneath_of, place_of
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import Mark, Proof, check, closed_below, raised
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.light import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple
 
 if TYPE_CHECKING:  # a gate is opened for every single write, and these are only words to it
     from fencepost.ports.clock import Clock

@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from fencepost.gates.beneath import NO_LINK, sync
@@ -13,7 +12,7 @@ from fencepost.gates.draft import Draft
 from fencepost.gates.place import FOLDER, Place
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import Mark
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.light import TYPE_CHECKING, Iterator
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock

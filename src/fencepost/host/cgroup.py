@@ -5,9 +5,9 @@ and the run's processes are found by their other traces.
 """
 
 import os
-from collections.abc import Iterator
 
 from fencepost.host.mounts import mounts
+from fencepost.model.light import Iterable, Iterator
 
 _PREFIX = "fencepost-"
 _ID_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -35,6 +35,12 @@ def make(run_id: str) -> str | None:
 def enter(path: str) -> bool:
     """Move the calling process, and all that it starts from now on, into the run's cgroup."""
     return _write(path, "cgroup.procs", "0")
+
+
+def adopt(path: str, members: Iterable[int]) -> None:
+    """Move processes that run already into the run's cgroup; one that has ended meanwhile is let go."""
+    for pid in members:
+        _write(path, "cgroup.procs", str(pid))
 
 
 def pids(path: str) -> list[int]:

@@ -1,9 +1,9 @@
 """The process table as Linux shows it under /proc."""
 
 import os
-from collections.abc import Iterable, Iterator
 
 from fencepost.host.table import Marked, Row
+from fencepost.model.light import Iterable, Iterator
 
 
 class ProcTable:

@@ -1,10 +1,9 @@
 """Starts an agent in a process group of its own, with a clean slate of signals."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
 
-from fencepost.host import cgroup as cgroups
 from fencepost.model import light_signal as signal
+from fencepost.model.light import Collection, Mapping, Sequence
 
 # What a terminal, a shell or an operator sends; a guard ignores these and passes them on when told to.
 TERMINAL_SIGNALS = (
@@ -33,7 +32,6 @@ def spawn(
     *,
     ignore: Collection[int] = (),
     terminal: int | None = None,
-    cgroup: str | None = None,
 ) -> int:
     """Start a program and return its pid, or raise the OSError that kept it from starting.
 
@@ -42,7 +40,7 @@ def spawn(
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become(argv, env, ignore=ignore, terminal=terminal, cgroup=cgroup, failure=writer)
+        _become(argv, env, ignore=ignore, terminal=terminal, failure=writer)
     os.close(writer)
     try:
         failure = os.read(reader, 16)
@@ -61,14 +59,11 @@ def _become(
     *,
     ignore: Collection[int],
     terminal: int | None,
-    cgroup: str | None,
     failure: int,
 ) -> None:
     """Turn the forked child into the program; the pipe closes by itself when that works."""
     try:
         os.setpgid(0, 0)
-        if cgroup is not None:
-            cgroups.enter(cgroup)
         if terminal is not None:
             take_terminal(terminal, os.getpid())
         _clean_signals(ignore)

@@ -1,8 +1,6 @@
 """What every process table can tell, however the host keeps it."""
 
-from collections.abc import Iterable
-
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import Iterable, NamedTuple, Protocol
 
 
 class Row(NamedTuple):

@@ -231,6 +231,7 @@ def _target(gate: Mapping[str, Any]) -> str:
     return f"{gate['kind']}:{gate.get('path') or gate.get('url', '')}"
 
 
+@lru_cache(maxsize=1024)
 def _duration(text: str) -> timedelta:
     return timedelta(seconds=parse_duration(text))
 

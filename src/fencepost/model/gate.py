@@ -1,10 +1,8 @@
 """Fences at a write target: what a writer shows, what the target remembers, and who may pass."""
 
-from collections.abc import Mapping
-
 from fencepost.model.errors import FenceRefused
 from fencepost.model.lease import Lease, keys_of
-from fencepost.model.light import NamedTuple
+from fencepost.model.light import Mapping, NamedTuple
 
 FLOOR = "*"  # the mark of every resource that has none of its own; no key looks like it, since keys have a blank
 MARKS_MAX = 1000

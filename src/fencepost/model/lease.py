@@ -4,10 +4,8 @@ A lease is a new identity for each acquisition, never a host, a pid or a worker'
 above every fence that any of its resources ever had.
 """
 
-from collections.abc import Collection, Iterable
-
 from fencepost.model.errors import Invalid
-from fencepost.model.light import NamedTuple
+from fencepost.model.light import Collection, Iterable, NamedTuple
 from fencepost.model.process import ProcessId
 
 EVERYONE = "*"  # the tenant column of resources that all tenants share

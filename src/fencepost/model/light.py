@@ -1,17 +1,18 @@
-"""The few names of typing that run-time code needs, without the cost of importing typing.
+"""The few names of typing and collections.abc that run-time code needs, without the cost of importing those.
 
 `exec`, `lease` and `gate` start from crontabs and on every tool call, and typing alone would double their start-up.
 To a type checker these names *are* typing's. At run time a NamedTuple is a tuple with names for its places, a
 Protocol is a plain class, and the others only have to exist. Use it in modules on the path of those commands.
 """
 
-from operator import itemgetter
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from enum import Enum
     from typing import Any, NamedTuple, Protocol, Self, TypeVar
 else:
+    from _collections_abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from _operator import itemgetter
 
     class _Named(type):
         """Reads the fields of a NamedTuple from its annotations."""
@@ -88,4 +89,18 @@ else:
         return name
 
 
-__all__ = ["TYPE_CHECKING", "Any", "Enum", "NamedTuple", "Protocol", "Self", "TypeVar"]
+__all__ = [
+    "TYPE_CHECKING",
+    "Any",
+    "Callable",
+    "Collection",
+    "Enum",
+    "Iterable",
+    "Iterator",
+    "Mapping",
+    "NamedTuple",
+    "Protocol",
+    "Self",
+    "Sequence",
+    "TypeVar",
+]

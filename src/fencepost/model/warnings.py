@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from fencepost.model.decide import Policies
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, policies_of, timeouts_of, trigger_of
 from fencepost.model.duration import parse_duration
 from fencepost.model.missed import MissedRule
@@ -33,13 +34,13 @@ def agent_warnings(agent: AgentDefinition) -> Iterator[str]:
 
 def schedule_warnings(schedule: ScheduleDefinition, agent: AgentDefinition, *, now: datetime) -> Iterator[str]:
     """Yield what to say about a schedule, given its agent."""
-    yield from _about_writes(schedule, agent)
-    yield from _about_unused(schedule, agent)
+    policies = policies_of(schedule, agent)
+    yield from _about_writes(schedule, agent, policies)
+    yield from _about_unused(schedule, policies.overlap.rule)
     yield from _about_time(schedule, agent, now)
 
 
-def _about_writes(schedule: ScheduleDefinition, agent: AgentDefinition) -> Iterator[str]:
-    policies = policies_of(schedule, agent)
+def _about_writes(schedule: ScheduleDefinition, agent: AgentDefinition, policies: Policies) -> Iterator[str]:
     unless = f"if it writes nothing, say writes = false in [agents.{agent.name}]."
     if agent.writes and policies.overlap.rule is OverlapRule.ALLOW_PARALLEL:
         yield f'overlap = "allow_parallel": its runs do not fence one another, so two may write at once; {unless}'
@@ -51,8 +52,7 @@ def _about_writes(schedule: ScheduleDefinition, agent: AgentDefinition) -> Itera
         yield f'missed = "replay": up to {schedule.catchup_max} late runs follow one another after a pause; {unless}'
 
 
-def _about_unused(schedule: ScheduleDefinition, agent: AgentDefinition) -> Iterator[str]:
-    rule = policies_of(schedule, agent).overlap.rule
+def _about_unused(schedule: ScheduleDefinition, rule: OverlapRule) -> Iterator[str]:
     if schedule.queue_max is not None and rule is not OverlapRule.QUEUE:
         yield f'queue_max has no effect under overlap = "{rule}"; it is for "queue".'
     if schedule.parallel_max is not None and rule is not OverlapRule.ALLOW_PARALLEL:

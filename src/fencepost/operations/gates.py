@@ -1,14 +1,13 @@
 """What may be asked of gates: write through one, raise some, look at them, or ask whether a write would pass."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
 
 from fencepost.gates.file import FileGate
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import Invalid
 from fencepost.model.gate import Proof
 from fencepost.model.lease import parse_resource
-from fencepost.model.light import TYPE_CHECKING, Any, NamedTuple
+from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple
 
 if TYPE_CHECKING:
     from fencepost.ports.gate import Disk, GateStatus, Stream

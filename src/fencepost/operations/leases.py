@@ -29,3 +29,9 @@ def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str) -> H
     if not store.break_lease(held, why=why):
         raise Invalid(f"{resource} changed hands just now; look again with 'fencepost lease list'.")
     return held
+
+
+def forget_gate(store: LeaseStore, resource: str, gate: str, *, tenant: str) -> None:
+    """Drop the debt to a gate that is gone for good."""
+    if not store.forget_gate(tenant, resource, gate):
+        raise Invalid(f"{resource} owes {gate} nothing.")

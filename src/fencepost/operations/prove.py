@@ -89,12 +89,12 @@ class _Case:
     until_us: int
 
     def reigns(self) -> list[Reign]:
-        """Return what each version owed while it was in force; the last one up to now."""
+        """Return what each version owed while it was in force, inside the window or not; the last one up to now."""
         reigns = (self._reign(version) for version in self.history.versions)
         return [reign for reign in reigns if reign is not None]
 
     def _reign(self, version: VersionFact) -> Reign | None:
-        until_us = self.until_us if version.until_us is None else version.until_us
+        until_us = self.history.now_us if version.until_us is None else version.until_us
         if version.until_us is None and self.history.once_done:
             until_us = min(until_us, self.history.cursor_us)
         return reign_of(schedule_from_json(version.definition), after_us=version.after_us, until_us=until_us)

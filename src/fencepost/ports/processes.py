@@ -1,8 +1,6 @@
 """What we ask of the host about processes."""
 
-from collections.abc import Collection
-
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import Collection, NamedTuple, Protocol
 from fencepost.model.process import Fate, Host, ProcessId
 
 

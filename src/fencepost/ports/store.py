@@ -1,9 +1,7 @@
 """What we ask of a store: one transaction per verb, and the lease in every verb that ends or extends one."""
 
-from collections.abc import Collection
-
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import Collection, NamedTuple, Protocol
 
 
 class StoreFacts(NamedTuple):
@@ -70,6 +68,10 @@ class LeaseStore(Protocol):
 
     def bury(self, lost: Held | Lease) -> None:
         """Forget a lost lease whose tree is known to be gone."""
+        ...
+
+    def forget_gate(self, tenant: str, resource: str, gate: str) -> bool:
+        """No longer owe a gate that is gone for good its fence; False if it was not owed."""
         ...
 
     def bump(self, floor: int) -> int:

@@ -1,25 +1,27 @@
 """Gets a claim its lease: at once, in its turn, or not at all; then makes sure that nobody older can write.
 
-The order is the promise: grant, raise the fence at every gate, end what is left of the predecessors
-on this host, and only then start.
+The order is the promise: grant, end what is left of the predecessors on this host, raise the fence at every
+gate, and only then start.
 """
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
 
 from fencepost.flow.leaser import Leaser, Undertaker
+from fencepost.host import cgroup
 from fencepost.model.duration import format_duration
-from fencepost.model.errors import Busy, FenceRefused, FenceRegress, Misconfigured, StoreUnavailable
-from fencepost.model.gate import proof_of
-from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, renew_every
+from fencepost.model.errors import Busy, FencepostError, FenceRefused, FenceRegress, Misconfigured, StoreUnavailable
+from fencepost.model.gate import RefusedByMark, proof_of
+from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, renew_every, trusted_for
+from fencepost.model.light import Callable
 from fencepost.ports.store import LeaseStore
 from fencepost.service.order import Order, Tools
 from fencepost.service.renewal import Term
+from fencepost.service.run_folder import plan_run_folder
 
 POLL_MIN_SECONDS = 0.02
 POLL_MAX_SECONDS = 0.5
 END_PREDECESSOR_SECONDS = 10.0
+OUTAGE_SECONDS = 30.0  # how long a waiter waits out a store that does not answer
 
 
 class Admission:
@@ -33,28 +35,51 @@ class Admission:
         self._wait = wait
         self._leaser = Leaser(store, tools.processes, tools.clock)
         self._said = ""
+        self._last = Refused((), ())  # what we heard when we were refused last
 
     def admit(self, claim: Claim, term: Term) -> Lease:
         """Return a lease with its gates raised and its predecessors ended, or raise why not."""
         granted = self._acquire(claim, term)
         try:
             self.prepare(granted)
+            self._refresh(granted.lease, term)
         except BaseException:
-            self._store.release(granted.lease, clean=True)  # nothing was started
+            self.give_back(granted.lease)
             raise
         return granted.lease
 
     def prepare(self, granted: Granted) -> None:
-        """Raise every gate, then end the predecessors' trees; a gate that cannot be raised blocks the start."""
+        """End the predecessors' trees, then raise every gate; a gate that cannot be raised blocks the start.
+
+        In this order because a predecessor that is frozen in the middle of a write holds that gate's lock.
+        """
+        undertaker = Undertaker(self._store, self._tools.processes)
+        left = undertaker.end(granted.predecessors, kill_seconds=END_PREDECESSOR_SECONDS)
+        for held in granted.predecessors:
+            if held in left:
+                self._tools.say(f"the earlier run {held.run_id} on {_host(held)} may still run; it is fenced.")
+            else:
+                _clear_away(held)
         for target in granted.lease.gates:
             self._raise(granted.lease, target)
-        left = Undertaker(self._store, self._tools.processes).end(
-            granted.predecessors, kill_seconds=END_PREDECESSOR_SECONDS
-        )
-        for held in left:
-            self._tools.say(
-                f"the earlier run {held.run_id} on {held.supervisor.host.name} may still run; it is fenced."
-            )
+
+    def _refresh(self, lease: Lease, term: Term) -> None:
+        """Renew before the start if the way here took long: a grant may have waited for a frozen client's locks."""
+        asked_ns = term.now_ns()
+        if term.left_seconds < trusted_for(lease.ttl_seconds) - renew_every(lease.ttl_seconds):
+            self._store.renew(lease)
+            term.extend(lease.ttl_seconds, asked_ns=asked_ns)
+
+    def give_back(self, lease: Lease) -> None:
+        """Give up a lease under which nothing was started.
+
+        Not as a clean end: a gate may still owe the fence that keeps a lost predecessor out.
+        """
+        try:
+            self._store.release(lease, clean=False)
+            self._store.bury(lease)
+        except FencepostError:
+            return  # it is gone already, or will run out; the caller has something more important to raise
 
     def _acquire(self, claim: Claim, term: Term) -> Granted:
         asked_ns = term.now_ns()
@@ -62,6 +87,7 @@ class Admission:
         if isinstance(answer, Refused):
             if self._order.wait_seconds is None:
                 raise Busy(self._busy(answer))
+            self._last = answer
             asked_ns, answer = self._queue(claim, term, self._order.wait_seconds)
         term.extend(claim.ttl_seconds, asked_ns=asked_ns)
         return answer
@@ -73,20 +99,30 @@ class Admission:
         pause = POLL_MIN_SECONDS
         try:
             while True:
-                place.keep()
-                refused = self._leaser.look(claim, ticket=place.ticket)
-                if refused is None:
-                    asked_ns = term.now_ns()
-                    answer = self._leaser.acquire(claim, ticket=place.ticket)
-                    if isinstance(answer, Granted):
-                        return asked_ns, answer
-                    refused = answer
-                self._tell(refused)
-                self._pause(refused, pause, (give_up_ns - term.now_ns()) / 1e9)
+                asked_ns = term.now_ns()
+                answer = self._ask(claim, place)
+                if isinstance(answer, Granted):
+                    return asked_ns, answer
+                self._pause(answer, pause, (give_up_ns - term.now_ns()) / 1e9)
                 pause = min(2 * pause, POLL_MAX_SECONDS)
         except BaseException:
             place.leave()
             raise
+
+    def _ask(self, claim: Claim, place: "_Place") -> Granted | Refused:
+        """Look, and ask only when there is something to be had; a store that is away for a while is waited for."""
+        try:
+            place.keep()
+            answer = self._leaser.look(claim, ticket=place.ticket) or self._leaser.acquire(claim, ticket=place.ticket)
+        except StoreUnavailable:
+            if place.is_forgotten:
+                raise
+            return self._last
+        place.heard()
+        if isinstance(answer, Refused):
+            self._last = answer
+            self._tell(answer)
+        return answer
 
     def _pause(self, refused: Refused, seconds: float, left_seconds: float) -> None:
         if left_seconds <= 0:
@@ -103,26 +139,29 @@ class Admission:
         except Misconfigured as error:
             if target in self._order.gates:
                 raise
-            self._tools.say(f"{target}, raised by an earlier run, is out of reach: {error}")
+            raise Misconfigured(
+                f"{target} was raised by an earlier run that did not end well, and is out of reach now: {error} "
+                f"If it is gone for good: fencepost lease forget {lease.resources[0]} {target}"
+            ) from error
 
     def _explain(self, lease: Lease, target: str, refusal: FenceRefused) -> None:
         """Tell a store that went back in time, whose newest grant is refused, from one that overtook us."""
-        mark = refusal.mark
-        if mark is None or mark.store != lease.store:
+        if not isinstance(refusal, RefusedByMark) or refusal.mark.store != lease.store:
             return
         self._store.renew(lease)  # raises LeaseLost if somebody newer was granted meanwhile
         raise FenceRegress(
-            f"{target} has seen fence {mark.fence}, this store's newest is {lease.fence}: the store went back in "
-            f"time. The run was not started. Lift the store: fencepost store bump --to {mark.fence}"
+            f"{target} has seen fence {refusal.mark.fence}, this store's newest is {lease.fence}: the store went back "
+            f"in time. The run was not started. Lift the store: fencepost store bump --to {refusal.mark.fence}"
         ) from refusal
 
     def _tell(self, refused: Refused) -> None:
         """Say the place in the queue when it changes, not at every look."""
-        behind = f" · behind {self._who(refused.holders[0])}" if refused.holders else ""
-        text = f"queued · position {refused.position}"
-        if text != self._said:
-            self._said = text
-            self._tools.say(text + behind)
+        before = refused.ahead[-1] if refused.ahead else refused.holders[0]
+        key = f"{refused.position} {before.run_id}"
+        if key != self._said:
+            self._said = key
+            behind = self._who(before) if isinstance(before, Held) else f"{before.run_id} ({before.label}, waiting)"
+            self._tools.say(f"queued · position {refused.position} · behind {behind}")
 
     def _busy(self, refused: Refused) -> str:
         held = [f"{' '.join(one.resources)} is held by {self._who(one)}." for one in refused.holders]
@@ -131,27 +170,48 @@ class Admission:
 
     def _who(self, held: Held) -> str:
         since = max(0, (self._tools.clock.wall_us() - held.granted_us) // 1_000_000)
-        where = f"pid {held.supervisor.pid} on {held.supervisor.host.name}"
-        return f"{held.run_id} ({held.label}, {where}, for {format_duration(since)})"
+        return f"{held.run_id} ({held.label}, pid {held.supervisor.pid} on {_host(held)}, for {format_duration(since)})"
+
+
+def _clear_away(held: Held) -> None:
+    """Remove what a run left behind whose supervisor and guard were both killed."""
+    if held.cgroup and cgroup.belongs_to(held.cgroup, held.run_id):
+        cgroup.remove(held.cgroup)
+    if held.guard and cgroup.is_run_id(held.run_id):
+        plan_run_folder(held.run_id).remove()
+
+
+def _host(held: Held) -> str:
+    return held.supervisor.host.name
 
 
 class _Place:
     """A place in the queue: kept by refreshing it now and then, given up on the way out."""
 
-    __slots__ = ("_claim", "_refresh_ns", "_store", "_term", "ticket")
+    __slots__ = ("_claim", "_known_ns", "_refresh_ns", "_store", "_term", "ticket")
 
     def __init__(self, store: LeaseStore, claim: Claim, term: Term) -> None:
         self.ticket = f"t{os.urandom(12).hex()}"
         self._store = store
         self._claim = claim
         self._term = term
-        self._refresh_ns = term.now_ns()
+        self._refresh_ns = self._known_ns = term.now_ns()
 
     def keep(self) -> None:
         if self._term.now_ns() >= self._refresh_ns:
             self._store.enqueue(self._claim, self.ticket)
             self._refresh_ns = self._term.now_ns() + round(renew_every(self._claim.ttl_seconds) * 1e9)
 
+    def heard(self) -> None:
+        self._known_ns = self._term.now_ns()
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether the store has been away for so long that it is no use to wait for it."""
+        return self._term.now_ns() - self._known_ns > max(OUTAGE_SECONDS, self._claim.ttl_seconds) * 1e9
+
     def leave(self) -> None:
-        with suppress(StoreUnavailable):  # the place goes stale by itself
+        try:
             self._store.dequeue(self.ticket)
+        except StoreUnavailable:
+            return  # the place goes stale by itself

@@ -7,12 +7,12 @@ It knows nothing of the store: a supervisor that cannot renew simply stops movin
 
 import os
 import select
-import signal
 from _socket import socketpair  # the module `socket` would cost more than all the rest
 
 from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
 from fencepost.host.processes import become_subreaper
+from fencepost.model import light_signal as signal
 from fencepost.model.process import ProcessId
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes, Traces
@@ -21,6 +21,13 @@ from fencepost.service.run_folder import RunFolder
 
 KILL_SECONDS = 10.0
 LOOK_SECONDS = 1.0  # how late a deadline that counts sleep may be noticed after the host woke up
+ASK_PART = 0.6  # of the grace before a lease runs out; the rest is for the kill itself, on a busy host
+LEAVE_TRIES, LEAVE_SECONDS = 11, 0.0003  # each pause is twice the one before: 0.6 s in all
+
+
+# Moving a process into a cgroup makes the kernel wait for all its processors, longer than a short command takes.
+SETTLE_SECONDS = 0.1
+SETTLE_TRIES = 5
 
 
 class GuardHandle:
@@ -32,9 +39,34 @@ class GuardHandle:
         self.line = line
         self.process = process
 
+    def kill(self) -> None:
+        """Kill the guard itself; its orphans come to us."""
+        try:
+            os.kill(self.process.pid, signal.SIGKILL)  # noqa: TID251  # our own child, not yet reaped
+        except ProcessLookupError:
+            return
+
+    def dismiss(self) -> None:
+        """Hang up and see the guard off; one that is frozen does not wake up to leave."""
+        self.line.close()
+        if not self._has_left():
+            self.kill()
+            self._has_left()
+
+    def _has_left(self) -> bool:
+        for attempt in range(LEAVE_TRIES):
+            try:
+                if os.waitpid(self.process.pid, os.WNOHANG)[0]:
+                    return True
+            except ChildProcessError:
+                return True
+            select.select([], [], [], LEAVE_SECONDS * 2**attempt)
+        return False
+
 
 def post_guard(clock: Clock, processes: Processes) -> GuardHandle:
     """Fork the guard. Do this first: before threads, and before anything is open that it should not share."""
+    become_subreaper()  # if the guard is killed, its orphans come to us
     ours, theirs = (end.detach() for end in socketpair())
     pid = os.fork()
     if pid == 0:
@@ -44,7 +76,6 @@ def post_guard(clock: Clock, processes: Processes) -> GuardHandle:
         finally:
             os._exit(0)
     os.close(theirs)
-    become_subreaper()  # if the guard is killed, its orphans come to us
     process = processes.identify(pid)
     assert process is not None, "our own child is in the process table"
     return GuardHandle(Line(ours), process)
@@ -67,6 +98,7 @@ class Guard:
         self._counts_sleep = False
         self._traces = Traces("", None, None)
         self._folder: RunFolder | None = None
+        self._settle_ns: int | None = None  # when to move the tree into its cgroup
 
     def serve(self) -> None:
         """Wait for the start, watch until the agent's tree is gone, report, and leave."""
@@ -75,15 +107,14 @@ class Guard:
             signal.signal(number, signal.SIG_IGN)
         self._adopts = become_subreaper()
         wakeup = self._wake_on_child()
-        while self._agent is None:
-            messages = self._line.receive()
-            if self._line.closed:
-                return
-            for message in messages:
+        while self._agent is None and not self._line.closed:
+            for message in self._line.receive():
                 self._obey(message)
-        self._let_go_of_terminal()
-        self._watch(wakeup)
-        self._sweep()
+        if self._agent is not None:
+            self._let_go_of_terminal()
+            self._watch(wakeup)
+            self._sweep()
+        self._clear_away()
 
     def _watch(self, wakeup: int) -> None:
         while not self._agent_ended():
@@ -94,39 +125,46 @@ class Guard:
                 for message in self._line.receive():
                     self._obey(message)
             if self._line.closed:
-                self._end("supervisor gone")
+                self._end("supervisor gone", self._grace)
             elif self._now_ns() >= self._deadline_ns:
-                self._end("deadline")
+                self._end("deadline", self._grace)
+            elif self._settle_ns is not None and self._clock.awake_ns() >= self._settle_ns:
+                self._settle_in()
 
     def _sweep(self) -> None:
         """End what the agent left behind, then report; only now is the run over."""
         gone = self._alone() or self._end_tree(self._grace)
-        if gone and self._traces.cgroup:
-            cgroups.remove(self._traces.cgroup)
         self._line.send(ended=self._status, gone=gone, why=self._why)
-        if self._line.closed and self._folder:
-            self._folder.remove()
-        elif not self._line.closed:
+        while not self._line.closed:
             self._line.receive()  # the supervisor hangs up when it has heard us
 
+    def _clear_away(self) -> None:
+        """Remove what a supervisor that was killed could not."""
+        if self._traces.cgroup:
+            cgroups.remove(self._traces.cgroup)
+        if self._folder:
+            self._folder.remove()
+
     def _obey(self, message: Message) -> None:
-        if "start" in message:
+        if "place" in message:
+            self._traces = Traces(message["place"], self._processes.myself(), message["cgroup"])
+            self._folder = RunFolder(message["folder"])
+        elif "start" in message:
             self._start(message["start"])
         elif "deadline_ns" in message:
             self._deadline_ns = message["deadline_ns"]
         elif "signal" in message:
             self._signal(message["signal"], group=message["group"])
         elif "end" in message:
-            self._end(message["end"])
+            self._end(message["end"], message["grace_seconds"])
 
     def _start(self, order: Message) -> None:
         self._deadline_ns = order["deadline_ns"]
         self._counts_sleep = order["counts_sleep"]
         self._grace = order["grace_seconds"]
-        self._traces = Traces(order["run_id"], self._processes.myself(), order["cgroup"])
-        self._folder = RunFolder(order["folder"]) if order["folder"] else None
-        if self._now_ns() >= self._deadline_ns:
-            self._line.send(late=True)  # frozen between grant and start: the lease may be somebody else's by now
+        # We may have been frozen between grant and start: the lease may be somebody else's by now.
+        if self._line.hung_up() or self._now_ns() >= self._deadline_ns:
+            self._line.send(late=True)
             return
         try:
             self._agent = spawn.spawn(
@@ -134,16 +172,29 @@ class Guard:
                 order["env"],
                 ignore=self._ignored,
                 terminal=order["terminal"],
-                cgroup=order["cgroup"],
             )
         except OSError as error:
             self._line.send(failed=error.errno)
         else:
             self._line.send(spawned=self._agent)
+            if self._traces.cgroup:
+                self._settle_ns = self._clock.awake_ns() + round(SETTLE_SECONDS * 1e9)
+
+    def _settle_in(self) -> None:
+        """Move the whole tree into its cgroup; what it forks meanwhile is found by the next look."""
+        self._settle_ns = None
+        path = self._traces.cgroup
+        assert path is not None
+        for _ in range(SETTLE_TRIES):
+            outside = {process.pid for process in self._processes.members(self._traces)} - set(cgroups.pids(path))
+            if not outside:
+                return
+            cgroups.adopt(path, outside)
 
     def _signal(self, number: int, *, group: bool) -> None:
         """Pass a signal on; the agent is our child and not yet reaped, so its pid is nobody else's."""
-        assert self._agent is not None
+        if self._agent is None:
+            return  # it did not start
         try:
             if group:
                 os.killpg(self._agent, number)  # noqa: TID251  # our own child's group
@@ -152,9 +203,9 @@ class Guard:
         except (ProcessLookupError, PermissionError):
             pass  # it has ended, or became another user: nothing to pass on
 
-    def _end(self, why: str) -> None:
+    def _end(self, why: str, grace_seconds: float) -> None:
         self._why = why
-        self._end_tree(self._grace)
+        self._end_tree(grace_seconds)
 
     def _end_tree(self, grace_seconds: float) -> bool:
         return self._processes.end(self._traces, grace_seconds=grace_seconds, kill_seconds=KILL_SECONDS)
@@ -187,6 +238,8 @@ class Guard:
 
     def _patience(self) -> float:
         left = max(0.0, (self._deadline_ns - self._now_ns()) / 1e9)
+        if self._settle_ns is not None:
+            left = min(left, max(0.0, (self._settle_ns - self._clock.awake_ns()) / 1e9))
         return min(left, LOOK_SECONDS) if self._counts_sleep else left
 
     def _now_ns(self) -> int:

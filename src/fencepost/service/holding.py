@@ -2,11 +2,11 @@
 
 import os
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
-from fencepost.model.errors import LeaseLost
-from fencepost.model.gate import Proof, proof_of
-from fencepost.model.lease import Claim, Lease, renew_every
+from fencepost.model.errors import LeaseLost, Misconfigured, StoreUnavailable
+from fencepost.model.gate import Proof, covers, proof_of
+from fencepost.model.lease import Claim, Lease, keys_of, renew_every
 from fencepost.ports.gate import Gate
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
@@ -18,55 +18,54 @@ class HeldLease:
     """A lease that this process holds.
 
     There is no agent to kill here: the program itself stops when `check()` raises, and whatever it
-    writes through a gate is refused once somebody newer has started.
+    writes through a gate is refused once somebody newer has started. A forked child does not hold it.
     """
 
-    def __init__(self, lease: Lease, tools: Tools, store: LeaseStore, term: Term) -> None:
-        self._lease = lease
-        self._tools = tools
-        self._store = store
-        self._term = term
+    def __init__(self, grip: "_Grip") -> None:
+        self._grip = grip
         self._over = False
-        renewer = Renewer(lease, term, tools.open_store)
-        self._renewal = Renewal(renewer, first_in_seconds=renew_every(lease.ttl_seconds), term=term)
-        self._renewal.start()
+        grip.handles += 1
 
     @property
     def fence(self) -> int:
         """The number to show at write targets; it only rises from holder to holder."""
-        return self._lease.fence
+        return self._grip.lease.fence
 
     @property
     def resources(self) -> tuple[str, ...]:
         """What is held."""
-        return self._lease.resources
+        return self._grip.lease.resources
 
     @property
     def run_id(self) -> str:
         """The name of this acquisition in listings."""
-        return self._lease.run_id
+        return self._grip.lease.run_id
 
     @property
     def proof(self) -> Proof:
         """What gates want to see."""
-        return proof_of(self._lease, self._tools.processes.here().name)
+        return proof_of(self._grip.lease, self._grip.tools.processes.here().name)
 
     @property
     def lost(self) -> bool:
         """Whether the lease may be somebody else's by now; costs no I/O."""
-        return self._over or self._renewal.lost is not None or self._term.over
+        return self._over or self._grip.lost
 
     def check(self) -> None:
         """Raise LeaseLost if the lease may be somebody else's by now; costs no I/O."""
         if self.lost:
-            reason = self._renewal.lost or self._renewal.trouble or "it is over, or was not renewed in time."
+            reason = "it was given back." if self._over else self._grip.reason
             raise LeaseLost(f"the lease on {' '.join(self.resources)} is lost: {reason}")
 
     def gate(self, target: str) -> Gate:
-        """Open a gate, such as `file:PATH`, with this lease's fence raised there."""
+        """Open a gate, such as `file:PATH`, that was named when the lease was taken and so has its fence raised."""
         self.check()
-        gate = self._tools.open_gate(target)
-        gate.raise_fence(self.proof)
+        gate = self._grip.tools.open_gate(target)
+        if not any(covers(declared, gate.target) for declared in self._grip.lease.gates):
+            raise Misconfigured(
+                f"{gate.target} was not named when the lease was taken, so older holders are not kept out there; "
+                f"add it: lease(…, gates=({gate.target!r},))"
+            )
         return gate
 
     def release(self) -> None:
@@ -74,14 +73,7 @@ class HeldLease:
         if self._over:
             return
         self._over = True
-        self._renewal.stop()
-        try:
-            self._store.release(self._lease, clean=True)
-        except LeaseLost:
-            self._store.bury(self._lease)  # this process is the whole tree, and it is here
-            raise
-        finally:
-            self._store.close()
+        self._grip.let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -89,15 +81,97 @@ class HeldLease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        was_lost = self.lost
         try:
             self.release()
         except LeaseLost:
             if error is None:
                 raise
+        except StoreUnavailable as trouble:
+            if error is None and was_lost:
+                raise LeaseLost(f"the lease on {' '.join(self.resources)} is lost: {trouble}") from trouble
+            # The work was done under the lease; only giving it back failed, and it runs out by itself.
+            self._grip.tools.say(f"the lease could not be given back: {trouble}")
 
 
-def hold(order: Order, tools: Tools) -> HeldLease:
-    """Acquire a lease for this process, waiting as the order says, or raise Busy."""
+class _Grip:
+    """What the handles on one lease share: it is given back with the last of them."""
+
+    def __init__(self, lease: Lease, tools: Tools, store: LeaseStore, term: Term) -> None:
+        self.lease = lease
+        self.tools = tools
+        self.handles = 0
+        self._store = store
+        self._term = term
+        self._process = os.getpid()
+        renewer = Renewer(lease, term, tools.open_store)
+        self._renewal = Renewal(renewer, first_in_seconds=renew_every(lease.ttl_seconds), term=term)
+        self._renewal.start()
+
+    @property
+    def lost(self) -> bool:
+        return not self._is_here or self._renewal.lost is not None or self._term.over
+
+    @property
+    def reason(self) -> str:
+        if not self._is_here:
+            return "this is a forked child, and its parent holds the lease; take one here."
+        return self._renewal.lost or self._renewal.trouble or "it was not renewed in time."
+
+    def let_go(self) -> None:
+        self.handles -= 1
+        if self.handles or not self._is_here:  # a forked child shares the parent's connection and must not touch it
+            return
+        for key in [key for key, grip in _GRIPS.items() if grip is self]:
+            del _GRIPS[key]
+        self._renewal.stop()
+        try:
+            self._store.release(self.lease, clean=True)
+        except LeaseLost:
+            self._store.bury(self.lease)  # this process is the whole tree, and it is here
+            raise
+        finally:
+            self._store.close()
+
+    @property
+    def _is_here(self) -> bool:
+        return self._process == os.getpid()
+
+
+class _Key(NamedTuple):
+    """By what a session finds the lease again that it already holds in this process."""
+
+    store: str
+    tenant: str
+    resources: tuple[tuple[str, str], ...]
+    holder: str
+
+
+_GRIPS: dict[_Key, _Grip] = {}
+
+
+def hold(order: Order, tools: Tools, *, store_url: str = "") -> HeldLease:
+    """Acquire a lease for this process, waiting as the order says, or raise Busy.
+
+    A holder that asks again in the same process gets another handle on the lease it has.
+    """
+    if order.holder is None:
+        return HeldLease(_grip(order, tools))
+    key = _Key(store_url, order.tenant, tuple(keys_of(order.tenant, order.resources)), order.holder)
+    grip = _GRIPS.get(key)
+    if grip is None or grip.lost:
+        grip = _GRIPS[key] = _grip(order, tools)
+    held = HeldLease(grip)
+    try:
+        for target in order.gates:
+            held.gate(target)
+    except BaseException:
+        held.release()
+        raise
+    return held
+
+
+def _grip(order: Order, tools: Tools) -> _Grip:
     store = tools.open_store()
     try:
         term = Term(tools.clock, counts_sleep=store.facts().counts_sleep)
@@ -116,4 +190,4 @@ def hold(order: Order, tools: Tools) -> HeldLease:
     except BaseException:
         store.close()
         raise
-    return HeldLease(lease, tools, store, term)
+    return _Grip(lease, tools, store, term)

@@ -1,8 +1,10 @@
 """A line between supervisor and guard: one JSON object per line over a socket pair."""
 
-import json
 import os
-from typing import Any
+import select
+
+from fencepost.model import light_json as json
+from fencepost.model.light import Any
 
 Message = dict[str, Any]
 
@@ -37,6 +39,12 @@ class Line:
             return []
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [json.loads(line) for line in lines]
+
+    def hung_up(self) -> bool:
+        """Tell whether the peer is gone, whatever it may have said before and we have not read yet."""
+        poll = select.poll()
+        poll.register(self.fd, 0)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """Hang up."""

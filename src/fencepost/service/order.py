@@ -1,10 +1,9 @@
 """What a supervisor is asked to guard, and the environment that the agent gets."""
 
 import os
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from fencepost.model.lease import Lease
+from fencepost.model.light import Callable, Mapping, NamedTuple
 from fencepost.ports.clock import Clock
 from fencepost.ports.gate import Gate
 from fencepost.ports.processes import Processes

@@ -1,16 +1,15 @@
 """Keeps a lease alive from a thread and a connection of its own, and knows until when it may be trusted."""
 
-import os
-import select
-from collections.abc import Callable
-from contextlib import suppress
+import _thread
 
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Lease, renew_every, trusted_for
+from fencepost.model.light import Callable
 from fencepost.ports.clock import Clock
 from fencepost.ports.store import LeaseStore
 
 STOP_SECONDS = 0.2
+NO_THREAD_SECONDS = 0.1
 RETRY_PART = 4  # after a failed renewal, try again after this part of the usual pause
 
 
@@ -34,6 +33,11 @@ class Term:
     def extend(self, ttl_seconds: float, *, asked_ns: int) -> None:
         """Trust the lease again, counted from before the request was sent: the answer may have been slow."""
         self.deadline_ns = asked_ns + round(trusted_for(ttl_seconds) * 1e9)
+
+    @property
+    def left_seconds(self) -> float:
+        """For how long the lease may still be trusted; never negative."""
+        return max(0.0, (self.deadline_ns - self.now_ns()) / 1e9)
 
     @property
     def over(self) -> bool:
@@ -67,6 +71,7 @@ class Renewer:
             return 0.0
         except StoreUnavailable as error:
             self.trouble = str(error)
+            self.close()  # whatever ails the connection, the next try has a fresh one
             return renew_every(self._lease.ttl_seconds) / RETRY_PART
         self._term.extend(self._lease.ttl_seconds, asked_ns=asked_ns)
         self.trouble = None
@@ -74,22 +79,29 @@ class Renewer:
 
     def close(self) -> None:
         """Let go of the store."""
-        if self._store is not None:
-            with suppress(StoreUnavailable):  # nothing is owed to this connection
-                self._store.close()
+        store, self._store = self._store, None
+        if store is not None:
+            try:
+                store.close()
+            except StoreUnavailable:
+                return  # nothing is owed to this connection
 
 
 class Renewal:
     """Runs a renewer in a thread that the main thread cannot starve, started only when the first renewal is due."""
 
-    def __init__(self, renewer: Renewer, *, first_in_seconds: float, term: Term) -> None:
+    def __init__(
+        self, renewer: Renewer, *, first_in_seconds: float, term: Term, tell: Callable[[], None] | None = None
+    ) -> None:
+        """`tell` is called in the thread after each step."""
         self._renewer = renewer
         self._term = term
+        self._tell = tell
         self._started = False
         self._first_ns = term.now_ns() + round(first_in_seconds * 1e9)
-        self.news, self._news_writer = os.pipe()  # readable when the term was extended or the lease was lost
-        self._stop_reader, self._stop_writer = os.pipe()
-        self._done_reader, self._done_writer = os.pipe()
+        self._running = _thread.allocate_lock()  # held until somebody says stop
+        self._running.acquire()
+        self._at_work = _thread.allocate_lock()  # held by the thread
 
     @property
     def lost(self) -> str | None:
@@ -106,28 +118,33 @@ class Renewal:
         return None if self._started else max(0.0, (self._first_ns - self._term.now_ns()) / 1e9)
 
     def start(self) -> None:
-        """Begin to renew in the background."""
-        import _thread
+        """Begin to renew in the background; if there is no thread to be had, `first_in_seconds` says when to try again.
 
-        self._started = True
-        _thread.start_new_thread(self._run, ())
-
-    def hear(self) -> None:
-        """Take note of the news."""
-        os.read(self.news, 4096)
+        An agent that forks without end can use up what this user may start. It must not bring us down with it.
+        """
+        self._at_work.acquire()
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:
+            self._at_work.release()
+            self._first_ns = self._term.now_ns() + round(NO_THREAD_SECONDS * 1e9)
+        else:
+            self._started = True
 
     def stop(self) -> None:
         """Stop; a renewal that hangs in the network is not waited for."""
-        os.write(self._stop_writer, b"x")
-        if self._started:
-            select.select([self._done_reader], [], [], STOP_SECONDS)
+        if self._running.locked():
+            self._running.release()
+        if self._started and self._at_work.acquire(timeout=STOP_SECONDS):
+            self._at_work.release()
 
     def _run(self) -> None:
         pause = max(0.0, (self._first_ns - self._term.now_ns()) / 1e9)
         try:
-            while not self.lost and not select.select([self._stop_reader], [], [], pause)[0]:
+            while not self.lost and not self._running.acquire(timeout=pause):
                 pause = self._renewer.step()
-                os.write(self._news_writer, b"x")
+                if self._tell:
+                    self._tell()
         finally:
             self._renewer.close()
-            os.write(self._done_writer, b"x")
+            self._at_work.release()

@@ -26,44 +26,55 @@ class RunFolder:
         """Where the agent reads what it was triggered with."""
         return f"{self.path}/payload.json"
 
-    def write_payload(self, text: str) -> None:
-        """Put the payload where only the agent's user can read it."""
-        descriptor = os.open(self.payload, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+    @property
+    def checkpoint(self) -> str:
+        """Where a resumed agent finds what it left for itself."""
+        return f"{self.path}/checkpoint.json"
+
+    def make(self, payload: str) -> None:
+        """Make the folder, and put the payload where only the agent's user can read it."""
+        os.mkdir(self.path, 0o700)
+        self._put(self.payload, payload)
+
+    def put_checkpoint(self, content: str) -> None:
+        """Lay out what a resumed agent gets back."""
+        self._put(self.checkpoint, content)
+
+    def _put(self, path: str, text: str) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
 
     def remove(self) -> None:
-        """Take it away; whoever is second finds nothing to do."""
+        """Take it away with whatever the agent put there; whoever comes second finds nothing to do."""
+        for path in (self.socket, self.payload, self.checkpoint):
+            try:
+                os.unlink(path)
+            except OSError:
+                continue  # the guard or the supervisor was quicker, or the agent put something else there
         try:
-            with os.scandir(self.path) as entries:
-                for entry in entries:
-                    os.unlink(entry.path)
             os.rmdir(self.path)
         except FileNotFoundError:
-            pass  # the guard or the supervisor was quicker
+            return
+        except OSError:
+            from shutil import rmtree
+
+            rmtree(self.path, ignore_errors=True)
 
 
-def make_run_folder(run_id: str) -> RunFolder:
-    """Make a folder that nobody else can look into, below the user's runtime folder."""
-    base = _base()
-    path = f"{base}/{run_id}"
-    os.mkdir(path, 0o700)
-    return RunFolder(path)
+def plan_run_folder(run_id: str) -> RunFolder:
+    """Choose a place that nobody else can look into, below the user's runtime folder; nothing is made there yet."""
+    return RunFolder(f"{_base(len(run_id))}/{run_id}")
 
 
-def _base() -> str:
+def _base(name_length: int) -> str:
     """Return a folder of our own with room for a socket's name."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     candidates = [f"{runtime}/fencepost"] if runtime and os.path.isdir(runtime) else []
-    shared = ["/tmp"]  # noqa: S108  # below it only a folder that is ours alone is used
-    shared.insert(0, os.environ.get("TMPDIR", "/tmp"))  # noqa: S108  # likewise
+    shared = [os.environ.get("TMPDIR") or "/tmp", "/tmp"]  # noqa: S108  # below it only a folder that is ours is used
     candidates += [f"{folder.rstrip('/')}/fencepost-{os.getuid()}" for folder in shared]
-    for path in candidates:
-        if len(path) + len("/r0123456789abcdef0123/socket") > SOCKET_PATH_MAX:
-            continue
-        if _is_private(path):
+    for path in map(os.path.abspath, candidates):
+        if len(os.fsencode(path)) + name_length + len("//socket") <= SOCKET_PATH_MAX and _is_private(path):
             return path
     raise Misconfigured(
         f"there is no private folder for run sockets: {candidates[-1]} is not a folder that only this user "

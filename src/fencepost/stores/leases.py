@@ -4,13 +4,11 @@ Resources are locked first and in sorted order, leases after them, so that two v
 for each other in a circle.
 """
 
-from collections.abc import Collection
-
 from fencepost.model import lease as rules
 from fencepost.model import light_json as json
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.light import TYPE_CHECKING, Collection
 from fencepost.model.process import Host, ProcessId
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
@@ -82,6 +80,19 @@ class SqlLeases:
     def bury(self, lost: Held | Lease) -> None:
         """Forget a lost lease whose tree is known to be gone."""
         self._dialect.write(lambda tx: tx.rows("forget_lost", id=lost.id, fence=lost.fence))
+
+    def forget_gate(self, tenant: str, resource: str, gate: str) -> bool:
+        """No longer owe a gate that is gone for good its fence; False if it was not owed."""
+
+        def forget(tx: Transaction) -> bool:
+            keys = rules.keys_of(tenant, [resource])
+            locked = tx.rows("lock_resources", keys=json.dumps(keys))
+            owed = _owed(locked)
+            kept = [one for one in owed if one != gate]
+            tx.rows("owe", keys=json.dumps(keys), owed_gates=json.dumps(kept))
+            return len(kept) < len(owed)
+
+        return self._dialect.write(forget)
 
     def bump(self, floor: int) -> int:
         """Lift the fence floor so that every later fence is above it; return the floor now in force."""

@@ -1,8 +1,6 @@
 """What the verbs need of a dialect: named statements inside one transaction."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-
-from fencepost.model.light import Any, Protocol, TypeVar
+from fencepost.model.light import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 Row = tuple[Any, ...]
 T = TypeVar("T")

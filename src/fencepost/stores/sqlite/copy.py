@@ -31,7 +31,7 @@ class FenceCopy:
     def read(self) -> Copied | None:
         """Return what was written last, or None if there is nothing whole."""
         try:
-            text = os.pread(self._open(), 256, 0).decode("ascii", "replace")
+            text = os.pread(self._open(), 256, 0).decode("utf-8", "replace")
         except FileNotFoundError:
             return None
         line, _, checksum = text.partition("\n")[0].rpartition(" ")
@@ -45,7 +45,7 @@ class FenceCopy:
         line = f"v1 {copied.store} {copied.committed} {copied.pending}"
         record = f"{line} {_checksum(line)}\n".ljust(255) + "\n"
         fd = self._open(create=True)
-        os.pwrite(fd, record.encode("ascii"), 0)
+        os.pwrite(fd, record.encode(), 0)
         os.fsync(fd)
 
     def close(self) -> None:
@@ -79,4 +79,4 @@ def sync_folder(path: str) -> None:
 
 
 def _checksum(line: str) -> str:
-    return f"{crc32(line.encode('ascii', 'replace')):08x}"
+    return f"{crc32(line.encode()):08x}"

@@ -1,12 +1,11 @@
 """Transactions on one SQLite file: short, immediate, durable at COMMIT."""
 
 import os
-from collections.abc import Callable
 
 import apsw
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.ports.clock import Clock
 from fencepost.stores import sql
 from fencepost.stores.sqlite.copy import Copied, FenceCopy

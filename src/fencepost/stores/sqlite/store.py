@@ -1,11 +1,11 @@
 """Opens the embedded store, and refuses a file that cannot keep the promises."""
 
 import os
-from collections.abc import Callable
 
 import apsw
 
 from fencepost.model.errors import StoreUnavailable
+from fencepost.model.light import Callable
 from fencepost.ports.clock import Clock
 from fencepost.ports.store import StoreFacts
 from fencepost.stores import sql

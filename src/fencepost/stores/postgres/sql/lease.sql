@@ -84,3 +84,7 @@ DELETE FROM fencepost.lease WHERE id = %(id)s AND fence = %(fence)s AND state = 
 
 -- :name forget_lost
 DELETE FROM fencepost.lease WHERE id = %(id)s AND fence = %(fence)s AND state = 'lost' RETURNING id
+
+-- :name owe
+UPDATE fencepost.resource SET owed_gates = %(owed_gates)s
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(keys)s::jsonb))

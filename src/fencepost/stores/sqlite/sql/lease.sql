@@ -80,3 +80,7 @@ DELETE FROM lease WHERE id = :id AND fence = :fence AND state = 'held' RETURNING
 
 -- :name forget_lost
 DELETE FROM lease WHERE id = :id AND fence = :fence AND state = 'lost' RETURNING id
+
+-- :name owe
+UPDATE resource SET owed_gates = :owed_gates
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))

@@ -1,0 +1,113 @@
+"""How long it takes to start: the commands that crontabs and agents call, against a Python that does nothing.
+
+Each round runs every command once, one after the other, so that a busy machine slows all of them. Reported are
+medians of wall time, and of the processor time of the command and all that it waited for. Exits with 1 if a
+command is above its bound by both measures: wall time alone says more about the machine's other work.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from statistics import median
+from time import perf_counter
+from typing import NamedTuple
+
+FENCEPOST = os.path.join(sys.prefix, "bin", "fencepost")
+BARE = "python -c pass"
+ROUNDS_MIN = 30
+
+
+class Command(NamedTuple):
+    """What is measured, and how many times a bare Python it may cost."""
+
+    name: str
+    argv: tuple[str, ...]
+    bound: float | None
+
+
+class Cost(NamedTuple):
+    """What one run cost, in milliseconds."""
+
+    wall: float
+    cpu: float
+
+
+def main() -> int:
+    """Measure and judge."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=60)
+    rounds = max(ROUNDS_MIN, parser.parse_args().rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # away from configuration files, which only some callers have
+        commands = commands_in(folder)
+        env = environment(folder)
+        for command in commands:
+            cost_of(command.argv, env)  # the first time compiles and creates
+        costs: dict[str, list[Cost]] = {command.name: [] for command in commands}
+        for _ in range(rounds):
+            for command in commands:
+                costs[command.name].append(cost_of(command.argv, env))
+    return report(commands, {name: medians(found) for name, found in costs.items()}, rounds)
+
+
+def commands_in(folder: str) -> list[Command]:
+    """Return what is measured; the bare Python first."""
+    target = os.path.join(folder, "out")
+    proof = ("--resource", "lock:bench", "--fence", "1")
+    return [
+        Command(BARE, (sys.executable, "-c", "pass"), None),
+        Command("exec --lock", (FENCEPOST, "exec", "--lock", "bench", "--", "true"), 3.0),
+        Command("exec", (FENCEPOST, "exec", "--", "true"), None),
+        Command("lease list", (FENCEPOST, "lease", "list"), 2.5),
+        Command("gate write-file", (FENCEPOST, "gate", "write-file", target, *proof), None),
+    ]
+
+
+def environment(folder: str) -> dict[str, str]:
+    """Keep the measured commands away from the caller's own store, and let them keep what they compiled."""
+    ours = {"XDG_STATE_HOME": folder, "XDG_RUNTIME_DIR": folder, "HOME": folder}
+    theirs = {name: value for name, value in os.environ.items() if not name.startswith(("FENCEPOST_", "PYTHON"))}
+    return {**theirs, **ours}
+
+
+def cost_of(argv: tuple[str, ...], env: dict[str, str]) -> Cost:
+    """Run a command to its end."""
+    null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+    quiet = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_WRONLY, 0) for descriptor in (1, 2)]
+    before = perf_counter()
+    pid = os.posix_spawn(argv[0], argv, env, file_actions=[null, *quiet])
+    _, status, used = os.wait4(pid, 0)
+    wall = perf_counter() - before
+    assert os.waitstatus_to_exitcode(status) == 0, f"{argv} ended with {status}"
+    return Cost(wall * 1000, (used.ru_utime + used.ru_stime) * 1000)
+
+
+def medians(found: Sequence[Cost]) -> Cost:
+    """Return the middle of each measure."""
+    return Cost(median(cost.wall for cost in found), median(cost.cpu for cost in found))
+
+
+def report(commands: Sequence[Command], costs: dict[str, Cost], rounds: int) -> int:
+    """Print a table and one line of JSON; return 1 if a bound does not hold."""
+    bare = costs[BARE]
+    above = []
+    print(f"{'':18}{'wall':>9}{'ratio':>8}{'cpu':>10}{'ratio':>8}{'bound':>8}")
+    for command in commands:
+        cost = costs[command.name]
+        wall, cpu = cost.wall / bare.wall, cost.cpu / bare.cpu
+        if command.bound is not None and min(wall, cpu) > command.bound:
+            above.append(command.name)
+        bound = f"{command.bound:.1f}x" if command.bound else ""
+        print(f"{command.name:18}{cost.wall:6.1f} ms{wall:7.2f}x{cost.cpu:7.1f} ms{cpu:7.2f}x{bound:>8}")
+    figures = {name: {"wall_ms": round(cost.wall, 2), "cpu_ms": round(cost.cpu, 2)} for name, cost in costs.items()}
+    print(json.dumps({"bench": "startup", "rounds": rounds, "above": above, "medians": figures}))
+    for name in above:
+        print(f"{name} is above its bound", file=sys.stderr)
+    return 1 if above else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

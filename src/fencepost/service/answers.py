@@ -1,0 +1,40 @@
+"""What the supervisor answers to its agent on the run socket."""
+
+from fencepost.model.gate import covers
+from fencepost.model.lease import Lease
+from fencepost.model.light import Callable
+from fencepost.service.renewal import Term
+from fencepost.service.run_socket import Answer, Handler
+
+LOST: Answer = {"ok": False, "code": "lease_lost", "message": "the lease of this run is lost: stop."}
+
+
+class Answers:
+    """The verbs of the run socket, for one lease."""
+
+    __slots__ = ("_is_ending", "_lease", "_term")
+
+    def __init__(self, lease: Lease, term: Term, is_ending: Callable[[], bool]) -> None:
+        self._lease = lease
+        self._term = term
+        self._is_ending = is_ending
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return who answers which verb."""
+        return {"check": self._check, "gate": self._declared}
+
+    def _check(self, _: Answer) -> Answer:
+        """Answer whether the agent may still act."""
+        left = self._term.left_seconds
+        if not left or self._is_ending():
+            return LOST
+        return {"ok": True, "fence": self._lease.fence, "resources": self._lease.resources, "trusted_seconds": left}
+
+    def _declared(self, request: Answer) -> Answer:
+        """Answer whether the run has named this target, so that its fence was raised there before the start."""
+        answer = self._check(request)
+        target = str(request.get("gate", ""))
+        if not answer["ok"] or any(covers(gate, target) for gate in self._lease.gates):
+            return answer
+        message = f"this run did not declare {target}; add --gate {target} to fencepost exec."
+        return {"ok": False, "code": "undeclared", "message": message}
