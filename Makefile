@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: test check lint types imports spec bench-cron bench-startup format clean
+.PHONY: up test check lint types imports spec bench-cron bench-startup format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/pip install --quiet --editable '.[postgres]' --group test --group check
 	touch $@
+
+up: $(READY)
+	cd examples/hello && $(CURDIR)/$(BIN)/fencepost up
 
 test: $(READY)
 	$(BIN)/pytest -n $(JOBS) $(PYTEST)

@@ -235,7 +235,7 @@ def test_a_zombie_counts_as_dead(processes: SystemProcesses, run_id: str, spawn:
 
     assert processes.fate(zombie) is Fate.DEAD
     assert not processes.signal_process(zombie, signal.SIGKILL)
-    assert processes.members(Traces(run_id, processes.myself(), None)) == []
+    assert processes.members(Traces(run_id, None, None)) == []
 
 
 @pytest.mark.parametrize(
@@ -337,16 +337,15 @@ ctypes.CDLL(None).pthread_exit(0)
     assert processes.fate(identified(processes, child.pid)) is Fate.DEAD
 
 
-def test_the_guard_the_caller_and_the_spared_are_never_members(
-    processes: SystemProcesses, run_id: str, spawn: Spawn
-) -> None:
-    spared, ended = spawn(QUIET, FENCEPOST_RUN_ID=run_id), spawn(QUIET, FENCEPOST_RUN_ID=run_id)
-    spared.line()
-    ended.line()
-    traces = Traces(run_id, processes.myself(), None)
+def test_the_guard_and_the_spared_are_never_members(processes: SystemProcesses, run_id: str, spawn: Spawn) -> None:
+    guard, spared, ended = (spawn(QUIET, FENCEPOST_RUN_ID=run_id) for _ in range(3))
+    for child in (guard, spared, ended):
+        child.line()
+    traces = Traces(run_id, identified(processes, guard.pid), None)
 
     assert [member.pid for member in processes.members(traces, spare=[spared.pid])] == [ended.pid]
     assert kill_now(processes, traces, spared.pid)
+    assert guard.child.poll() is None
     assert spared.child.poll() is None
     assert ended.child.wait() == -signal.SIGKILL
 

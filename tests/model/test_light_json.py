@@ -32,9 +32,7 @@ def test_it_refuses_what_json_refuses(text: str) -> None:
     try:
         expected = json.loads(text)
     except ValueError:
-        with pytest.raises(
-            ValueError, match="JSON|string|escape|control|delimiter|value|property|digits|Extra|Expecting|int|Exceeds"
-        ):
+        with pytest.raises(ValueError):  # noqa: PT011  # in whatever words
             light_json.loads(text)
     else:
         assert repr(expected) == repr(light_json.loads(text))

@@ -151,7 +151,6 @@ def check(crowd: Crowd, rows: Callable[[str], list[tuple[object, ...]]]) -> None
         for (_, _, ended), (_, began, _) in pairwise(spans):
             assert ended <= began, f"{schedule} overlaps"
     proof = prove(crowd.store, tenant="default")
-    print(crowd.did, len(ticks))
     assert proof.holds, [one.findings for one in proof.schedules if not one.holds]
     assert all(crowd.did[word] for word in ("ticked", "leased", "settled", "asked", "applied")), crowd.did
 
@@ -166,7 +165,7 @@ def test_sqlite_survives_the_crowd(tmp_path: "Path") -> None:
     crowd = Crowd(open_it)
     crowd.run(SECONDS)
     connection = crowd.store.dialect._connection  # type: ignore[attr-defined]
-    check(crowd, lambda text: connection.execute(text.replace("$", "")).fetchall())  # type: ignore[no-any-return]
+    check(crowd, lambda text: connection.execute(text.replace("$", "")).fetchall())
     crowd.store.close()
 
 

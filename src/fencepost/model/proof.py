@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from fencepost.model.definition import ScheduleDefinition
@@ -17,6 +18,7 @@ from fencepost.model.owed import LISTED_MAX, CronRule, OwedTicks, instants_of
 from fencepost.model.recorded import Recorded
 
 SECOND_US = 1_000_000
+RULES_KEPT = 256
 
 
 class FindingKind(StrEnum):
@@ -128,10 +130,16 @@ def reign_of(schedule: ScheduleDefinition, *, after_us: int, until_us: int) -> R
     return Reign(
         after_us,
         until_us,
-        source=OwedTicks(rule),
+        source=_owed(rule),
         start_us=to_us(parse_instant(schedule.start)) if schedule.start else None,
         end_us=to_us(parse_instant(schedule.end)) if schedule.end else None,
     )
+
+
+@lru_cache(maxsize=RULES_KEPT)
+def _owed(rule: CronRule) -> OwedTicks:
+    """Share what was counted among the versions, and the schedules, that have the same rule."""
+    return OwedTicks(rule)
 
 
 def _instant_of(schedule: ScheduleDefinition) -> int:

@@ -33,7 +33,7 @@ SELECT id, schedule
         OR lease_max > (SELECT count(*) FROM fencepost.run AS other
                           JOIN fencepost.lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
                          WHERE other.tenant = run.tenant AND other.schedule = run.schedule AND other.state = 'running'
-                           AND lease_fact.remaining_ns > 0))
+                           AND other.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0))
  ORDER BY place_us, id
  LIMIT %(limit)s
 
@@ -43,7 +43,7 @@ SELECT count(*)
   FROM fencepost.run
   JOIN fencepost.lease_fact ON lease_fact.id = run.lease_id AND NOT lease_fact.lost
  WHERE run.tenant = %(tenant)s AND run.schedule = %(schedule)s AND run.state = 'running'
-   AND lease_fact.remaining_ns > 0
+   AND run.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0
 
 -- :name lock_schedule
 SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run

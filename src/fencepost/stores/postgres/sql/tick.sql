@@ -23,10 +23,12 @@ UPDATE fencepost.schedule SET due_us = (SELECT fencepost.clock_us())
  WHERE schedule.tenant = waking.tenant AND schedule.name = waking.name
 
 -- :name live_runs
-SELECT tenant, schedule, id, trigger, state, started_us, lines_up
-  FROM fencepost.run
- WHERE state IN ('ready', 'running')
-   AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(schedules)s::jsonb))
+-- One look into the index for each schedule: the planner must not think of reading the whole table.
+SELECT run.tenant, run.schedule, id, trigger, state, started_us, lines_up
+  FROM jsonb_array_elements(%(schedules)s::jsonb) AS one
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run
+                      WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1
+                        AND state IN ('ready', 'running') OFFSET 0) AS run
  ORDER BY created_us, id
 
 -- :name pauses_since
@@ -38,10 +40,11 @@ SELECT tenant, schedule, since_us, until_us, note
 
 -- :name spending
 -- What has started costs money, also if it was cancelled then; what ended without a start does not.
-SELECT tenant, schedule, counted_us, coalesce(cost_micro, reserved_micro)
-  FROM fencepost.run
- WHERE counted_us > %(since_us)s AND (state IN ('ready', 'running') OR started_us IS NOT NULL)
-   AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(schedules)s::jsonb))
+SELECT run.tenant, run.schedule, counted_us, coalesce(cost_micro, reserved_micro)
+  FROM jsonb_array_elements(%(schedules)s::jsonb) AS one
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run
+                      WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1 AND counted_us > %(since_us)s
+                        AND (state IN ('ready', 'running') OR started_us IS NOT NULL) OFFSET 0) AS run
 
 -- :name move_cursors
 -- Compare and set: whoever decided the same stretch of time first has moved the cursor.
@@ -99,9 +102,11 @@ SELECT tenant, fencepost.clock_us(), actor, verb, subject, detail
   FROM jsonb_to_recordset(%(entries)s::jsonb) AS one (tenant text, actor text, verb text, subject text, detail text)
 
 -- :name known_ticks
-SELECT tenant, schedule, occurrence FROM fencepost.tick
- WHERE (tenant, schedule, occurrence)
-    IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_array_elements(%(occurrences)s::jsonb))
+SELECT tick.tenant, tick.schedule, tick.occurrence
+  FROM jsonb_array_elements(%(occurrences)s::jsonb) AS one
+ CROSS JOIN LATERAL (SELECT tenant, schedule, occurrence FROM fencepost.tick
+                      WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1
+                        AND occurrence = one.value ->> 2 OFFSET 0) AS tick
 
 -- :name next_due
 SELECT min(due_us) FROM fencepost.schedule WHERE due_us IS NOT NULL AND retired_us IS NULL

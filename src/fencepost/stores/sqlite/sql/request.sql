@@ -15,7 +15,7 @@ SELECT name, 'agent', retired_us IS NOT NULL FROM agent WHERE tenant = :tenant
 
 -- :name live_of_agent
 SELECT id, trigger, state, started_us, lines_up
-  FROM run
+  FROM run INDEXED BY run_live
  WHERE state IN ('ready', 'running') AND tenant = :tenant AND schedule IS NULL AND agent = :agent
  ORDER BY created_us, id
 

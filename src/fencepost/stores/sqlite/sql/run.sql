@@ -33,20 +33,20 @@ SELECT id, schedule
                      JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                     WHERE lease_fact.remaining_ns > 0)
    AND (schedule IS NULL
-        OR lease_max > (SELECT count(*) FROM run AS other
+        OR lease_max > (SELECT count(*) FROM run AS other INDEXED BY run_live
                           JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
                          WHERE other.tenant = run.tenant AND other.schedule = run.schedule AND other.state = 'running'
-                           AND lease_fact.remaining_ns > 0))
+                           AND other.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0))
  ORDER BY place_us, id
  LIMIT :limit
 
 -- :name running_of
 -- A lease whose time is up takes no room: its run is about to be settled as lost.
 SELECT count(*)
-  FROM run
+  FROM run INDEXED BY run_live
   JOIN lease_fact ON lease_fact.id = run.lease_id AND NOT lease_fact.lost
  WHERE run.tenant = :tenant AND run.schedule = :schedule AND run.state = 'running'
-   AND lease_fact.remaining_ns > 0
+   AND run.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0
 
 -- :name lock_schedule
 SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run

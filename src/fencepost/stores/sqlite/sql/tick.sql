@@ -14,11 +14,12 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
 UPDATE schedule SET due_us = wall_us() WHERE due_us > wall_us() AND trigger <> 'every'
 
 -- :name live_runs
-SELECT tenant, schedule, id, trigger, state, started_us, lines_up
-  FROM run
- WHERE state IN ('ready', 'running')
-   AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:schedules))
- ORDER BY created_us, id
+-- One look into the index for each schedule: CROSS JOIN keeps the order, and a long history must not matter.
+SELECT run.tenant, run.schedule, run.id, run.trigger, run.state, run.started_us, run.lines_up
+  FROM json_each(:schedules) AS one
+ CROSS JOIN run INDEXED BY run_live ON run.tenant = one.value ->> 0 AND run.schedule = one.value ->> 1
+ WHERE run.state IN ('ready', 'running')
+ ORDER BY run.created_us, run.id
 
 -- :name pauses_since
 SELECT tenant, schedule, since_us, until_us, note
@@ -29,10 +30,10 @@ SELECT tenant, schedule, since_us, until_us, note
 
 -- :name spending
 -- What has started costs money, also if it was cancelled then; what ended without a start does not.
-SELECT tenant, schedule, counted_us, coalesce(cost_micro, reserved_micro)
-  FROM run
- WHERE counted_us > :since_us AND (state IN ('ready', 'running') OR started_us IS NOT NULL)
-   AND (tenant, schedule) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:schedules))
+SELECT run.tenant, run.schedule, run.counted_us, coalesce(run.cost_micro, run.reserved_micro)
+  FROM json_each(:schedules) AS one
+ CROSS JOIN run ON run.tenant = one.value ->> 0 AND run.schedule = one.value ->> 1
+ WHERE run.counted_us > :since_us AND (run.state IN ('ready', 'running') OR run.started_us IS NOT NULL)
 
 -- :name move_cursors
 -- Compare and set: whoever decided the same stretch of time first has moved the cursor.
@@ -85,8 +86,10 @@ SELECT value ->> 'tenant', wall_us(), value ->> 'actor', value ->> 'verb', value
   FROM json_each(:entries)
 
 -- :name known_ticks
-SELECT tenant, schedule, occurrence FROM tick
- WHERE (tenant, schedule, occurrence) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:occurrences))
+SELECT tick.tenant, tick.schedule, tick.occurrence
+  FROM json_each(:occurrences) AS one
+ CROSS JOIN tick
+    ON tick.tenant = one.value ->> 0 AND tick.schedule = one.value ->> 1 AND tick.occurrence = one.value ->> 2
 
 -- :name next_due
 SELECT min(due_us) FROM schedule WHERE due_us IS NOT NULL AND retired_us IS NULL

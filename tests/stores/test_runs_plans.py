@@ -1,0 +1,151 @@
+"""The hot statements stay on their indexes: what they cost depends on what is due, not on what there is."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import psycopg
+import pytest
+
+from fencepost.stores.postgres import dialect as postgres
+from fencepost.stores.postgres.store import open_store
+from fencepost.stores.sqlite import dialect as sqlite
+from tests.stores.rig import open_sqlite
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresDatabases
+
+MANY = 20_000
+FILL = """
+INSERT INTO $schedule (tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger,
+                       cursor_us, due_us, applied_us)
+SELECT 't' || (n % 5), 's' || n, 1, '', 'agent', '{}', '{}', '', '', 'cron', 0, 9000000000000000 + n, 0 FROM n;
+INSERT INTO $run (id, tenant, agent, schedule, version, trigger, idempotency_key, manifest, manifest_hash, payload,
+                  resources, lease_max, lines_up, priority, rank, state, created_us, waiting_us, ready_us, place_us,
+                  counted_us, give_up_us, fence, lease_id, origin, request_key, tick_us, occurrence)
+SELECT 'r' || n, 't' || (n % 5), 'agent', 's' || n, 1, 'cron', '', '{}', '', '{}',
+       '[["t0", "schedule:s' || n || '"]]', 1, FALSE, n % 3, -(n % 3), CASE WHEN n % 4 = 0 THEN 'succeeded' WHEN n % 20 = 1 THEN 'running' ELSE 'ready' END,
+       n, n, n, n, n, 9000000000000000 + n, n, 'l' || n, 'o' || n, 'k' || n, n, 'o' || n FROM n;
+INSERT INTO $tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count, disposition,
+                   run_id, tzdata, decided_us)
+SELECT 't0', 's1', 'o' || n, 1, '', '', n, n, 1, 'run', 'r' || n, '', 0 FROM n;
+"""
+KEYS = json.dumps([["t0", "s5"], ["t1", "s6"]])
+VALUES: dict[str, Any] = {
+    "tenant": "t1",
+    "rank": -1,
+    "passed": "[]",
+    "limit": 20,
+    "schedule": "s1",
+    "schedules": KEYS,
+    "occurrences": json.dumps([["t0", "s1", "o1"]]),
+    "since_us": 5,
+    "id": "r1",
+    "fence": 5,
+    "counted_us": 7,
+    "run_id": "r1",
+    "name": "s1",
+    "target": "s1",
+    "request_key": "k1",
+    "origin": "o1",
+    "tick_us": 5,
+    "lease_id": "l",
+    "worker": "w",
+    "agent": "agent",
+    "from_us": 0,
+    "until_us": 50,
+    "after_us": 0,
+    "after": "",
+}
+HOT = {
+    "due_schedules": "schedule_due",
+    "next_due": "schedule_due",
+    "live_runs": "run_live",
+    "known_ticks": "tick_pkey",
+    "spending": "run_counted run_by_tick",
+    "ready_lines": "run_ready",
+    "line_heads": "run_ready",
+    "running_of": "run_live run_running",
+    "lock_schedule": "schedule_pkey",
+    "try_run": "run_pkey",
+    "take_run": "run_pkey",
+    "spending_beside": "run_counted run_by_tick",
+    "stop_asked": "run_pkey",
+    "next_ready": "run_soonest",
+    "overdue_runs": "run_overdue",
+    "asked_again": "run_of_request",
+    "runs_of_origin": "run_by_origin",
+    "runs_of_tick": "run_by_tick",
+    "attempt_of": "attempt_pkey",
+    "history_ticks": "tick_by_time",
+}
+
+
+@pytest.fixture(scope="module")
+def server(postgres_server: "PostgresDatabases") -> Iterator[psycopg.Connection]:
+    url = postgres_server.create_database()
+    open_store(url, new_id="plans", allow_lossy=True).close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        series = f"generate_series(1, {MANY}) AS n"
+        connection.execute(re.sub(r"FROM n\b", f"FROM {series}", FILL).replace("$", "fencepost.").encode())
+        connection.execute("ANALYZE")
+        connection.execute("SET plan_cache_mode = force_custom_plan")
+        yield connection
+    postgres_server.drop_database(url)
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_postgresql_uses_the_index(server: psycopg.Connection, name: str) -> None:
+    statement = postgres.STATEMENTS[name]
+    row = server.execute(b"EXPLAIN (FORMAT JSON) " + statement, VALUES).fetchone()
+    assert row
+    nodes = list(flattened(row[0][0]["Plan"]))
+    scanned = [node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"]
+    assert not {"run", "schedule", "tick", "attempt"} & set(scanned) or name == "attempt_of", scanned
+    if name != "attempt_of":  # an empty table has no need of its index
+        assert set(HOT[name].split()) & {node.get("Index Name") for node in nodes}
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("due_schedules", "due_us"), ("line_heads", "place_us"), ("next_ready", "ready_us")]
+)
+def test_postgresql_reads_the_clock_once_and_stops_where_the_future_begins(
+    server: psycopg.Connection, name: str, column: str
+) -> None:
+    row = server.execute(b"EXPLAIN (FORMAT JSON) " + postgres.STATEMENTS[name], VALUES).fetchone()
+    assert row
+    conditions = [node.get("Index Cond", "") for node in flattened(row[0][0]["Plan"])]
+    assert any(column in condition for condition in conditions), conditions
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
+    path = tmp_path_factory.mktemp("plans") / "state.db"
+    store = open_sqlite(path)
+    connection: apsw.Connection = store.dialect._connection  # type: ignore[attr-defined]
+    numbers = f"WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {MANY})"
+    for statement in FILL.replace("$", "").strip().split(";"):
+        if statement.strip():
+            connection.execute(f"{numbers} {statement}")
+    connection.execute("ANALYZE")
+    yield connection
+    store.close()
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_sqlite_uses_the_index(file: apsw.Connection, name: str) -> None:
+    plan = [str(row[-1]) for row in file.execute(f"EXPLAIN QUERY PLAN {sqlite.STATEMENTS[name]}", VALUES)]
+    scans = [line for line in plan if re.match(r"SCAN (run|schedule|tick|attempt|other)\b(?! USING)", line)]
+    assert scans == [], plan
+    wanted = [f"INDEX {index} " for index in HOT[name].split()]
+    if HOT[name].endswith("_pkey"):
+        wanted = ["PRIMARY KEY", "sqlite_autoindex"]
+    assert any(index in line for index in wanted for line in plan), plan
+
+
+def flattened(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from flattened(child)
