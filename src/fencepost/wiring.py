@@ -1,5 +1,7 @@
 """Builds everything from the settings: the only module that knows each concrete class."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -36,7 +38,7 @@ def store_url(explicit: str | None) -> str:
     return store_url_of(path, os.environ) if path else exec_store_url(None)
 
 
-def open_store(url: str) -> "SqliteStore | PostgresStore":
+def open_store(url: str) -> SqliteStore | PostgresStore:
     """Open a store by its URL."""
     scheme, colon, rest = url.partition(":")
     if scheme == "sqlite" and rest:
@@ -48,14 +50,14 @@ def open_store(url: str) -> "SqliteStore | PostgresStore":
     raise Invalid(f"{url.partition('@')[0]!r} is no store; write sqlite:/path/state.db or postgresql://host/database.")
 
 
-def open_runtime(url: str) -> "RuntimeStore":
+def open_runtime(url: str) -> RuntimeStore:
     """Open a store with every verb of the runtime."""
     from fencepost.stores.runtime import RuntimeStore
 
     return RuntimeStore(open_store(url))
 
 
-def open_patiently(url: str) -> "RuntimeStore":
+def open_patiently(url: str) -> RuntimeStore:
     """Open a store for a daemon: a server that is being restarted is waited for, a file is not."""
     from fencepost.host.clock import SystemClock
     from fencepost.model.errors import StoreUnavailable
@@ -71,7 +73,7 @@ def open_patiently(url: str) -> "RuntimeStore":
     return open_runtime(url)
 
 
-def engine_of(name: str) -> "Engine":
+def engine_of(name: str) -> Engine:
     """Return the engine of an agent."""
     from fencepost.engines.command import CommandEngine
     from fencepost.engines.python import PythonEngine
@@ -83,7 +85,7 @@ def engine_of(name: str) -> "Engine":
     return engines[name]
 
 
-def serve(url: str, plan: "Plan", *, name: str, folder: str) -> int:
+def serve(url: str, plan: Plan, *, name: str, folder: str) -> int:
     """Schedule, work, or both, until asked to stop."""
     from datetime import timedelta
 
@@ -135,11 +137,11 @@ def migrate_store(url: str) -> tuple[int, int]:
     return _sqlite_opening(url.partition(":")[2]).migrate(new_id=_store_id())
 
 
-def _open_sqlite(path: str) -> "SqliteStore":
+def _open_sqlite(path: str) -> SqliteStore:
     return _sqlite_opening(path).open(new_id=_store_id())
 
 
-def _sqlite_opening(path: str) -> "Opening":
+def _sqlite_opening(path: str) -> Opening:
     from fencepost.host.clock import SystemClock
     from fencepost.host.filesystem import is_network, kind_of
     from fencepost.host.identity import this_host
@@ -159,7 +161,7 @@ def _store_id() -> str:
     return os.urandom(8).hex()
 
 
-def exec_tools(url: str) -> "Tools":
+def exec_tools(url: str) -> Tools:
     """Return what guarding a command takes."""
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
@@ -168,7 +170,7 @@ def exec_tools(url: str) -> "Tools":
     clock = SystemClock()
     told = False
 
-    def open_and_tell() -> "LeaseStore":
+    def open_and_tell() -> LeaseStore:
         nonlocal told
         is_new = url.startswith("sqlite:") and not os.path.exists(url[len("sqlite:") :])
         store = open_store(url)
@@ -181,7 +183,7 @@ def exec_tools(url: str) -> "Tools":
     return Tools(clock, system_processes(clock), open_and_tell, open_gate, say)
 
 
-def open_gate(target: str) -> "Gate":
+def open_gate(target: str) -> Gate:
     """Open a gate by its target, `kind:where`."""
     kind, colon, where = target.partition(":")
     if kind == "file" and where:

@@ -14,6 +14,7 @@ import random  # noqa: TID251  # the seed is an argument and is printed
 import select
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -25,7 +26,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from fencepost.host.clock import SystemClock
-from tests.support.ground import Ground, Program, children, is_alive, send, until
+from tests.support.ground import Ground, Program, children, is_alive, send, state_of, until
 
 TTL = "1500ms"  # short enough to run out often, long enough for a busy machine to renew
 PATIENCE_SECONDS = 60.0
@@ -116,8 +117,9 @@ class Lane:
             self.totals.rounds[name] += 1
             try:
                 FAULTS[name](self)
-            except (AssertionError, TimeoutError) as error:
-                self.totals.failures.append(f"{self.lock} turn {self.turn} {name}: {error!r}")
+            except (AssertionError, TimeoutError, subprocess.TimeoutExpired) as error:
+                left = {pid: (state_of(pid), line) for pid, line in self.ground.alive().items() if self.lock in line}
+                self.totals.failures.append(f"{self.lock} turn {self.turn} {name}: {error!r}; alive: {left}")
         self._judge()
 
     def start(self, name: str, *, wait: bool, seconds: str = FOR_EVER, ttl: str = TTL) -> Program:
@@ -141,7 +143,7 @@ class Lane:
         self.turn += 1
         name = f"victim-{self.turn}"
         program = self.start(name, wait=True, ttl=ttl)
-        seen = self.saw("start", name)
+        seen = self.saw("start", name, unless=program)
         return program, children(program.pid)[0], seen.pid
 
     def successor(self) -> tuple[Program, str]:
@@ -270,7 +272,11 @@ def kill_early(lane: Lane) -> None:
     program.poll()
     select.select([], [], [], 0.02)
     program.kill()
-    lane.ended(program, -signal.SIGKILL, 1)
+    code = program.wait(
+        PATIENCE_SECONDS
+    )  # not for the end of its output: with both killed, the agent lives on till next
+    lane.totals.codes[str(code)] += 1
+    assert code in (-signal.SIGKILL, 1), code
     at_ns = lane.clock.awake_ns()
     after = lane.start(f"after-{lane.turn}", wait=False, seconds="0")
     lane.ended(after, 0)
@@ -283,8 +289,7 @@ def freeze(lane: Lane, which: Callable[[Program, int, int], list[int]], name: st
     successor, successor_name = lane.successor()
     at_ns = lane.clock.awake_ns()
     frozen = which(program, guard, agent)
-    for pid in frozen:
-        send(pid, signal.SIGSTOP)
+    lane.ground.freeze(*frozen)
     try:
         lane.taken_over(successor, successor_name, at_ns)
         assert not is_alive(agent), "the old agent lives"
@@ -307,7 +312,7 @@ def freeze_briefly(lane: Lane) -> None:
     """A nap shorter than the lease costs nothing."""
     program, guard, agent = lane.victim(ttl="6s")
     pid = lane.random.choice([program.pid, guard, agent])
-    send(pid, signal.SIGSTOP)
+    lane.ground.freeze(pid)
     select.select([], [], [], 0.2)
     send(pid, signal.SIGCONT)
     assert is_alive(agent), "the agent was ended"

@@ -17,6 +17,8 @@ until [ -e enough ]; do sleep 0.02; done
 exit 9
 """
 
+ORDINARY = 0x7FFF_FFFF  # the first 31; what a real-time signal does is between the agent and its caller
+
 
 def start_trapping(ground: Ground) -> subprocess.Popen[bytes]:
     program = ground.start("exec", "--lock", "z", "--", "sh", "-c", TRAPS)
@@ -60,13 +62,13 @@ def test_what_nohup_ignores_stays_ignored(ground: Ground) -> None:
     Path(ground.path("enough")).touch()
     told = ground.told(program)
     assert told.code == 0
-    assert int(told.out.split()[-1], 16) == 1 << signal.SIGHUP - 1
+    assert int(told.out.split()[-1], 16) & ORDINARY == 1 << signal.SIGHUP - 1
 
 
 def test_an_agent_is_born_with_default_signals_and_none_blocked(ground: Ground) -> None:
     told = ground.run("exec", "--", "cat", "/proc/self/status")
     fields = dict(line.split(b":", 1) for line in told.out.splitlines())
-    assert [int(fields[name], 16) for name in (b"SigBlk", b"SigIgn", b"SigCgt")] == [0, 0, 0]
+    assert [int(fields[name], 16) & ORDINARY for name in (b"SigBlk", b"SigIgn", b"SigCgt")] == [0, 0, 0]
 
 
 def test_a_broken_pipe_ends_the_agent_quietly(ground: Ground) -> None:

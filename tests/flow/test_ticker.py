@@ -195,9 +195,18 @@ def test_what_never_started_costs_nothing_and_what_did_costs_even_if_cancelled(r
     runtime.store.cancel(runtime.runs()[0].id, tenant="default", by="ada")
     minutes(runtime, 2)
     leased = runtime.leased(start=True)
-    runtime.settle(leased, DEAD)
+    runtime.settle(leased, Settlement(RunState.CANCELLED, Reason.CANCELLED))
     minutes(runtime, 3)
     assert runtime.kinds() == ["run", "run", "budget"]
+
+
+def test_what_died_of_waiting_costs_nothing(runtime: Runtime) -> None:
+    runtime.apply(AgentDefinition("agent", command=("true",), budget_usd="2", queue_timeout="1m"))
+    runtime.cron(budget_usd_per_day="3")
+    minutes(runtime, 1, 2)
+    assert runtime.reap() == 1
+    minutes(runtime, 3)
+    assert runtime.kinds() == ["run", "overlap", "run"]
 
 
 def test_runs_per_hour_are_limited(runtime: Runtime) -> None:
@@ -360,6 +369,14 @@ def test_moving_a_cron_by_an_hour_reruns_nothing(runtime: Runtime, offset: float
     runtime.cron(cron="0 10 * * *", overlap="allow_parallel")
     runtime.tick_at("2027-01-15T10:00:00")
     assert [run.version for run in runtime.runs()] == [1, 3]
+
+
+def test_a_schedule_that_is_switched_off_makes_nothing_even_if_somebody_looks(runtime: Runtime) -> None:
+    runtime.cron(enabled=False)
+    runtime.sql("UPDATE $schedule SET due_us = 1")
+    minutes(runtime, 1, 2)
+    assert runtime.ticks() == []
+    assert runtime.schedule()["due_us"] is None
 
 
 def test_applying_the_same_again_changes_nothing(runtime: Runtime) -> None:

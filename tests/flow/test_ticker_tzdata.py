@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.flow import ticker
+from fencepost.flow import tick_rows, ticker
 from fencepost.model import definition, trigger, zone
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.tzif import Footer, ZoneFile
@@ -26,7 +26,8 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Iterator[Release]:
             return town if name == "Nowhere/Town" else zone.find_zone(name)
 
         monkeypatch.setattr(trigger, "find_zone", find)
-        monkeypatch.setattr(ticker, "tzdata_version", lambda: version)
+        for module in (ticker, tick_rows):
+            monkeypatch.setattr(module, "tzdata_version", lambda: version)
         clear()
 
     yield install
@@ -35,7 +36,7 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Iterator[Release]:
 
 def clear() -> None:
     definition._cron_trigger.cache_clear()
-    ticker.meaning_of.cache_clear()
+    tick_rows.meaning_of.cache_clear()
 
 
 def hourly(runtime: Runtime, **fields: Any) -> None:  # noqa: ANN401  # of the definition

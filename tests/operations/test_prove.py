@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fencepost.flow import ticker
+from fencepost.flow import tick_rows
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.errors import Invalid
 from fencepost.model.proof import Proof
@@ -120,6 +120,19 @@ def test_retired_switched_off_and_spent_schedules_owe_nothing_more(runtime: Runt
     assert totals(runtime) == (3, 3, 0, 0, 0)
 
 
+def test_a_spent_schedule_that_is_edited_owes_nothing_until_it_is_armed_again(runtime: Runtime) -> None:
+    runtime.cron(once=True)
+    runtime.tick_at("2027-01-15T08:01:00")
+    runtime.work()
+    runtime.cron(once=True, priority=1)
+    runtime.tick_at("2027-01-15T08:05:00")
+    assert totals(runtime) == (1, 1, 0, 0, 0)
+    runtime.cron(cron="*/2 * * * *", once=True)
+    assert totals(runtime) == (1, 1, 0, 0, 0)
+    runtime.tick_at("2027-01-15T08:06:00")
+    assert totals(runtime) == (2, 2, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("zone", "start", "gap"),
     [
@@ -179,7 +192,7 @@ def test_every_is_a_chain_without_a_break(runtime: Runtime) -> None:
 
 
 def test_a_new_tzdata_is_no_reason_for_alarm(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ticker, "tzdata_version", lambda: "1999a")
+    monkeypatch.setattr(tick_rows, "tzdata_version", lambda: "1999a")
     lived(runtime, timezone="Europe/Berlin")
     assert totals(runtime) == (10, 10, 0, 0, 0)
 

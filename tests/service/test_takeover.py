@@ -52,8 +52,7 @@ def test_the_orphan_of_a_killed_holder_is_dead_even_if_its_guard_is_frozen(groun
 def test_a_holder_frozen_beyond_its_ttl_is_replaced_and_knows_it_when_it_wakes(any_ground: Ground, who: str) -> None:
     holder, pid, _ = started(any_ground, "one", ttl="1s")
     frozen = [holder.pid, *([any_ground.guard_of(holder), pid] if who == "all" else [])]
-    for one in frozen:
-        send(one, signal.SIGSTOP)
+    any_ground.freeze(*frozen)
     successor = any_ground.start(
         "exec", "--lock", "z", "--ttl", "3s", "--wait=20s", "--",
         *agent("two", f"{sh_dead(pid)} || exit 9; until [ -e enough ]; do sleep 0.05; done"),

@@ -1,7 +1,7 @@
 """How attempts end: every write that ends or extends one matches on its fence, and ends absorb."""
 
-from collections.abc import Callable
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +13,9 @@ from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Report
 from tests.stores.rig import Rig
 from tests.support.runtime import DEAD, SUCCEEDED, Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CANCELLED = Settlement(RunState.CANCELLED, Reason.CANCELLED)
 
@@ -101,6 +104,17 @@ def test_a_zombie_of_a_run_that_its_heir_has_finished_can_do_nothing_either(runt
     assert runtime.contents() == before
 
 
+def test_a_settlement_matches_on_the_runs_fence_and_not_only_on_the_leases(runtime: Runtime) -> None:
+    leased = one_leased(runtime)
+    runtime.sql("UPDATE $run SET fence = fence + 1")
+    before = runtime.contents()
+    with pytest.raises(LeaseLost):
+        runtime.settle(leased)
+    with pytest.raises(LeaseLost):
+        runtime.store.start_run(leased)
+    assert runtime.contents() == before
+
+
 def test_a_late_worker_that_nobody_replaced_may_still_finish(runtime: Runtime) -> None:
     leased = one_leased(runtime, ttl=5)
     runtime.pass_time(60)
@@ -165,6 +179,7 @@ def test_what_comes_back_unharmed_keeps_its_place_at_the_head(runtime: Runtime, 
     first = runtime.leased(start=True)
     runtime.cron("b", concurrency_key="k")
     runtime.tick_at("2027-01-15T08:02:00")
+    runtime.pass_time(1)
     runtime.settle(first, Settlement(RunState.READY, reason, ready_at=runtime.now, uses_attempt=False))
     again = runtime.leased()
     assert again.run.id == first.run.id

@@ -145,6 +145,26 @@ def test_sqlite_uses_the_index(file: apsw.Connection, name: str) -> None:
     assert any(index in line for index in wanted for line in plan), plan
 
 
+@pytest.mark.parametrize(
+    "name", ["ready_lines", "line_heads", "due_schedules", "next_ready", "next_due", "overdue_runs"]
+)
+def test_sqlite_takes_few_steps_among_many_rows(file: apsw.Connection, name: str) -> None:
+    """A plan may name the right index and still walk along all of it."""
+    hundreds = 0
+
+    def step() -> bool:
+        nonlocal hundreds
+        hundreds += 1
+        return False
+
+    file.set_progress_handler(step, 100)
+    try:
+        file.execute(sqlite.STATEMENTS[name], VALUES).fetchall()
+    finally:
+        file.set_progress_handler(None)
+    assert hundreds < 100
+
+
 def flattened(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for child in plan.get("Plans", ()):

@@ -8,13 +8,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.ports.ticks import Around, DueSchedule, TickPlan
 from fencepost.stores.runtime import RuntimeStore
-from tests.stores.rig import Rig
+from tests.stores.rig import PostgresRig, Rig
 from tests.support.runtime import Runtime, at, new_id, together
 
 SCHEDULES = 20
@@ -155,6 +156,22 @@ def test_next_due_is_the_soonest_tick_of_all(runtime: Runtime) -> None:
     runtime.cron("b", "15 9 * * *")
     assert runtime.store.next_due_us() == 1_800_000_000_000_000 + 75 * 60 * 1_000_000
     assert runtime.store.clock_us() == runtime.rig.now_us()
+
+
+def test_workers_that_listen_are_told_when_a_run_was_committed(runtime: Runtime) -> None:
+    if not isinstance(runtime.rig, PostgresRig):
+        pytest.skip("nobody listens to a file")
+    runtime.cron()
+    runtime.tick()
+    with psycopg.connect(runtime.rig.url, autocommit=True) as listener:
+        listener.execute("LISTEN fencepost")
+        runtime.tick_at("2027-01-15T08:01:00")
+        heard = list(listener.notifies(timeout=5, stop_after=1))
+        assert [one.channel for one in heard] == ["fencepost"]
+        assert runtime.runs()[0].state == "ready"
+        runtime.pass_time(1)
+        runtime.tick()
+        assert list(listener.notifies(timeout=0.05, stop_after=1)) == []
 
 
 def crowd(runtime: Runtime) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 # ruff: noqa: ANN401  # options go to Popen as they are
+import apsw
+
 from fencepost import wiring
 from fencepost.ports.store import LeaseStore
 from tests.support.scratch import wait_until
@@ -108,6 +110,21 @@ class Ground:
         wait_until(lambda: bool(children(supervisor.pid)), what="the supervisor has a guard")
         return children(supervisor.pid)[0]
 
+    def freeze(self, *pids: int) -> int:
+        """Stop processes, though not in the middle of a transaction; return how often that had to be tried again.
+
+        A writer that is frozen inside a transaction locks everybody out of an SQLite file until it wakes: that is
+        SQLite's nature, and another matter.
+        """
+        for attempt in range(50):
+            for pid in pids:
+                send(pid, signal.SIGSTOP)
+            if not self.store_url.startswith("sqlite:") or _may_write(self.store_url.removeprefix("sqlite:")):
+                return attempt
+            for pid in pids:
+                send(pid, signal.SIGCONT)
+        raise TimeoutError("whenever it was frozen, it was in the middle of a transaction")
+
     def close(self) -> None:
         """End whatever is left, frozen or not."""
         for pid in self.alive():
@@ -172,6 +189,18 @@ def is_alive(pid: int) -> bool:
 
 def until(condition: Callable[[], bool], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
     wait_until(condition, what=what, seconds=seconds)
+
+
+def _may_write(path: str) -> bool:
+    connection = apsw.Connection(path)
+    connection.set_busy_timeout(300)
+    try:
+        connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.close()
+    return True
 
 
 def _read(path: str) -> bytes:

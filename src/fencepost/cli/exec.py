@@ -1,5 +1,7 @@
 """`fencepost exec`: guard one command."""
 
+from __future__ import annotations
+
 import os
 
 from fencepost import wiring
@@ -125,7 +127,10 @@ def exit_code(text: str) -> int:
 
 def this_command(command: list[str]) -> str:
     """Name the lock of a command that was given none: the same words in the same folder."""
-    from hashlib import sha256
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]  # hashlib would load all of OpenSSL
+    except ImportError:  # before Python 3.12 it stood alone
+        from _sha256 import sha256  # type: ignore[import-not-found]
 
     try:
         words = [os.path.realpath(os.curdir), *command]

@@ -1,9 +1,14 @@
 """Finds the configuration file and what it says about the store."""
 
+from __future__ import annotations
+
 import os
 
 from fencepost.model.errors import Invalid, Misconfigured
-from fencepost.model.light import Any, Mapping
+from fencepost.model.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.model.light import Any, Mapping
 
 FILE = "fencepost.toml"
 FALLBACK = "pyproject.toml"

@@ -1,12 +1,16 @@
 """Claim → lease: asks the store, and brings what the host can prove about those in the way."""
 
+from __future__ import annotations
+
 from fencepost.model.lease import Claim, Granted, Held, Refused
-from fencepost.model.light import Iterable
+from fencepost.model.light import TYPE_CHECKING, Iterable
 from fencepost.model.light_signal import SIGKILL, SIGSTOP
 from fencepost.model.process import Fate, ProcessId, fate_by_host
-from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes, Traces
-from fencepost.ports.store import LeaseStore
+
+if TYPE_CHECKING:
+    from fencepost.ports.clock import Clock
+    from fencepost.ports.store import LeaseStore
 
 OBSERVED_TTLS = 2  # a lease that shows no sign of life for this many ttls, by our own clock, is over
 

@@ -4,10 +4,15 @@ Nothing here fails: a host without cgroup v2, or without the right to use it, ge
 and the run's processes are found by their other traces.
 """
 
+from __future__ import annotations
+
 import os
 
 from fencepost.host.mounts import mounts
-from fencepost.model.light import Iterable, Iterator
+from fencepost.model.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.model.light import Iterable, Iterator
 
 _PREFIX = "fencepost-"
 _ID_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")

@@ -1,5 +1,7 @@
 """Which machine this is, in which boot, seen from which pid namespace."""
 
+from __future__ import annotations
+
 import os
 import sys
 

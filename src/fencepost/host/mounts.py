@@ -1,5 +1,7 @@
 """What is mounted where, as Linux tells it."""
 
+from __future__ import annotations
+
 from fencepost.model.light import NamedTuple
 
 

@@ -1,9 +1,14 @@
 """The process table as Linux shows it under /proc."""
 
+from __future__ import annotations
+
 import os
 
 from fencepost.host.table import Marked, Row
-from fencepost.model.light import Iterable, Iterator
+from fencepost.model.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.model.light import Iterable, Iterator
 
 
 class ProcTable:

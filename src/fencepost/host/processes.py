@@ -1,23 +1,27 @@
 """Finds, judges and ends the processes of a run, and never signals a stranger."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 from fencepost.host import cgroup
 from fencepost.host.identity import this_host
-from fencepost.host.table import Row, Table
 from fencepost.model import light_signal as signal
-from fencepost.model.light import Collection, Iterable, NamedTuple
+from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, NamedTuple
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
-from fencepost.ports.clock import Clock
-from fencepost.ports.processes import Traces
+
+if TYPE_CHECKING:
+    from fencepost.host.table import Row, Table
+    from fencepost.ports.clock import Clock
+    from fencepost.ports.processes import Traces
 
 _PAUSE_MIN_SECONDS = 0.005
 _PAUSE_MAX_SECONDS = 0.05
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def system_processes(clock: Clock) -> "SystemProcesses":
+def system_processes(clock: Clock) -> SystemProcesses:
     """Return this host's process table, read the best way it offers."""
     return SystemProcesses(clock, _best_table(), this_host())
 
@@ -95,7 +99,7 @@ class SystemProcesses:
         guard = traces.guard
         return {guard.pid} if guard is not None and self.fate(guard) is Fate.ALIVE else set()
 
-    def _look(self, traces: Traces, spare: Collection[int]) -> "_Look":
+    def _look(self, traces: Traces, spare: Collection[int]) -> _Look:
         """Follow every trace: what the traces lead to, and all that came from it."""
         assert cgroup.is_run_id(traces.run_id), f"not a run id: {traces.run_id!r}"
         rows = self._table.rows()

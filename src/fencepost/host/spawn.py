@@ -1,9 +1,14 @@
 """Starts an agent in a process group of its own, with a clean slate of signals."""
 
+from __future__ import annotations
+
 import os
 
 from fencepost.model import light_signal as signal
-from fencepost.model.light import Collection, Mapping, Sequence
+from fencepost.model.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.model.light import Collection, Mapping, Sequence
 
 # What a terminal, a shell or an operator sends; a guard ignores these and passes them on when told to.
 TERMINAL_SIGNALS = (

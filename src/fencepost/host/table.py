@@ -1,5 +1,7 @@
 """What every process table can tell, however the host keeps it."""
 
+from __future__ import annotations
+
 from fencepost.model.light import Iterable, NamedTuple, Protocol
 
 

@@ -3,6 +3,8 @@
 `exec` reads durations from crontab lines, so this imports nothing but the errors.
 """
 
+from __future__ import annotations
+
 from fencepost.model.errors import Invalid
 
 UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}  # in milliseconds, largest first

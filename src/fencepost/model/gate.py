@@ -1,5 +1,7 @@
 """Fences at a write target: what a writer shows, what the target remembers, and who may pass."""
 
+from __future__ import annotations
+
 from fencepost.model.errors import FenceRefused
 from fencepost.model.lease import Lease, keys_of
 from fencepost.model.light import Mapping, NamedTuple

@@ -4,9 +4,13 @@ A lease is a new identity for each acquisition, never a host, a pid or a worker'
 above every fence that any of its resources ever had.
 """
 
+from __future__ import annotations
+
 from fencepost.model.errors import Invalid
-from fencepost.model.light import Collection, Iterable, NamedTuple
-from fencepost.model.process import ProcessId
+from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, NamedTuple
+
+if TYPE_CHECKING:
+    from fencepost.model.process import ProcessId
 
 EVERYONE = "*"  # the tenant column of resources that all tenants share
 KINDS = ("lock", "project", "schedule", "run", "key", "scheduler", "repo", "cmd", "notary")

@@ -1,5 +1,7 @@
 """Who a process is, so that a pid is never mistaken for another one that got the same number."""
 
+from __future__ import annotations
+
 from fencepost.model.light import Enum, NamedTuple
 
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fencepost.model.definition import ScheduleDefinition
-from fencepost.model.instant import format_instant, parse_instant
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instant import parse_instant
+from fencepost.model.moment import to_us
 from fencepost.model.owed import LISTED_MAX, CronRule, OwedTicks, instants_of
 from fencepost.model.recorded import Recorded
 
@@ -260,8 +260,3 @@ def _where(zone: str, slot: str, fold: int) -> int | None:
 
 def _up(us: int) -> int:
     return -(-us // SECOND_US)
-
-
-def shown(at_us: int | None) -> str:
-    """Write an instant for a person."""
-    return "" if at_us is None else format_instant(from_us(at_us))

@@ -1,6 +1,6 @@
 """Runs for a range of ticks that are over: bounded, in order, each once under the backfill's name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -116,9 +116,7 @@ class _Order:
             gap = timedelta(seconds=parse_duration(part.schedule.stagger)) if self.stagger is None else self.stagger
             for occurrence in part.occurrences():
                 ready = from_us(grounds.now_us) + gap * len(made)
-                spent = (Counted(run.counted_us, run.reserved_micro) for run in made)
-                known = grounds._replace(spending=(*grounds.spending, *spent))
-                made.append(self._run(part, known, occurrence, ready=ready, run_id=new_run_id()))
+                made.append(self._run(part, _after(grounds, part, made), occurrence, ready=ready, run_id=new_run_id()))
         return made
 
     def _run(self, part: _Part, grounds: Grounds, occurrence: Occurrence, *, ready: datetime, run_id: str) -> NewRun:
@@ -150,6 +148,15 @@ class _Order:
             if schedule.enabled:
                 ends = until if version.until_us is None else min(until, from_us(version.until_us + 1))
                 yield _part(_as_then(target, version), max(self.from_, from_us(version.after_us + 1)), ends)
+
+
+def _after(grounds: Grounds, part: _Part, made: Sequence[NewRun]) -> Grounds:
+    """Add what the runs before have set aside, where anything is limited."""
+    budget = part.recipe.policies.budget
+    if budget.per_day is None and budget.per_month is None and budget.max_runs_per_hour is None:
+        return grounds
+    spent = (Counted(run.counted_us, run.reserved_micro) for run in made)
+    return grounds._replace(spending=(*grounds.spending, *spent))
 
 
 def _as_then(target: Target, version: VersionFact) -> Target:

@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import sha256
 from zoneinfo import ZoneInfo
 
-from fencepost.flow.ticker import queue_for_us, resources_of
+from fencepost.flow.tick_rows import queue_for_us, resources_of
 from fencepost.model.budget import BudgetDenied, MicroUsd, Reservation, Spend, day_of, month_of, reserve
 from fencepost.model.decide import Policies
 from fencepost.model.definition import (
@@ -114,7 +114,8 @@ def own_key(*parts: object) -> str:
 def afford(recipe: Recipe, grounds: Grounds, *, counted_at: datetime | None = None) -> Reservation:
     """Set the budget of one run aside, or refuse up front and say which limit is in the way."""
     at = counted_at or from_us(grounds.now_us)
-    reservation = reserve(recipe.policies.budget, spend_of(recipe, grounds.spending, at), at=at)
+    spend = spend_of(recipe, grounds.spending, at) if grounds.spending else Spend()
+    reservation = reserve(recipe.policies.budget, spend, at=at)
     if isinstance(reservation, BudgetDenied):
         name = recipe.target.schedule or recipe.target.agent
         raise Busy(f"{name} is over its budget: {reservation.message}")

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
-from fencepost.model.definition import schedule_from_json
+from fencepost.model.definition import ScheduleDefinition, schedule_from_json
 from fencepost.model.errors import Invalid
+from fencepost.model.handover import REARMING
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import to_us
 from fencepost.model.proof import Finding, FindingKind, Proof, Reign, ScheduleProof, Sweep, reign_of, remapped
@@ -90,8 +91,21 @@ class _Case:
 
     def reigns(self) -> list[Reign]:
         """Return what each version owed while it was in force, inside the window or not; the last one up to now."""
-        reigns = (self._reign(version) for version in self.history.versions)
+        reigns = (self._reign(version) for version in self._armed())
         return [reign for reign in reigns if reign is not None]
+
+    def _armed(self) -> Iterator[VersionFact]:
+        """Leave out versions of a schedule that runs once, and had: only a new trigger arms it again."""
+        started: list[int] = []
+        before: ScheduleDefinition | None = None
+        for version in self.history.versions:
+            schedule = schedule_from_json(version.definition)
+            if before is None or any(getattr(schedule, name) != getattr(before, name) for name in REARMING):
+                started = []
+            if not schedule.once or all(version.after_us < at for at in started):
+                yield version
+            started += [self.history.starts[version.version]] if version.version in self.history.starts else []
+            before = schedule
 
     def _reign(self, version: VersionFact) -> Reign | None:
         until_us = self.history.now_us if version.until_us is None else version.until_us

@@ -1,5 +1,7 @@
 """The three clocks that leases need, and the only way to wait."""
 
+from __future__ import annotations
+
 from fencepost.model.light import Protocol
 
 

@@ -1,7 +1,11 @@
 """What we ask of a gate: the fence is compared where the write lands."""
 
-from fencepost.model.gate import Mark, Proof
-from fencepost.model.light import NamedTuple, Protocol
+from __future__ import annotations
+
+from fencepost.model.light import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from fencepost.model.gate import Mark, Proof
 
 
 class GateStatus(NamedTuple):

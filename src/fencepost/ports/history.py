@@ -1,5 +1,6 @@
 """What the auditor reads of a store: a schedule's history, its recorded ticks, and links that lead nowhere."""
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from fencepost.model.recorded import Recorded
@@ -32,6 +33,7 @@ class History(NamedTuple):
     runless: tuple[tuple[str, int], ...]  # ticks that say `run`, and there is no such run
     tickless: tuple[tuple[str, int], ...]  # tick-born runs that no tick knows of
     every: tuple[EveryLink, ...]
+    starts: Mapping[int, int]  # when the first run of a tick started, by version
 
 
 class HistoryStore(Protocol):

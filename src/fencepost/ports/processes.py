@@ -1,7 +1,11 @@
 """What we ask of the host about processes."""
 
-from fencepost.model.light import Collection, NamedTuple, Protocol
-from fencepost.model.process import Fate, Host, ProcessId
+from __future__ import annotations
+
+from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from fencepost.model.process import Fate, Host, ProcessId
 
 
 class Traces(NamedTuple):

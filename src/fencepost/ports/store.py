@@ -1,7 +1,11 @@
 """What we ask of a store: one transaction per verb, and the lease in every verb that ends or extends one."""
 
-from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
-from fencepost.model.light import Collection, NamedTuple, Protocol
+from __future__ import annotations
+
+from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
 
 
 class StoreFacts(NamedTuple):

@@ -4,19 +4,22 @@ The order is the promise: grant, end what is left of the predecessors on this ho
 gate, and only then start.
 """
 
+from __future__ import annotations
+
 import os
 
 from fencepost.flow.leaser import Leaser, Undertaker
 from fencepost.host import cgroup
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import Busy, FencepostError, FenceRefused, FenceRegress, Misconfigured, StoreUnavailable
-from fencepost.model.gate import RefusedByMark, proof_of
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, renew_every, trusted_for
-from fencepost.model.light import Callable
-from fencepost.ports.store import LeaseStore
-from fencepost.service.order import Order, Tools
-from fencepost.service.renewal import Term
+from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.service.run_folder import plan_run_folder
+
+if TYPE_CHECKING:
+    from fencepost.ports.store import LeaseStore
+    from fencepost.service.order import Order, Tools
+    from fencepost.service.renewal import Term
 
 POLL_MIN_SECONDS = 0.02
 POLL_MAX_SECONDS = 0.5
@@ -109,7 +112,7 @@ class Admission:
             place.leave()
             raise
 
-    def _ask(self, claim: Claim, place: "_Place") -> Granted | Refused:
+    def _ask(self, claim: Claim, place: _Place) -> Granted | Refused:
         """Look, and ask only when there is something to be had; a store that is away for a while is waited for."""
         try:
             place.keep()
@@ -130,6 +133,8 @@ class Admission:
         self._wait(min(seconds, left_seconds))
 
     def _raise(self, lease: Lease, target: str) -> None:
+        from fencepost.model.gate import proof_of
+
         proof = proof_of(lease, self._tools.processes.here().name)
         try:
             self._tools.open_gate(target).raise_fence(proof)
@@ -146,6 +151,8 @@ class Admission:
 
     def _explain(self, lease: Lease, target: str, refusal: FenceRefused) -> None:
         """Tell a store that went back in time, whose newest grant is refused, from one that overtook us."""
+        from fencepost.model.gate import RefusedByMark
+
         if not isinstance(refusal, RefusedByMark) or refusal.mark.store != lease.store:
             return
         self._store.renew(lease)  # raises LeaseLost if somebody newer was granted meanwhile

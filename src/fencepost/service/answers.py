@@ -1,10 +1,13 @@
 """What the supervisor answers to its agent on the run socket."""
 
-from fencepost.model.gate import covers
-from fencepost.model.lease import Lease
-from fencepost.model.light import Callable
-from fencepost.service.renewal import Term
-from fencepost.service.run_socket import Answer, Handler
+from __future__ import annotations
+
+from fencepost.model.light import TYPE_CHECKING, Callable
+
+if TYPE_CHECKING:
+    from fencepost.model.lease import Lease
+    from fencepost.service.renewal import Term
+    from fencepost.service.run_socket import Answer, Handler
 
 LOST: Answer = {"ok": False, "code": "lease_lost", "message": "the lease of this run is lost: stop."}
 
@@ -32,6 +35,8 @@ class Answers:
 
     def _declared(self, request: Answer) -> Answer:
         """Answer whether the run has named this target, so that its fence was raised there before the start."""
+        from fencepost.model.gate import covers
+
         answer = self._check(request)
         target = str(request.get("gate", ""))
         if not answer["ok"] or any(covers(gate, target) for gate in self._lease.gates):

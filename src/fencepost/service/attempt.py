@@ -29,7 +29,7 @@ from fencepost.model.outcome import (
     Succeeded,
     TimedOut,
 )
-from fencepost.model.retry import DrainStep, Timeouts, drain, settle
+from fencepost.model.retry import DrainStep, drain, settle
 from fencepost.model.run import Reason, RunId
 from fencepost.ports.engine import Engine, Launch
 from fencepost.ports.processes import Traces
@@ -41,14 +41,14 @@ from fencepost.service.answers import Answers
 from fencepost.service.guard import ASK_PART, KILL_SECONDS, GuardHandle, post_guard
 from fencepost.service.line import Message
 from fencepost.service.order import Order, Tools
-from fencepost.service.output import Output
+from fencepost.service.output import Output, let_go_of_standard, take_standard
 from fencepost.service.renewal import Renewal, Renewer, Term
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.run_socket import RunSocket
 from fencepost.service.signals import Mailbox
+from fencepost.service.stopwatch import Stopwatch
 
-LOOK_SECONDS = 1.0  # how often a running attempt looks for a request to stop
 NOTHING_TO_DO, WORKED = 75, 0
 OVERDUE_PART = 0.8
 SETTLE_AGAIN_SECONDS = 0.5
@@ -78,9 +78,9 @@ def attempt(bench: Bench, *, worker_alive: int, leased: Callable[[bool], None]) 
     """Carry out one attempt at whatever run is next; `worker_alive` is readable once the worker is gone."""
     os.setsid()  # a terminal's signals are the worker's business
     os.chdir(bench.folder)
-    output = _take_standard()
+    output = take_standard()
     guard = post_guard(bench.tools.clock, bench.tools.processes)
-    _let_go_of_standard()
+    let_go_of_standard()
     mailbox = Mailbox()
     try:
         store = bench.open_runtime()
@@ -93,27 +93,6 @@ def attempt(bench: Bench, *, worker_alive: int, leased: Callable[[bool], None]) 
     finally:
         guard.dismiss()
         mailbox.close()
-
-
-def _take_standard() -> Output:
-    """Make descriptors 0, 1 and 2 the agent's: a file for the payload, and a pipe to us."""
-    from tempfile import TemporaryFile
-
-    with TemporaryFile() as payload:
-        os.dup2(payload.fileno(), 0)
-    reader, writer = os.pipe()
-    for descriptor in (1, 2):
-        os.dup2(writer, descriptor)
-    os.close(writer)
-    return Output(reader)
-
-
-def _let_go_of_standard() -> None:
-    """Keep no writing end: the output is over when the agent's is. The payload's file stays to be filled."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        os.dup2(null, descriptor)
-    os.close(null)
 
 
 class _Attempt:
@@ -280,7 +259,7 @@ class _Attempt:
     def _watch(self, found: LeasedRun, answering: RunSocket, answers: RunAnswers) -> Outcome:
         """Wait for everything at once until the guard reports the end of the tree."""
         line, mailbox = self._guard.line.fd, self._mailbox.fd
-        clock = _Stopwatch(self._tools.clock.awake_ns, timeouts_of(self._agent))
+        clock = Stopwatch(self._tools.clock.awake_ns, timeouts_of(self._agent))
         fds = {line, mailbox, self._output.fd, self._worker_alive}
         while self._ended is None:
             ready, _, _ = select.select([*fds, *answering.fds()], [], [], self._patience(clock))
@@ -304,8 +283,8 @@ class _Attempt:
         self._output.finish()
         return self._outcome(self._ended, resumable=answers.has_checkpoint)
 
-    def _patience(self, clock: "_Stopwatch") -> float:
-        waits = [LOOK_SECONDS, clock.left_seconds()]
+    def _patience(self, clock: Stopwatch) -> float:
+        waits = [clock.left_seconds()]
         first = self._renewal.first_in_seconds()
         if first is not None:
             waits.append(first)
@@ -331,7 +310,7 @@ class _Attempt:
             self._told_deadline_ns = self._term.deadline_ns
             self._guard.line.send(deadline_ns=self._told_deadline_ns)
 
-    def _look(self, found: LeasedRun, clock: "_Stopwatch", *, resumable: bool) -> None:
+    def _look(self, found: LeasedRun, clock: Stopwatch, *, resumable: bool) -> None:
         """See whether a limit is reached, a drain is due, or somebody asked us to stop."""
         over = clock.exceeded()
         if over is not None:
@@ -406,39 +385,3 @@ class _Attempt:
                 self._tools.clock.sleep(SETTLE_AGAIN_SECONDS)
             else:
                 return
-
-
-class _Stopwatch:
-    """How long the agent has run, and since when it has stood still."""
-
-    def __init__(self, now_ns: Callable[[], int], limits: Timeouts) -> None:
-        self._now_ns = now_ns
-        self._limits = limits
-        self._started_ns = self._moved_ns = self._looked_ns = now_ns()
-        self._events = 0
-
-    def progress(self, events: int) -> None:
-        if events != self._events:
-            self._events, self._moved_ns = events, self._now_ns()
-
-    def exceeded(self) -> TimedOut | None:
-        now = self._now_ns()
-        return self._limits.exceeded(
-            ran_for=timedelta(microseconds=(now - self._started_ns) / 1000),
-            silent_for=timedelta(microseconds=(now - self._moved_ns) / 1000),
-        )
-
-    def left_seconds(self) -> float:
-        now = self._now_ns()
-        left = [LOOK_SECONDS]
-        if self._limits.timeout is not None:
-            left.append(self._limits.timeout.total_seconds() - (now - self._started_ns) / 1e9)
-        if self._limits.stall_timeout is not None:
-            left.append(self._limits.stall_timeout.total_seconds() - (now - self._moved_ns) / 1e9)
-        return max(0.0, min(left))
-
-    def is_time_to_look(self) -> bool:
-        if self._now_ns() - self._looked_ns < LOOK_SECONDS * 1e9:
-            return False
-        self._looked_ns = self._now_ns()
-        return True

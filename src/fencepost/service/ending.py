@@ -1,11 +1,15 @@
 """How a run ended: what the guard reported, what was asked for, and the exit code that follows."""
 
+from __future__ import annotations
+
 import os
 
 from fencepost.model.duration import format_duration
-from fencepost.model.light import NamedTuple
-from fencepost.service.line import Message
-from fencepost.service.order import Order
+from fencepost.model.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from fencepost.service.line import Message
+    from fencepost.service.order import Order
 
 LOST, TIMED_OUT, FAILED, NOT_EXECUTABLE, NOT_FOUND = 76, 124, 1, 126, 127
 NOTHING_STARTED: Message = {"ended": 0, "gone": True, "why": "not started"}

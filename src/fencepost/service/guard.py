@@ -5,6 +5,8 @@ when the supervisor says so, when the supervisor is gone, and on silence alone w
 It knows nothing of the store: a supervisor that cannot renew simply stops moving the deadline.
 """
 
+from __future__ import annotations
+
 import os
 import select
 from _socket import socketpair  # the module `socket` would cost more than all the rest
@@ -13,11 +15,14 @@ from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
 from fencepost.host.processes import become_subreaper
 from fencepost.model import light_signal as signal
-from fencepost.model.process import ProcessId
-from fencepost.ports.clock import Clock
+from fencepost.model.light import TYPE_CHECKING
 from fencepost.ports.processes import Processes, Traces
 from fencepost.service.line import Line, Message
 from fencepost.service.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from fencepost.model.process import ProcessId
+    from fencepost.ports.clock import Clock
 
 KILL_SECONDS = 10.0
 LOOK_SECONDS = 1.0  # how late a deadline that counts sleep may be noticed after the host woke up

@@ -1,5 +1,7 @@
 """A line between supervisor and guard: one JSON object per line over a socket pair."""
 
+from __future__ import annotations
+
 import os
 import select
 

@@ -1,14 +1,18 @@
 """What a supervisor is asked to guard, and the environment that the agent gets."""
 
+from __future__ import annotations
+
 import os
 
-from fencepost.model.lease import Lease
-from fencepost.model.light import Callable, Mapping, NamedTuple
-from fencepost.ports.clock import Clock
-from fencepost.ports.gate import Gate
-from fencepost.ports.processes import Processes
-from fencepost.ports.store import LeaseStore
-from fencepost.service.run_folder import RunFolder
+from fencepost.model.light import TYPE_CHECKING, Callable, Mapping, NamedTuple
+
+if TYPE_CHECKING:
+    from fencepost.model.lease import Lease
+    from fencepost.ports.clock import Clock
+    from fencepost.ports.gate import Gate
+    from fencepost.ports.processes import Processes
+    from fencepost.ports.store import LeaseStore
+    from fencepost.service.run_folder import RunFolder
 
 # Never handed to an agent: with these it could reach the store past its lease.
 WITHHELD = ("FENCEPOST_STORE", "FENCEPOST_CONFIG")

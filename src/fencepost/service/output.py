@@ -62,3 +62,24 @@ class Output:
             if any(secret.startswith(text[-size:]) for secret in self._secrets):
                 return size
         return 0
+
+
+def take_standard() -> Output:
+    """Make descriptors 0, 1 and 2 the agent's: a file for the payload, and a pipe to us."""
+    from tempfile import TemporaryFile
+
+    with TemporaryFile() as payload:
+        os.dup2(payload.fileno(), 0)
+    reader, writer = os.pipe()
+    for descriptor in (1, 2):
+        os.dup2(writer, descriptor)
+    os.close(writer)
+    return Output(reader)
+
+
+def let_go_of_standard() -> None:
+    """Keep no writing end: the output is over when the agent's is. The payload's file stays to be filled."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)

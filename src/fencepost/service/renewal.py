@@ -1,12 +1,16 @@
 """Keeps a lease alive from a thread and a connection of its own, and knows until when it may be trusted."""
 
+from __future__ import annotations
+
 import _thread
 
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Lease, renew_every, trusted_for
-from fencepost.model.light import Callable
-from fencepost.ports.clock import Clock
-from fencepost.ports.store import LeaseStore
+from fencepost.model.light import TYPE_CHECKING, Callable
+
+if TYPE_CHECKING:
+    from fencepost.ports.clock import Clock
+    from fencepost.ports.store import LeaseStore
 
 STOP_SECONDS = 0.2
 NO_THREAD_SECONDS = 0.1
@@ -102,6 +106,7 @@ class Renewal:
         self._running = _thread.allocate_lock()  # held until somebody says stop
         self._running.acquire()
         self._at_work = _thread.allocate_lock()  # held by the thread
+        self._asking = _thread.allocate_lock()  # held during a step
 
     @property
     def lost(self) -> str | None:
@@ -138,11 +143,23 @@ class Renewal:
         if self._started and self._at_work.acquire(timeout=STOP_SECONDS):
             self._at_work.release()
 
+    def hold_off(self) -> bool:
+        """Let no step be under way until `go_on`; return False if one hangs, and then it waits for others' locks.
+
+        Whoever stops the whole process in the middle of a transaction locks everybody else out of an SQLite store.
+        """
+        return self._asking.acquire(timeout=STOP_SECONDS)
+
+    def go_on(self) -> None:
+        """Take up the steps again after `hold_off`."""
+        self._asking.release()
+
     def _run(self) -> None:
         pause = max(0.0, (self._first_ns - self._term.now_ns()) / 1e9)
         try:
             while not self.lost and not self._running.acquire(timeout=pause):
-                pause = self._renewer.step()
+                with self._asking:
+                    pause = self._renewer.step()
                 if self._tell:
                     self._tell()
         finally:

@@ -1,5 +1,7 @@
 """A private folder for one run: its socket and its payload."""
 
+from __future__ import annotations
+
 import os
 import stat
 

@@ -4,6 +4,8 @@ The agent has no access to the store. What it may know and do goes through here,
 run's key, and ends with the lease.
 """
 
+from __future__ import annotations
+
 from _socket import AF_UNIX, SOCK_STREAM, socket  # the module `socket` would cost more than all the rest
 
 from fencepost.model import light_json as json

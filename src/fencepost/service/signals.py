@@ -1,5 +1,7 @@
 """Signals that are meant for the agent, kept in a mailbox until somebody looks."""
 
+from __future__ import annotations
+
 import os
 import select
 

@@ -1,5 +1,8 @@
 """Guards one command: lease, fence, start, renew, and the end of the whole tree whatever happens."""
 
+from __future__ import annotations
+
+import gc
 import os
 import select
 
@@ -7,20 +10,23 @@ from fencepost.host import cgroup
 from fencepost.model import light_signal as signal
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Lease, kill_grace, renew_every
+from fencepost.model.light import TYPE_CHECKING
 from fencepost.ports.processes import Traces
-from fencepost.ports.store import LeaseStore
 from fencepost.service import ending
 from fencepost.service.admission import Admission
 from fencepost.service.answers import Answers
 from fencepost.service.ending import NOTHING_STARTED, Ending
 from fencepost.service.guard import ASK_PART, KILL_SECONDS, GuardHandle, post_guard
-from fencepost.service.line import Message
 from fencepost.service.order import Order, Tools, environment, new_id
 from fencepost.service.renewal import Renewal, Renewer, Term
 from fencepost.service.run_folder import RunFolder, plan_run_folder
 from fencepost.service.run_socket import RunSocket
 from fencepost.service.signals import ONLY_TO_AGENT, Interrupted, Mailbox
 from fencepost.service.terminal import Terminal, open_standard
+
+if TYPE_CHECKING:
+    from fencepost.ports.store import LeaseStore
+    from fencepost.service.line import Message
 
 OVERDUE_PART = 0.8  # of the grace: a guard that has not ended the tree by then, frozen perhaps, is replaced
 
@@ -135,6 +141,7 @@ class _Supervisor:
 
     def _watch(self, answering: RunSocket) -> Ending:
         """Wait for everything at once until the guard reports the end of the tree."""
+        gc.enable()  # it was off for a quick start; from here on it may take days
         line, mailbox = self._guard.line.fd, self._mailbox.fd
         give_up_ns = self._timeout_ns()
         while self._ended is None:
@@ -214,7 +221,10 @@ class _Supervisor:
                 f"suspended; without 'fg' the lease runs out and the run is ended in {self._term.left_seconds:.0f} s."
             )
             self._terminal.take_back()
+            held_off = self._renewal.hold_off()
             os.kill(os.getpid(), signal.SIGSTOP)  # noqa: TID251  # ourselves
+            if held_off:
+                self._renewal.go_on()
             self._terminal.give(self._group)
         if not self._term.over:
             self._guard.line.send(signal=int(signal.SIGCONT), group=True)

@@ -1,5 +1,7 @@
 """The caller's terminal and standard descriptors, and how the agent gets the use of them."""
 
+from __future__ import annotations
+
 import os
 
 from fencepost.host import spawn

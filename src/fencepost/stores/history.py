@@ -54,6 +54,7 @@ def _history(tx: Transaction, tenant: str, name: str, from_us: int, until_us: in
         runless=tuple((str(one), int(at)) for one, at in tx.rows("runless_ticks", **which, **window)),
         tickless=tuple((str(one), int(at)) for one, at in tx.rows("tickless_runs", **which, **window)),
         every=tuple(_link(*row) for row in tx.rows("every_links", **which, **window)),
+        starts={int(version): int(at) for version, at in tx.rows("first_starts", **which)},
     )
 
 

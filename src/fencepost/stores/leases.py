@@ -4,16 +4,18 @@ Resources are locked first and in sorted order, leases after them, so that two v
 for each other in a circle.
 """
 
+from __future__ import annotations
+
 from fencepost.model import lease as rules
 from fencepost.model import light_json as json
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
 from fencepost.model.light import TYPE_CHECKING, Collection
 from fencepost.model.process import Host, ProcessId
-from fencepost.stores.transaction import Dialect, Row, Transaction
 
 if TYPE_CHECKING:
     from fencepost.stores.care import SqlCare
+    from fencepost.stores.transaction import Dialect, Row, Transaction
 
 
 class SqlLeases:
@@ -98,7 +100,7 @@ class SqlLeases:
         """Lift the fence floor so that every later fence is above it; return the floor now in force."""
         return self._dialect.write(lambda tx: lift(tx, floor))
 
-    def care(self) -> "SqlCare":
+    def care(self) -> SqlCare:
         """Return the verbs of the store's keeper."""
         from fencepost.stores.care import SqlCare
 

@@ -4,8 +4,13 @@ Migrations only add at first and remove later (expand, then contract). A schema 
 version on a program can still work with it, so an old worker goes on during an upgrade.
 """
 
+from __future__ import annotations
+
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import Mapping
+from fencepost.model.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.model.light import Mapping
 
 
 def check_schema(url: str, meta: Mapping[str, str], *, newest: int) -> None:

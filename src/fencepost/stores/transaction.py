@@ -1,5 +1,7 @@
 """What the verbs need of a dialect: named statements inside one transaction."""
 
+from __future__ import annotations
+
 from fencepost.model.light import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 Row = tuple[Any, ...]
@@ -17,7 +19,7 @@ class Transaction(Protocol):
         """Make sure that this fence is never given out again, whatever happens to the store's last writes."""
         ...
 
-    def tables(self) -> "Tables":
+    def tables(self) -> Tables:
         """Return the tables as such, for those who move all of them."""
         ...
 

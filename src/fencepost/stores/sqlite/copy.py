@@ -5,6 +5,8 @@ grant. It therefore keeps two numbers: the fence that the database had committed
 to be. A database behind the committed one was restored, rolled back or deleted.
 """
 
+from __future__ import annotations
+
 import os
 from zlib import crc32
 

@@ -1,18 +1,20 @@
 """Transactions on one SQLite file: short, immediate, durable at COMMIT."""
 
+from __future__ import annotations
+
 import os
 
 import apsw
 
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.light import TYPE_CHECKING, Callable
-from fencepost.ports.clock import Clock
 from fencepost.stores import sql
 from fencepost.stores.sqlite.copy import Copied, FenceCopy
-from fencepost.stores.transaction import Row, T
 
 if TYPE_CHECKING:
+    from fencepost.ports.clock import Clock
     from fencepost.stores.sqlite.tables import SqliteTables
+    from fencepost.stores.transaction import Row, T
 
 STATEMENTS = sql.load(__file__)
 BUSY_MS = 5_000
@@ -39,7 +41,7 @@ class SqliteTransaction:
             self._copy.write(Copied(self._store_id, committed=int(high), pending=fence))
             self.rows("lift_floor", fence=str(fence))
 
-    def tables(self) -> "SqliteTables":
+    def tables(self) -> SqliteTables:
         """Return the tables as such, for those who move all of them."""
         from fencepost.stores.sqlite.tables import SqliteTables
 

@@ -1,18 +1,22 @@
 """Opens the embedded store, and refuses a file that cannot keep the promises."""
 
+from __future__ import annotations
+
 import os
 
 import apsw
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import Callable
-from fencepost.ports.clock import Clock
+from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.ports.store import StoreFacts
 from fencepost.stores import sql
 from fencepost.stores.leases import SqlLeases
 from fencepost.stores.schema import check_schema
 from fencepost.stores.sqlite.copy import Copied, FenceCopy, sync_folder
 from fencepost.stores.sqlite.dialect import BUSY_MS, SqliteDialect, SqliteTransaction, connect, errors_of
+
+if TYPE_CHECKING:
+    from fencepost.ports.clock import Clock
 
 SAFE_WAL = 3_051_003  # releases before 3.51.3 can corrupt a WAL file that several connections write
 APPLICATION = 0x46454E43  # "FENC" in the file's header: nobody else's database is taken for ours

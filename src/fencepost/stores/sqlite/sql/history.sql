@@ -45,3 +45,9 @@ SELECT run.id, run.tick_us, run.ended_us, tick.occurrence IS NOT NULL
  WHERE run.tenant = :tenant AND run.schedule = :schedule
    AND run.tick_us >= :from_us AND run.tick_us < :until_us AND run.trigger = 'every'
  ORDER BY run.tick_us
+
+-- :name first_starts
+SELECT version, min(started_us)
+  FROM run
+ WHERE tenant = :tenant AND schedule = :schedule AND started_us IS NOT NULL AND trigger IN ('cron', 'every', 'at')
+ GROUP BY version

@@ -1,21 +1,27 @@
 -- :name ready_lines
 -- Each tenant's lines by priority, the tenant first that was served longest ago. Lines are found by hopping from one
 -- to the next, so that the number of runs in them does not matter.
-WITH RECURSIVE line (tenant, rank) AS (
-    SELECT * FROM (SELECT tenant, rank FROM run WHERE state = 'ready' ORDER BY tenant, rank LIMIT 1)
+WITH RECURSIVE each_tenant (tenant) AS (
+    SELECT min(tenant) FROM run INDEXED BY run_ready WHERE state = 'ready'
     UNION ALL
-    SELECT (SELECT run.tenant FROM run
-             WHERE run.state = 'ready' AND (run.tenant, run.rank) > (line.tenant, line.rank)
-             ORDER BY run.tenant, run.rank LIMIT 1),
-           (SELECT run.rank FROM run
-             WHERE run.state = 'ready' AND (run.tenant, run.rank) > (line.tenant, line.rank)
-             ORDER BY run.tenant, run.rank LIMIT 1)
+    SELECT (SELECT min(run.tenant) FROM run INDEXED BY run_ready
+             WHERE run.state = 'ready' AND run.tenant > each_tenant.tenant)
+      FROM each_tenant
+     WHERE tenant IS NOT NULL),
+line (tenant, rank) AS (
+    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_ready
+                     WHERE run.state = 'ready' AND run.tenant = each_tenant.tenant)
+      FROM each_tenant
+     WHERE tenant IS NOT NULL
+    UNION ALL
+    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_ready
+                     WHERE run.state = 'ready' AND run.tenant = line.tenant AND run.rank > line.rank)
       FROM line
-     WHERE line.tenant IS NOT NULL)
+     WHERE rank IS NOT NULL)
 SELECT tenant, rank
   FROM (SELECT tenant, rank, (SELECT max(fence) FROM run
                                WHERE run.tenant = line.tenant AND fence IS NOT NULL) AS served
-          FROM line WHERE tenant IS NOT NULL) AS each_line
+          FROM line WHERE rank IS NOT NULL) AS each_line
  WHERE NOT EXISTS (SELECT 1 FROM pause
                     WHERE pause.tenant = each_line.tenant AND schedule = ''
                       AND since_us <= wall_us() AND until_us > wall_us())

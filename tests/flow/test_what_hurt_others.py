@@ -1,0 +1,214 @@
+"""Failures that other schedulers' users have reported, each as the behaviour that keeps it from happening here."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.model.definition import AgentDefinition, ScheduleDefinition
+from fencepost.model.errors import Busy, LeaseLost
+from fencepost.model.process import Fate
+from fencepost.operations.requests import request_run
+from tests.stores.rig import SqliteRig
+from tests.support.runtime import DEAD, Runtime, at, together, us
+
+START = at("2027-01-15T08:00:00")
+
+
+def test_workers_with_the_same_name_and_pid_are_still_different_holders(runtime: Runtime) -> None:
+    """Three processes of one host shared a node name, and all believed that they were the leader."""
+    runtime.cron()
+    runtime.tick_at("2027-01-15T08:01:00")
+    stores = [runtime.another() for _ in range(3)]
+    together(runtime.tick, stores)
+    together(runtime.lease, stores)
+    assert len(runtime.runs()) == 1
+    assert len(runtime.store.leases()) == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.integers(-90, 240), min_size=1, max_size=25))
+def test_the_watermark_advances_once_for_each_slot(tmp_path_factory: pytest.TempPathFactory, steps: list[int]) -> None:
+    """One slot fired twice, then the cadence advanced twice, so that the next week was skipped."""
+    rig = SqliteRig(tmp_path_factory.mktemp("watermark") / "state.db")
+    runtime = Runtime(rig)
+    runtime.cron(overlap="allow_parallel", parallel_max=1000, missed="replay", catchup_max=1000, grace="0s")
+    cursors = [runtime.schedule()["cursor_us"]]
+    highest = START
+    for step in steps:
+        runtime.go_to(runtime.now + timedelta(seconds=step))
+        runtime.tick()
+        cursors.append(runtime.schedule()["cursor_us"])
+        highest = max(highest, runtime.now)
+    assert cursors == sorted(cursors)
+    minutes = int((highest - START).total_seconds() // 60)
+    assert [slot for slot, _, _ in runtime.ticks()] == [
+        (START + timedelta(minutes=number + 1)).replace(tzinfo=None).isoformat() for number in range(minutes)
+    ]
+    rig.close()
+
+
+def test_the_key_lives_in_the_run_and_not_in_the_definition(runtime: Runtime) -> None:
+    """A file that was rewritten lost what had run, and everything ran twice for a month."""
+    runtime.cron()
+    runtime.tick_at("2027-01-15T08:01:00")
+    runtime.work()
+    runtime.definitions["default"].clear()
+    runtime.put()
+    runtime.cron()
+    runtime.tick()
+    assert len(runtime.runs()) == 1
+
+
+def test_a_run_ten_times_as_long_as_its_lease_is_delivered_once(runtime: Runtime) -> None:
+    """Work that took longer than the visibility timeout was delivered again and again."""
+    runtime.cron()
+    runtime.tick_at("2027-01-15T08:01:00")
+    leased = runtime.leased(ttl=30, start=True)
+    for _ in range(30):
+        runtime.pass_time(10)
+        runtime.store.renew(leased.lease)
+        assert runtime.reap() == 0
+        assert runtime.lease() is None
+    runtime.settle(leased)
+    assert runtime.states("s")[0] == "succeeded"
+
+
+def test_a_run_that_waits_ten_times_as_long_as_a_lease_is_delivered_once(runtime: Runtime) -> None:
+    runtime.cron(jitter="10h")
+    runtime.tick_at("2027-01-15T08:01:00")
+    (run,) = runtime.runs()
+    runtime.pass_time(300)
+    runtime.tick()
+    assert runtime.lease() is None
+    runtime.go_to(START + timedelta(microseconds=run.ready_us - us("2027-01-15T08:00:00")))
+    assert runtime.leased().run.id == run.id
+    assert runtime.lease() is None
+
+
+def test_what_a_full_schedule_defers_stays_owed_until_it_is_decided(runtime: Runtime) -> None:
+    """A tick that was put off by a cap was lost, because it matched one minute only."""
+    runtime.cron(overlap="queue", queue_max=1)
+    runtime.tick_at("2027-01-15T08:01:00")
+    leased = runtime.leased(start=True, ttl=3600)
+    for minute in range(2, 7):
+        runtime.tick_at(f"2027-01-15T08:{minute:02d}:00")
+    runtime.settle(leased)
+    assert runtime.leased().run.tick_us == us("2027-01-15T08:06:00"), "the newest has waited"
+    assert len(runtime.ticks()) == 6
+    assert set(runtime.kinds()) == {"run"}
+
+
+def test_giving_a_lease_back_twice_makes_no_room_for_two(runtime: Runtime) -> None:
+    """A worker that was thought dead released the lock a second time: a limit of one became eleven."""
+    runtime.cron("a", concurrency_key="one")
+    runtime.cron("b", concurrency_key="one")
+    runtime.cron("c", concurrency_key="one")
+    runtime.tick_at("2027-01-15T08:01:00")
+    slow = runtime.leased(ttl=5, start=True)
+    runtime.pass_time(6)
+    runtime.reap()
+    runtime.leased(start=True)
+    for _ in range(3):
+        with pytest.raises(LeaseLost):
+            runtime.store.release(slow.lease, clean=True)
+        with pytest.raises(LeaseLost):
+            runtime.settle(slow)
+    assert runtime.lease() is None
+
+
+PHASES: dict[str, Callable[[Runtime], object]] = {
+    "queued": lambda _runtime: None,
+    "leased": lambda runtime: runtime.leased(ttl=5),
+    "started": lambda runtime: runtime.leased(ttl=5, start=True),
+    "settled": lambda runtime: runtime.work(DEAD),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_whatever_phase_a_worker_dies_in_the_schedule_goes_on(runtime: Runtime, phase: str) -> None:
+    """A flag that said "running" outlived the run, and the schedule never ran again."""
+    runtime.cron(overlap="forbid")
+    runtime.tick_at("2027-01-15T08:01:00")
+    PHASES[phase](runtime)
+    runtime.pass_time(30)
+    runtime.reap()
+    while leased := runtime.lease():
+        runtime.settle(leased)
+    runtime.tick_at("2027-01-15T08:02:00")
+    assert runtime.kinds() == ["run", "run"]
+
+
+def test_the_registry_is_in_the_store_and_needs_no_client(runtime: Runtime) -> None:
+    """A restart emptied the plan until every application had registered again."""
+    runtime.cron()
+    runtime.go_to("2027-01-15T08:01:00")
+    assert runtime.tick(runtime.another()) == 1
+    assert len(runtime.runs()) == 1
+
+
+def test_recovery_goes_through_the_same_admission_as_everything_else(runtime: Runtime) -> None:
+    """After a change of leader, runs were launched again beside those that still ran."""
+    runtime.apply(AgentDefinition("agent", command=("true",), on_lost="restart"))
+    runtime.cron(overlap="queue", queue_max=5)
+    runtime.tick_at("2027-01-15T08:01:00", "2027-01-15T08:02:00")
+    runtime.leased(ttl=5, start=True)
+    runtime.pass_time(6)
+    heir = runtime.leased(start=True, ttl=300)
+    assert runtime.reap() == 1
+    assert sorted(run.state for run in runtime.runs()) == ["ready", "running"]
+    assert runtime.lease() is None, "what comes back waits like any other"
+    runtime.settle(heir)
+    assert runtime.lease() is not None
+
+
+def test_the_reaper_is_a_loop_and_not_a_step_at_the_start(runtime: Runtime) -> None:
+    runtime.apply(AgentDefinition("agent", command=("true",), on_lost="restart"))
+    runtime.cron()
+    runtime.tick_at("2027-01-15T08:01:00")
+    for _ in range(2):
+        runtime.leased(ttl=5, start=True)
+        runtime.pass_time(6)
+        assert runtime.reap() == 1
+        assert runtime.reap(Fate.ALIVE) == 0
+
+
+def test_a_tick_and_a_request_at_the_same_moment_are_one_decision_after_the_other(runtime: Runtime) -> None:
+    """A "run at restart" and the due tick fired 836 ms apart."""
+    runtime.cron()
+    runtime.go_to("2027-01-15T08:01:00")
+    made: list[str] = []
+
+    def ask(number: int) -> None:
+        store = runtime.another()
+        if number % 2:
+            runtime.tick(store)
+            return
+        try:
+            made.append(
+                request_run(store, tenant="default", target="s", new_run_id=lambda: f"m{number}", by="x").run.id
+            )
+        except Busy:
+            made.append("")
+
+    together(ask, range(4))
+    runtime.tick()
+    assert len([run for run in runtime.runs() if run.state == "ready"]) == 1
+    assert len(runtime.ticks()) == 1
+
+
+def test_an_instant_with_many_schedules_is_not_worked_through_by_halves(runtime: Runtime) -> None:
+    for number in range(6):
+        name = f"at{number}"
+        runtime.definitions.setdefault("default", {})[name] = ScheduleDefinition(
+            name, "agent", at="2027-01-15T08:05:00Z", concurrency_key="three"
+        )
+    runtime.apply()
+    runtime.tick_at("2027-01-15T08:05:00")
+    done = 0
+    while leased := runtime.lease():
+        runtime.settle(leased)
+        done += 1
+    assert done == 6
