@@ -144,8 +144,10 @@ def check(crowd: Crowd, rows: Callable[[str], list[tuple[object, ...]]]) -> None
     """Look at what is left: nothing double, nothing overlapping, everything accounted for."""
     ticks = rows("SELECT schedule, occurrence FROM $run WHERE trigger IN ('cron', 'every', 'at')")
     assert len(ticks) == len(set(ticks))
-    ends = rows("SELECT run_id, fence FROM $attempt")
-    assert len(ends) == len({fence for _, fence in ends})
+    grants = rows(
+        "SELECT schedule, attempt.fence FROM $attempt JOIN $run ON run.id = run_id WHERE lease_max = 1 AND schedule <> ''"
+    )
+    assert len(grants) == len(set(grants)), "a fence of a schedule was given out twice"
     for schedule in {span[0] for span in crowd.spans if span[0].startswith(("forbid", "queue", "cancel", "every"))}:
         spans = sorted(span[1:] for span in crowd.spans if span[0] == schedule)
         for (_, _, ended), (_, began, _) in pairwise(spans):
