@@ -143,11 +143,14 @@ def _open_sqlite(path: str) -> SqliteStore:
 
 def _sqlite_opening(path: str) -> Opening:
     from fencepost.host.clock import SystemClock
-    from fencepost.host.filesystem import is_network, kind_of
     from fencepost.host.identity import this_host
     from fencepost.stores.sqlite.store import Opening
 
     def network_kind(place: str) -> str | None:
+        if _is_on_a_disk(place):
+            return None
+        from fencepost.host.filesystem import is_network, kind_of
+
         kind = kind_of(place)
         return kind if kind and is_network(kind) else None
 
@@ -155,6 +158,14 @@ def _sqlite_opening(path: str) -> Opening:
     if path.startswith("~"):
         path = os.path.expanduser(path)
     return Opening(path, clock=SystemClock(), boot=this_host().boot, network_kind=network_kind)
+
+
+def _is_on_a_disk(path: str) -> bool:
+    """Tell for certain that a file is on a block device: on Linux, everything that comes over a network has none."""
+    try:
+        return sys.platform == "linux" and os.major(os.stat(path).st_dev) != 0
+    except OSError:
+        return False  # not there yet: the mount table will tell
 
 
 def _store_id() -> str:

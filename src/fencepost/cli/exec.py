@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from fencepost import wiring
-from fencepost.cli import render
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, resource
@@ -55,11 +54,18 @@ def main(argv: list[str]) -> int:
     from fencepost.service.supervisor import guard_command
 
     try:
-        return guard_command(order, wiring.exec_tools(url)._replace(say=render.tell))
+        return guard_command(order, wiring.exec_tools(url)._replace(say=tell))
     except Busy as busy:
         advice = " To queue for it, add --wait." if order.wait_seconds is None else ""
-        render.tell(f"busy: {busy}{advice}")
+        tell(f"busy: {busy}{advice}")
         return order.busy_exit
+
+
+def tell(text: str) -> None:
+    """Tell a person; most runs have nothing to say."""
+    from fencepost.cli import render
+
+    render.tell(text)
 
 
 def split(argv: list[str]) -> tuple[dict[str, list[str]], list[str] | None]:

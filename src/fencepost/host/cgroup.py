@@ -128,7 +128,7 @@ def _bottom_up(path: str) -> Iterator[str]:
 
 def _procs(folder: str) -> list[int]:
     try:
-        with open(f"{folder}/cgroup.procs", encoding="ascii") as file:
+        with open(f"{folder}/cgroup.procs", encoding="utf-8") as file:
             found = [int(line) for line in file]
     except OSError:  # removed meanwhile, or a threaded cgroup, whose processes its parent lists
         return []

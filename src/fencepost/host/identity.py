@@ -105,7 +105,7 @@ def _namespace(kind: str) -> str:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(256).strip()
     except OSError:
         return ""

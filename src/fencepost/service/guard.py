@@ -38,11 +38,12 @@ SETTLE_TRIES = 5
 class GuardHandle:
     """The supervisor's view of its guard."""
 
-    __slots__ = ("line", "process")
+    __slots__ = ("has_reported", "line", "process")
 
     def __init__(self, line: Line, process: ProcessId) -> None:
         self.line = line
         self.process = process
+        self.has_reported = False  # the tree is gone and said to be
 
     def kill(self) -> None:
         """Kill the guard itself; its orphans come to us."""
@@ -52,9 +53,9 @@ class GuardHandle:
             return
 
     def dismiss(self) -> None:
-        """Hang up and see the guard off; one that is frozen does not wake up to leave."""
+        """Hang up, and see a guard off that has not done its work: one that is frozen does not wake up to leave."""
         self.line.close()
-        if not self._has_left():
+        if not self.has_reported and not self._has_left():
             self.kill()
             self._has_left()
 

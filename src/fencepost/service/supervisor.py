@@ -185,6 +185,7 @@ class _Supervisor:
             self._ended = {**NOTHING_STARTED, **message}
         elif "ended" in message:
             self._ended = message
+            self._guard.has_reported = True
         elif "stopped" in message:
             self._suspend(message["stopped"])
 
