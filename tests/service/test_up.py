@@ -1,8 +1,10 @@
 """`fencepost up` from a person's chair: schedules run, limits hold, and nothing is lost when it is restarted."""
 
 import json
+import os
 import signal
 from pathlib import Path
+from threading import Event
 
 from tests.support.site import Site
 
@@ -213,6 +215,29 @@ def test_a_python_function_is_called_with_its_context(site: Site) -> None:
     (run,) = site.runs()
 
     assert json.loads(Path(run.log or "").read_text()) == [run.fence, 1, {"seen": 5}, False, "manual"]
+
+
+def test_a_halted_worker_waits_without_spinning(site: Site) -> None:
+    site.configure(agent("true"))
+    daemon = site.up("--workers", "2")
+    site.until(lambda: "Ctrl-C" in site.said())
+    site.fencepost("halt")
+    site.fencepost("run", "worker")
+
+    before = _spent_on_attempts(daemon.pid)
+    Event().wait(2.0)
+
+    assert _spent_on_attempts(daemon.pid) - before < 0.6  # seconds; one after the other would spend all of it
+    assert [run.state for run in site.runs()] == ["ready"]
+    site.fencepost("unhalt")
+    site.until(lambda: site.runs(state="succeeded"))
+
+
+def _spent_on_attempts(daemon: int) -> float:
+    """Return the processor time of all attempts that have ended, which the daemon's helper has reaped."""
+    (helper, *_) = Path(f"/proc/{daemon}/task/{daemon}/children").read_text().split()
+    fields = Path(f"/proc/{helper}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_second_daemon_stays_passive_and_takes_over(site: Site) -> None:

@@ -23,6 +23,7 @@ class Nursery:
         self._pid = pid
         self.starting = 0  # have not said yet whether they found a run
         self.running = 0
+        self.came_in_vain = 0  # found nothing that they could lease
 
     @property
     def fd(self) -> int:
@@ -46,6 +47,7 @@ class Nursery:
                 self.starting, self.running = self.starting - 1, self.running + 1
             elif message.get("leased") is False:
                 self.starting -= 1
+                self.came_in_vain += 1
             elif message.get("ended") == "running":
                 self.running -= 1
             elif message.get("ended") == "starting":

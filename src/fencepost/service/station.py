@@ -22,6 +22,7 @@ POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
 REAP_SECONDS = 2.0
 PROBE_SECONDS = 2.0
 BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
+VAIN_SECONDS = 1.0  # what waits may be halted or have no room: who came in vain is not sent again at once
 STARTING_MAX = 2  # attempts that look for a run at the same time; more would only meet each other
 
 
@@ -56,7 +57,7 @@ class Station:
         self._store: StationStore | None = None
         self._lead: HeldLease | None = None
         self._said_passive = False
-        self._probe_ns = self._reap_ns = 0
+        self._probe_ns = self._reap_ns = self._send_ns = 0
         self._backoff = BACKOFF_MIN_SECONDS
         self._asked_to_stop = False
         self._wakeup = self._take_signals()
@@ -115,6 +116,12 @@ class Station:
     def _start_attempts(self, agenda: Agenda) -> None:
         nursery = self._nursery
         if nursery is None or self._asked_to_stop:
+            return
+        now = self._tools.clock.awake_ns()
+        if nursery.came_in_vain:
+            nursery.came_in_vain = 0
+            self._send_ns = now + round(VAIN_SECONDS * 1e9)
+        if now < self._send_ns:
             return
         free = self._plan.slots - nursery.running - nursery.starting
         wanted = min(free, agenda.ready - nursery.starting, STARTING_MAX - nursery.starting)
