@@ -1,9 +1,7 @@
 """A backfill makes up for a range of ticks: bounded, in order, by the rules of their day, once under its name."""
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,24 +9,7 @@ from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Busy, Invalid
 from fencepost.operations.backfill import Backfilled, backfill
 from fencepost.stores.runtime import RuntimeStore
-from tests.support.runtime import Runtime, at, new_id, open_runtime, together, us
-
-if TYPE_CHECKING:
-    from tests.support.postgres import PostgresDatabases
-
-
-@pytest.fixture(scope="module")
-def url(postgres_server: "PostgresDatabases") -> Iterator[str]:
-    """One database for the tests of this file."""
-    found = postgres_server.create_database()
-    yield found
-    postgres_server.drop_database(found)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
-    with open_runtime(request.param, tmp_path, lambda: str(request.getfixturevalue("url"))) as found:
-        yield found
+from tests.support.runtime import Runtime, at, new_id, together, us
 
 
 def fill(runtime: Runtime, from_: str, until: str, **options: Any) -> Backfilled:  # noqa: ANN401  # of the backfill

@@ -1,10 +1,8 @@
 """`prove` finds what is missing or double by counting in another way; a healthy store gives it nothing to find."""
 
 import time
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,24 +11,7 @@ from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.errors import Invalid
 from fencepost.model.proof import Proof
 from fencepost.operations.prove import prove
-from tests.support.runtime import DEAD, Runtime, at, open_runtime, us
-
-if TYPE_CHECKING:
-    from tests.support.postgres import PostgresDatabases
-
-
-@pytest.fixture(scope="module")
-def url(postgres_server: "PostgresDatabases") -> Iterator[str]:
-    """One database for the tests of this file."""
-    found = postgres_server.create_database()
-    yield found
-    postgres_server.drop_database(found)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
-    with open_runtime(request.param, tmp_path, lambda: str(request.getfixturevalue("url"))) as found:
-        yield found
+from tests.support.runtime import DEAD, Runtime, at, us
 
 
 def proof(runtime: Runtime, **window: str) -> Proof:

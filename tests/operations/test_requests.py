@@ -1,8 +1,6 @@
 """Runs on demand obey the same admission, wait in the same queue, and are made once for each key."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,24 +9,7 @@ from fencepost.model.errors import Busy, Invalid
 from fencepost.model.occurrence import idempotency_key
 from fencepost.operations.requests import Requested, cancel, discard, replay, request_run
 from fencepost.stores.runtime import RuntimeStore
-from tests.support.runtime import DEAD, Runtime, at, new_id, open_runtime, together, us
-
-if TYPE_CHECKING:
-    from tests.support.postgres import PostgresDatabases
-
-
-@pytest.fixture(scope="module")
-def url(postgres_server: "PostgresDatabases") -> Iterator[str]:
-    """One database for the tests of this file."""
-    found = postgres_server.create_database()
-    yield found
-    postgres_server.drop_database(found)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
-    with open_runtime(request.param, tmp_path, lambda: str(request.getfixturevalue("url"))) as found:
-        yield found
+from tests.support.runtime import DEAD, Runtime, at, new_id, together, us
 
 
 def ask(runtime: Runtime, target: str = "s", **options: Any) -> Requested:  # noqa: ANN401  # of the request
