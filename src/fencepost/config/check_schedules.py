@@ -33,6 +33,12 @@ def check_schedule(checker: Checker, entry: Entry, timezone: str) -> ScheduleDef
     trigger = _trigger(checker, entry)
     if trigger:
         _check_company(checker, entry, trigger)
+    if entry.says("concurrency") and not entry.says("concurrency_key"):
+        checker.complain(
+            'it needs a key that the runs share: write concurrency_key = "openai" beside it.',
+            *entry.path,
+            "concurrency",
+        )
     values = entry.values if "timezone" in entry.values or not timezone else {**entry.values, "timezone": timezone}
     if entry.bad or len(checker.problems) > before:
         _check_rest(checker, entry, values, trigger)

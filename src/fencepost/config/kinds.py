@@ -16,6 +16,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant, parse_instant, shown
 from fencepost.model.overlap import parse_overlap
 from fencepost.model.retry import RETRIABLE
+from fencepost.model.slots import check_key
 from fencepost.model.zone import find_zone
 
 INTEGER_MAX = 2**63 - 1
@@ -173,6 +174,10 @@ def _overlap(value: object) -> str:
     return text
 
 
+def _key(value: object) -> str:
+    return check_key(_text(value))
+
+
 def _reference(value: object) -> str:
     text = _text(value)
     scheme, _, rest = text.partition(":")
@@ -269,6 +274,7 @@ CALENDAR = Kind("list of dates, ranges, weekly windows", _dates)
 ZONE = Kind("IANA time zone", _zone)
 USD = Kind("dollars", _usd)
 OVERLAP = Kind('"forbid" \\| "queue" \\| "allow_parallel" \\| "cancel_previous"', _overlap)
+KEY = Kind("name", _key)
 REFERENCE = Kind("secret reference", _reference)
 REFERENCES = Kind("list of secret references", lambda value: tuple(_reference(one) for one in _texts(value)))
 LOCATION = Kind("text or secret reference", _location)

@@ -113,6 +113,7 @@ class _Loading:
     def _schedules(self, settings: Settings) -> dict[str, ScheduleDefinition]:
         agents = self._written("agents")
         found = {}
+        limits: dict[str, ScheduleDefinition] = {}
         for entry in self._checker.named(schema.SCHEDULES):
             if entry.name in agents:
                 self._checker.complain(
@@ -122,7 +123,19 @@ class _Loading:
             schedule = check_schedule(self._checker, entry, settings.timezone)
             if schedule is not None:
                 found[entry.name] = schedule
+                self._agree(entry, schedule, limits)
         return found
+
+    def _agree(self, entry: Entry, schedule: ScheduleDefinition, limits: dict[str, ScheduleDefinition]) -> None:
+        """Refuse two limits for one concurrency key; other files' are compared by the registry."""
+        key, limit = schedule.concurrency_key, schedule.concurrency or 1
+        other = limits.setdefault(key, schedule) if key else schedule
+        if (said := other.concurrency or 1) != limit:
+            self._checker.complain(
+                f'it lets {limit} runs with the key "{key}" go at once, and {other.name} {said}; write the same for both.',
+                *entry.path,
+                "concurrency" if entry.says("concurrency") else "concurrency_key",
+            )
 
     def _strangers(self) -> dict[str, Problem]:
         """Return the schedules whose agent is not in this file: another one may define it, and the registry knows."""

@@ -13,6 +13,7 @@ from fencepost.config.kinds import (
     FUNCTION,
     INSTANT,
     JSON,
+    KEY,
     LOCATION,
     MOMENT,
     OVERLAP,
@@ -34,6 +35,7 @@ from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.missed import CATCHUP_MAX, MissedRule
 from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX
 from fencepost.model.retry import ATTEMPTS_MAX, OnLost
+from fencepost.model.slots import SLOTS_MAX
 from fencepost.model.zoned import DstFold, DstGap
 
 ENGINES = ("command", "python", "http", "claude", "cli")
@@ -200,7 +202,8 @@ SCHEDULES = Section(
         _schedule("priority", integer(-1000, 1000), "Higher ones are leased first."),
         _schedule("once", BOOLEAN, "Retire it when its first run starts."),
         _schedule("calendar", CALENDAR, "When not to run: `2026-12-25`, `2026-12-24..2027-01-02`, `SAT-SUN`, `MON-FRI 22:00-06:00`, `FRI 18:00..MON 06:00`."),
-        _schedule("concurrency_key", TEXT, "Runs with the same key never overlap, whatever their schedule."),
+        _schedule("concurrency_key", KEY, "Runs with the same key share a limit, whatever their schedule."),
+        _schedule("concurrency", integer(1, SLOTS_MAX), "`concurrency_key`: how many runs with this key may go at once; the others queue. Default: 1."),
         _schedule("budget_usd_per_day", USD, "What its runs may cost in a day of its zone. Default: no limit."),
         _schedule("budget_usd_per_month", USD, "What its runs may cost in a month of its zone. Default: no limit."),
         _schedule("max_runs_per_hour", integer(1), "How many runs may start within an hour. Default: no limit."),

@@ -1,6 +1,5 @@
 """Run → lease: what a worker asks for, and the second look before it gets it."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -22,6 +21,7 @@ from fencepost.model.process import ProcessId
 from fencepost.model.recheck import Recheck, recheck
 from fencepost.model.retry import Timeouts
 from fencepost.model.run import Reason, TriggerKind
+from fencepost.model.slots import names_of
 from fencepost.ports.runs import RunRow, Standing
 from fencepost.ports.ticks import Counted
 
@@ -41,7 +41,7 @@ def claim_for(
     also: Sequence[str] = (),
 ) -> Claim:
     """Return what a worker claims for a run; `also` names what only the worker knows, such as its project."""
-    names = tuple(name for _, name in json.loads(run.resources))
+    names = names_of(run.resources)
     return Claim(
         id=lease_id,
         tenant=run.tenant,

@@ -22,12 +22,12 @@ from fencepost.model.definition import (
     trigger_of,
 )
 from fencepost.model.disposition import DispositionKind
-from fencepost.model.lease import keys_of
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, to_us
 from fencepost.model.occurrence import Occurrence, idempotency_key
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.shift import Shift
+from fencepost.model.slots import spell_resources
 from fencepost.model.trigger import AtTrigger, CronTrigger, Trigger, jitter_offset
 from fencepost.model.zone import tzdata_version
 from fencepost.ports.ticks import DueSchedule, NewRun, NewTick
@@ -177,7 +177,7 @@ class Writer:
             manifest=due.manifest,
             manifest_hash=meaning.manifest_hash,
             payload=json.dumps(meaning.schedule.payload),
-            resources=json.dumps(keys_of(due.tenant, resources_of(meaning.schedule, meaning.policies, run_id))),
+            resources=resources_of(due.tenant, meaning.schedule, meaning.policies, run_id),
             lease_max=meaning.policies.overlap.lease_max,
             lines_up=planned.lines_up,
             priority=meaning.schedule.priority,
@@ -190,11 +190,11 @@ class Writer:
         return run
 
 
-def resources_of(schedule: ScheduleDefinition, policies: Policies, run_id: str) -> list[str]:
-    """Name what a run of a schedule leases: the schedule itself, or under `allow_parallel` only its own run."""
+def resources_of(tenant: str, schedule: ScheduleDefinition, policies: Policies, run_id: str) -> str:
+    """Spell what a run of a schedule leases: the schedule itself, or under `allow_parallel` only its own run."""
     parallel = policies.overlap.rule is OverlapRule.ALLOW_PARALLEL
     own = f"run:{run_id}" if parallel else f"schedule:{schedule.name}"
-    return [own, f"key:{schedule.concurrency_key}"] if schedule.concurrency_key else [own]
+    return spell_resources(tenant, [own], key=schedule.concurrency_key, limit=schedule.concurrency or 1)
 
 
 def queue_for_us(agent: AgentDefinition) -> int | None:

@@ -94,6 +94,7 @@ class ScheduleDefinition:
     once: bool = False
     calendar: tuple[str, ...] = ()
     concurrency_key: str = ""
+    concurrency: int | None = None  # how many runs with this key may go at once
     budget_usd_per_day: str = ""
     budget_usd_per_month: str = ""
     max_runs_per_hour: int | None = None

@@ -102,7 +102,10 @@ K = TypeVar("K", KnownAgent, KnownSchedule)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the registry holds that a file may touch: all agents, the file's schedules, their namesakes, their kin."""
+    """What the registry holds that a file may touch: all agents, the file's schedules, their namesakes, their kin.
+
+    If the file has a concurrency key, all schedules with one are there too.
+    """
 
     agents: Mapping[str, KnownAgent]
     schedules: Mapping[str, KnownSchedule]
@@ -187,6 +190,7 @@ class _Desk:
         self._wanted = wanted
         self._take_over = take_over
         self._manifests = _manifests(known, wanted)
+        self._limits: dict[str, tuple[str, int, str]] = dict(self._elsewhere())
         self.conflicts: list[str] = []
 
     def agents(self) -> Iterator[AgentChange]:
@@ -207,6 +211,7 @@ class _Desk:
             self._refuse_twins("schedule", name, self._known.agents.get(name))
             if (known and not self._ours("schedule", known)) or not self._has_agent(wanted):
                 continue
+            self._agree(wanted)
             yield self._change(wanted, known)
         for gone in self._gone(self._known.schedules, self._wanted.schedules):
             spelled = Spelled(gone.definition, gone.hash)
@@ -280,6 +285,30 @@ class _Desk:
                     f'agent "{agent}" is gone from {self._wanted.source}, but schedule "{known.name}" in {known.source} '
                     "runs it; keep it, or change that schedule first."
                 )
+
+    def _agree(self, wanted: WantedSchedule) -> None:
+        """Refuse two limits for one concurrency key: which of them counted would be chance."""
+        schedule, limit = wanted.definition, wanted.definition.concurrency or 1
+        if not schedule.concurrency_key:
+            return
+        other, said, where = self._limits.setdefault(schedule.concurrency_key, (schedule.name, limit, ""))
+        if said != limit:
+            place = f"{wanted.place}: " if wanted.place else ""
+            elsewhere = f" in {where}" if where else ""
+            self.conflicts.append(
+                f'{place}schedule "{schedule.name}" lets {limit} runs with the key "{schedule.concurrency_key}" go at '
+                f'once, and schedule "{other}"{elsewhere} {said}; write the same concurrency for both, or another key.'
+            )
+
+    def _elsewhere(self) -> Iterator[tuple[str, tuple[str, int, str]]]:
+        """Yield the limits of concurrency keys that other files have set."""
+        for known in self._known.schedules.values():
+            if known.retired or known.source == self._wanted.source or known.name in self._wanted.schedules:
+                continue
+            if '"concurrency_key"' in known.definition:
+                definition = json.loads(known.definition)
+                limit = definition.get("concurrency") or 1
+                yield definition["concurrency_key"], (known.name, limit, known.source)
 
     def _has_agent(self, wanted: WantedSchedule) -> bool:
         schedule = wanted.definition

@@ -19,9 +19,9 @@ from fencepost.model.definition import (
     trigger_of,
 )
 from fencepost.model.errors import Busy
-from fencepost.model.lease import keys_of
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.run import TriggerKind
+from fencepost.model.slots import spell_resources
 from fencepost.model.trigger import EveryTrigger
 from fencepost.ports.requests import Grounds, Target
 from fencepost.ports.ticks import Counted, NewRun
@@ -74,7 +74,11 @@ def make_run(
 ) -> NewRun:
     """Spell a run that was asked for."""
     target, schedule = recipe.target, recipe.schedule
-    names = resources_of(schedule, recipe.policies, run_id) if schedule else [f"run:{run_id}"]
+    leases = (
+        resources_of(tenant, schedule, recipe.policies, run_id)
+        if schedule
+        else spell_resources(tenant, [f"run:{run_id}"])
+    )
     usual = schedule.payload if schedule else {}
     return NewRun(
         id=run_id,
@@ -93,7 +97,7 @@ def make_run(
         manifest=target.manifest,
         manifest_hash=target.manifest_hash,
         payload=payload if isinstance(payload, str) else json.dumps(usual if payload is None else payload),
-        resources=json.dumps(keys_of(tenant, names)),
+        resources=leases,
         lease_max=recipe.policies.overlap.lease_max,
         lines_up=False,
         priority=priority if priority is not None else schedule.priority if schedule else 0,

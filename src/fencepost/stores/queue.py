@@ -12,6 +12,7 @@ from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, RunRow, Standing
 from fencepost.ports.ticks import Counted
 from fencepost.stores.run_rows import ScheduleRow, audit, end_ready, lock_schedule, run_of, try_schedule
+from fencepost.stores.seats import take_seats
 from fencepost.stores.ticks import MONTH_US, SqlTicks, clock, has_budget
 from fencepost.stores.transaction import Transaction
 
@@ -74,7 +75,8 @@ class SqlQueue(SqlTicks):
         if reason is not None:
             end_ready(tx, run, reason, actor="leaser")
             return _Passed(run.id)
-        claim = claim_of(run)
+        seated = take_seats(tx, run)
+        claim = claim_of(seated) if seated else None
         return (self._take(tx, run, claim) if claim else None) or _Passed(run.id)
 
     def _take(self, tx: Transaction, run: RunRow, claim: Claim) -> LeasedRun | None:

@@ -128,6 +128,7 @@ def _known(tx: Transaction, wanted: Wanted) -> Known:
         source=wanted.source,
         names=json.dumps([*wanted.schedules, *wanted.agents]),
         agents=json.dumps(sorted(touched)),
+        keyed=any(one.definition.concurrency_key for one in wanted.schedules.values()),
     )
     return Known(agents, {row[0]: KnownSchedule(*row) for row in rows})
 

@@ -14,7 +14,10 @@ SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us
                 SELECT jsonb_array_elements_text(%(names)s::jsonb)
                 UNION ALL
                 SELECT name FROM fencepost.schedule
-                 WHERE tenant = %(tenant)s AND agent IN (SELECT jsonb_array_elements_text(%(agents)s::jsonb)))
+                 WHERE tenant = %(tenant)s AND agent IN (SELECT jsonb_array_elements_text(%(agents)s::jsonb))
+                UNION ALL
+                SELECT name FROM fencepost.schedule
+                 WHERE %(keyed)s AND tenant = %(tenant)s AND retired_us IS NULL AND position('"concurrency_key"' IN definition) > 0)
 
 -- :name lock_schedules
 SELECT name, trigger, cursor_us, due_us, once_done, skip_next

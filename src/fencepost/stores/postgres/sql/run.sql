@@ -29,6 +29,7 @@ SELECT id, schedule
                      JOIN fencepost.resource ON resource.tenant = mine.tenant AND resource.name = mine.name
                      JOIN fencepost.lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                     WHERE lease_fact.remaining_ns > 0)
+   AND (run.resources NOT LIKE '%%"key:%%' OR fencepost.has_slots(run.resources))
    AND (schedule IS NULL
         OR lease_max > (SELECT count(*) FROM fencepost.run AS other
                           JOIN fencepost.lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
@@ -36,6 +37,15 @@ SELECT id, schedule
                            AND other.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0))
  ORDER BY place_us, id
  LIMIT %(limit)s
+
+-- :name taken_slots
+-- What is leased of a concurrency key, in whatever form; '0' comes right after '/'.
+SELECT resource.name
+  FROM fencepost.resource
+  JOIN fencepost.lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
+ WHERE resource.tenant = %(tenant)s AND lease_fact.remaining_ns > 0
+   AND resource.name >= %(name)s AND resource.name < %(name)s || '0'
+   AND (resource.name = %(name)s OR resource.name > %(name)s || '/')
 
 -- :name running_of
 -- A lease whose time is up takes no room: its run is about to be settled as lost.

@@ -13,7 +13,10 @@ SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us
                 UNION ALL
                 SELECT value FROM json_each(:names)
                 UNION ALL
-                SELECT name FROM schedule WHERE tenant = :tenant AND agent IN (SELECT value FROM json_each(:agents)))
+                SELECT name FROM schedule WHERE tenant = :tenant AND agent IN (SELECT value FROM json_each(:agents))
+                UNION ALL
+                SELECT name FROM schedule
+                 WHERE :keyed AND tenant = :tenant AND retired_us IS NULL AND instr(definition, '"concurrency_key"') > 0)
 
 -- :name lock_schedules
 SELECT name, trigger, cursor_us, due_us, once_done, skip_next

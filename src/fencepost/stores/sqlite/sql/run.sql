@@ -38,6 +38,17 @@ SELECT id, schedule
                      JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                      JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                     WHERE lease_fact.remaining_ns > 0)
+   AND (run.resources NOT LIKE '%"key:%'
+        OR NOT EXISTS (SELECT 1 FROM json_each(run.resources) AS pool
+                        WHERE pool.value ->> 2 <= (SELECT count(*) FROM resource
+                                                     JOIN lease_fact ON lease_fact.id = resource.lease_id
+                                                                    AND NOT lease_fact.lost
+                                                    WHERE resource.tenant = pool.value ->> 0
+                                                      AND resource.name >= pool.value ->> 1
+                                                      AND resource.name < (pool.value ->> 1) || '0'
+                                                      AND (resource.name = pool.value ->> 1
+                                                           OR resource.name > (pool.value ->> 1) || '/')
+                                                      AND lease_fact.remaining_ns > 0)))
    AND (schedule IS NULL
         OR lease_max > (SELECT count(*) FROM run AS other INDEXED BY run_live
                           JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
@@ -45,6 +56,15 @@ SELECT id, schedule
                            AND other.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0))
  ORDER BY place_us, id
  LIMIT :limit
+
+-- :name taken_slots
+-- What is leased of a concurrency key, in whatever form; '0' comes right after '/'.
+SELECT resource.name
+  FROM resource
+  JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
+ WHERE resource.tenant = :tenant AND resource.name >= :name AND resource.name < :name || '0'
+   AND (resource.name = :name OR resource.name > :name || '/')
+   AND lease_fact.remaining_ns > 0
 
 -- :name running_of
 -- A lease whose time is up takes no room: its run is about to be settled as lost.
