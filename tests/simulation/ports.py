@@ -15,6 +15,7 @@ from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
 from fencepost.model.process import Fate, ProcessId, fate_by_host
 from fencepost.model.process import Host as Identity
 from fencepost.ports.gate import GateStatus
+from fencepost.ports.ledger import LedgerStore
 from fencepost.ports.processes import Traces
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.sqlite.store import Opening, SqliteStore
@@ -201,6 +202,9 @@ class SimStore:
 
     def bump(self, floor: int) -> int:
         return self._real().bump(floor)
+
+    def ledger(self) -> LedgerStore:
+        return self._real().ledger()
 
     def close(self) -> None:
         """Nothing to do: the node keeps its connection."""

@@ -144,7 +144,7 @@ class PostgresRig:
     def _reset(self) -> None:
         self._admin.execute(MANUAL_CLOCK)
         self._admin.execute("UPDATE manual_clock SET us = %s", [NOON_US])
-        self._admin.execute("TRUNCATE fencepost.resource, fencepost.lease, fencepost.waiter")
+        self._admin.execute("TRUNCATE fencepost.resource, fencepost.lease, fencepost.waiter, fencepost.ledger")
         self._admin.execute("UPDATE fencepost.meta SET value = '0' WHERE key = 'fence_high'")
 
 

@@ -6,6 +6,7 @@ from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple, Protoco
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
+    from fencepost.ports.ledger import LedgerStore
 
 
 class StoreFacts(NamedTuple):
@@ -80,6 +81,10 @@ class LeaseStore(Protocol):
 
     def bump(self, floor: int) -> int:
         """Lift the fence floor so that every later fence is above it; return the floor now in force."""
+        ...
+
+    def ledger(self) -> LedgerStore:
+        """Return the verbs of the ledger."""
         ...
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from fencepost.model.process import Host, ProcessId
 
 if TYPE_CHECKING:
     from fencepost.stores.care import SqlCare
+    from fencepost.stores.ledger import SqlLedger
     from fencepost.stores.transaction import Dialect, Row, Transaction
 
 
@@ -105,6 +106,12 @@ class SqlLeases:
         from fencepost.stores.care import SqlCare
 
         return SqlCare(self._dialect)
+
+    def ledger(self) -> SqlLedger:
+        """Return the verbs of the ledger."""
+        from fencepost.stores.ledger import SqlLedger
+
+        return SqlLedger(self._dialect)
 
     def _acquire(
         self, tx: Transaction, claim: Claim, *, dead: Collection[str], ticket: str | None
