@@ -75,8 +75,8 @@ def spawn() -> Iterator[Spawn]:
 
 @pytest.fixture
 def run_cgroup(run_id: str) -> Iterator[str]:
-    path = cgroup.make(run_id)
-    if path is None:
+    path = cgroup.plan(run_id)
+    if path is None or not cgroup.make(path):
         pytest.skip("this host does not let us make cgroups")
     yield path
     assert system_processes(SystemClock()).end(Traces(run_id, None, path), grace_seconds=0, kill_seconds=5)

@@ -50,7 +50,18 @@ def test_a_frozen_cgroup_can_be_killed(run_cgroup: str, spawn: Spawn) -> None:
 
 
 def test_making_it_again_for_the_same_run_gives_the_same_cgroup(run_id: str, run_cgroup: str) -> None:
-    assert cgroup.make(run_id) == run_cgroup
+    assert cgroup.plan(run_id) == run_cgroup
+    assert cgroup.make(run_cgroup)
+
+
+def test_a_plan_makes_nothing(run_id: str) -> None:
+    path = cgroup.plan(run_id)
+    if path is None:
+        pytest.skip("this host does not let us make cgroups")
+
+    assert not Path(path).exists()
+    assert cgroup.pids(path) == []
+    assert cgroup.remove(path)
 
 
 def test_a_cgroup_that_is_gone_is_empty_and_removed(run_cgroup: str) -> None:
@@ -64,22 +75,24 @@ def test_a_cgroup_that_is_gone_is_empty_and_removed(run_cgroup: str) -> None:
 
 @pytest.mark.parametrize("bad", ["", "..", "a/b", "a b", "a\n", "a\0", "ü", "x" * 129])
 def test_an_id_that_is_no_id_gets_no_cgroup(bad: str) -> None:
-    assert cgroup.make(bad) is None
+    assert cgroup.plan(bad) is None
+    assert not cgroup.make(f"/sys/fs/cgroup/fencepost-{bad}")
     assert not cgroup.belongs_to(f"/sys/fs/cgroup/fencepost-{bad}", bad)
 
 
 def test_it_can_be_switched_off(run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_CGROUP", "off")
 
-    assert cgroup.make(run_id) is None
+    assert cgroup.plan(run_id) is None
 
 
 def test_where_it_may_not_be_made_there_is_none(run_id: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cgroup, "_own", lambda: str(tmp_path / "missing"))
-    assert cgroup.make(run_id) is None
+    assert cgroup.plan(run_id) is None
 
     monkeypatch.setattr(cgroup, "_own", lambda: str(tmp_path))  # a folder, but none of the kernel's
-    assert cgroup.make(run_id) is None
+    assert cgroup.plan(run_id) is None
+    assert not cgroup.make(f"{tmp_path}/fencepost-{run_id}")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -71,8 +71,8 @@ def test_a_holder_frozen_beyond_its_ttl_is_replaced_and_knows_it_when_it_wakes(a
 
 
 def test_a_holder_in_a_frozen_cgroup_is_replaced(ground: Ground) -> None:
-    path = cgroup.make(f"test{os.urandom(8).hex()}")
-    if path is None:
+    path = cgroup.plan(f"test{os.urandom(8).hex()}")
+    if path is None or not cgroup.make(path):
         pytest.skip("this host does not let us make cgroups")
     holder = ground.spawn(
         ["sh", "-c", f'echo $$ > {path}/cgroup.procs; exec "$@"', "sh", sys.executable, "-m", "fencepost", "exec",

@@ -19,22 +19,28 @@ _ID_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _ID_MAX = 128
 
 
-def make(run_id: str) -> str | None:
-    """Make the cgroup for a run below our own and return its path, or None where that cannot be."""
+def plan(run_id: str) -> str | None:
+    """Return where the cgroup of a run would be, below our own; nothing is made yet. None where there can be none."""
     parent = None if os.environ.get("FENCEPOST_CGROUP") == "off" else _own()
-    if parent is None or not is_run_id(run_id):
+    if parent is None or not is_run_id(run_id) or not _may_move(parent):
         return None
-    path = f"{parent}/{_PREFIX}{run_id}"
+    return f"{parent}/{_PREFIX}{run_id}"
+
+
+def make(path: str) -> bool:
+    """Make a planned cgroup; return False where that cannot be."""
+    if not _is_ours(path):
+        return False
     try:
         os.mkdir(path)
     except FileExistsError:  # made by an earlier attempt at the same run
         pass
     except OSError:
-        return None
-    if _may_move(parent, path):
-        return path
-    remove(path)
-    return None
+        return False
+    if not _may_move(path):
+        remove(path)
+        return False
+    return True
 
 
 def enter(path: str) -> bool:
@@ -113,9 +119,9 @@ def _own_name() -> str | None:
     return None if name is None or name.startswith("/..") else name
 
 
-def _may_move(parent: str, path: str) -> bool:
-    """Tell whether processes may go from here to there: the kernel wants both files to be writable."""
-    return all(os.access(f"{folder}/cgroup.procs", os.W_OK) for folder in (parent, path))
+def _may_move(folder: str) -> bool:
+    """Tell whether processes may come and go: the kernel wants the files of both ends to be writable."""
+    return os.access(f"{folder}/cgroup.procs", os.W_OK)
 
 
 def _bottom_up(path: str) -> Iterator[str]:

@@ -35,6 +35,7 @@ class Lease(NamedTuple):
     store: str
     ttl_seconds: float
     gates: tuple[str, ...]  # every gate to raise before the start: its own and those still owed by earlier grants
+    started: bool = False  # the start was recorded with the grant, since there was nothing to do in between
 
 
 class Claim(NamedTuple):
@@ -51,6 +52,7 @@ class Claim(NamedTuple):
     holder: str | None = None
     label: str = ""
     gates: tuple[str, ...] = ()
+    starts: bool = False  # at once: record the start with the grant if there is nothing to raise and nobody to end
 
 
 class Held(NamedTuple):

@@ -221,8 +221,8 @@ def _logs(folder: str) -> Finding:
 
 
 def _host() -> Iterator[Finding]:
-    path = cgroup.make(f"doctor-{os.getpid()}")
-    if path is not None:
+    path = cgroup.plan(f"doctor-{os.getpid()}")
+    if path is not None and cgroup.make(path):
         cgroup.remove(path)
         yield Finding("cgroup", Status.OK, "each run gets its own: nothing that it starts can get away")
     else:

@@ -149,7 +149,7 @@ class _Attempt:
         return WORKED
 
     def _claim(self, run: RunRow) -> Claim:
-        self._cgroup = cgroup.make(run.id)
+        self._cgroup = cgroup.plan(run.id)
         agent = agent_from_json(run.manifest)
         return claim_for(
             run,

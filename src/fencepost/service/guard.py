@@ -187,10 +187,12 @@ class Guard:
                 self._settle_ns = self._clock.awake_ns() + round(SETTLE_SECONDS * 1e9)
 
     def _settle_in(self) -> None:
-        """Move the whole tree into its cgroup; what it forks meanwhile is found by the next look."""
+        """Make the cgroup and move the whole tree there; what it forks meanwhile is found by the next look."""
         self._settle_ns = None
         path = self._traces.cgroup
         assert path is not None
+        if not cgroups.make(path):
+            return
         for _ in range(SETTLE_TRIES):
             outside = {process.pid for process in self._processes.members(self._traces)} - set(cgroups.pids(path))
             if not outside:

@@ -66,7 +66,7 @@ class _Supervisor:
         self._terminal = Terminal()
         self._run_id = new_id(tools.clock)
         self._folder = plan_run_folder(self._run_id)
-        self._cgroup = cgroup.make(self._run_id)
+        self._cgroup = cgroup.plan(self._run_id)
         self._started = False
         self._group = 0
         self._asked: str | None = None
@@ -104,6 +104,7 @@ class _Supervisor:
             holder=self._order.holder,
             label=self._order.label,
             gates=self._order.gates,
+            starts=True,
         )
 
     def _supervise(self, lease: Lease, folder: RunFolder) -> Ending:
@@ -125,7 +126,8 @@ class _Supervisor:
 
     def _start(self, lease: Lease, env: dict[str, str]) -> None:
         """Let the guard start the agent; its answer is waited for with everything else, in case it is frozen now."""
-        self._store.start(lease)
+        if not lease.started:
+            self._store.start(lease)
         self._told_deadline_ns = self._term.deadline_ns
         self._started = True
         self._guard.line.send(

@@ -131,7 +131,8 @@ class SqlLeases:
             return refused
         for held in holders:
             tx.rows("lose", id=held.id, fence=held.fence, why="expired" if held.expired else "holder dead")
-        lease = self._grant(tx, claim, keys=keys, locked=locked)
+        starts = claim.starts and not (holders or lost)
+        lease = self._grant(tx, claim._replace(starts=starts), keys=keys, locked=locked)
         tx.rows("sweep_waiters", ticket=ticket or "", dead=json.dumps(sorted(dead)))
         return Granted(lease, (*lost, *(held._replace(lost=True) for held in holders)))
 
@@ -142,7 +143,8 @@ class SqlLeases:
         fence = rules.next_fence(max(row[2] for row in locked), floor, clock_us)
         tx.remember(fence)
         gates = tuple(dict.fromkeys((*claim.gates, *_owed(locked))))
-        tx.rows("insert_lease", **_values(claim), fence=fence)
+        starts = claim.starts and not gates
+        tx.rows("insert_lease", **_values(claim), fence=fence, starts=starts)
         taken = tx.rows("take_resources", keys=json.dumps(keys), id=claim.id, fence=fence, owed_gates=json.dumps(gates))
         assert len(taken) == len(keys), "all resources are granted, or none"
         return Lease(
@@ -154,6 +156,7 @@ class SqlLeases:
             store=self._store_id,
             ttl_seconds=claim.ttl_seconds,
             gates=gates,
+            started=starts,
         )
 
     def _again(self, tx: Transaction, held: Held, *, gates: tuple[str, ...]) -> Lease:
@@ -171,6 +174,7 @@ class SqlLeases:
             store=self._store_id,
             ttl_seconds=held.ttl_seconds,
             gates=gates,
+            started=held.started_us is not None,
         )
 
 

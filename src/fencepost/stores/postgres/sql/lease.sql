@@ -42,11 +42,12 @@ SELECT (SELECT value::bigint FROM fencepost.meta WHERE key = 'fence_high'), fenc
 -- :name insert_lease
 INSERT INTO fencepost.lease (id, tenant, resources, fence, run_id, holder, label,
                              host, machine, boot, pid_namespace, pid, pid_started, guard_pid, guard_started, cgroup,
-                             ttl_ms, granted_us, expires_us)
+                             ttl_ms, granted_us, started_us, expires_us)
 VALUES (%(id)s, %(tenant)s, %(resources)s, %(fence)s, %(run_id)s, %(holder)s, %(label)s,
         %(host)s, %(machine)s, %(boot)s, %(pid_namespace)s, %(pid)s, %(pid_started)s,
         %(guard_pid)s, %(guard_started)s, %(cgroup)s,
-        %(ttl_ms)s, fencepost.clock_us(), fencepost.clock_us() + %(ttl_ms)s::bigint * 1000)
+        %(ttl_ms)s, fencepost.clock_us(), CASE WHEN %(starts)s THEN fencepost.clock_us() END,
+        fencepost.clock_us() + %(ttl_ms)s::bigint * 1000)
 
 -- :name take_resources
 UPDATE fencepost.resource

@@ -40,10 +40,10 @@ SELECT (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'fence_high'), wall_
 -- :name insert_lease
 INSERT INTO lease (id, tenant, resources, fence, run_id, holder, label,
                    host, machine, boot, pid_namespace, pid, pid_started, guard_pid, guard_started, cgroup,
-                   ttl_ms, granted_us, expires_boot, expires_ns)
+                   ttl_ms, granted_us, started_us, expires_boot, expires_ns)
 VALUES (:id, :tenant, :resources, :fence, :run_id, :holder, :label,
         :host, :machine, :boot, :pid_namespace, :pid, :pid_started, :guard_pid, :guard_started, :cgroup,
-        :ttl_ms, wall_us(), boot_id(), awake_ns() + :ttl_ms * 1000000)
+        :ttl_ms, wall_us(), iif(:starts, wall_us(), NULL), boot_id(), awake_ns() + :ttl_ms * 1000000)
 
 -- :name take_resources
 UPDATE resource
