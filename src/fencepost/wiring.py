@@ -194,15 +194,11 @@ def exec_tools(url: str) -> Tools:
     return Tools(clock, system_processes(clock), open_and_tell, open_gate, say)
 
 
-def open_gate(target: str) -> Gate:
-    """Open a gate by its target, `kind:where`."""
-    kind, colon, where = target.partition(":")
-    if kind == "file" and where:
-        from fencepost.operations.gates import file_gate
+def open_gate(name: str) -> Gate:
+    """Open a gate by its target, `kind:where`, or by its name in the configuration."""
+    from fencepost.operations.gate_kinds import open_gate as open_kind
 
-        return file_gate(where)
-    known = "file:PATH"
-    raise Invalid(f"{target!r} is no gate; there is {known}." if colon else f"{target!r} is no gate; write {known}.")
+    return open_kind(name)
 
 
 def say(text: str) -> None:

@@ -178,7 +178,7 @@ def test_a_password_in_the_stores_url_is_never_said(ground: Ground) -> None:
         (["--timeout", "soon", "--", "true"], "is no duration"),
         (["--wait=ever", "--", "true"], "is no duration"),
         (["--busy-exit", "256", "--", "true"], "a number from 0 to 255"),
-        (["--gate", "site", "--", "true"], "write file:PATH"),
+        (["--gate", "site", "--", "true"], "write kind:where, for example file:site"),
         (["--store", "mysql://x", "--", "true"], "is no store"),
     ],
 )

@@ -310,6 +310,9 @@ class SimGate:
                 self._checker.out_of_reach()
             raise
 
+    def check(self, proof: Proof) -> None:
+        self._real.check(proof)
+
     def status(self) -> GateStatus:
         return self._real.status()
 

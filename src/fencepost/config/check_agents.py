@@ -9,6 +9,7 @@ from fencepost.config.kinds import did_you_mean
 from fencepost.config.schema import AGENTS, GATES, OPTIONS
 from fencepost.model.definition import AgentDefinition, retry_of, timeouts_of
 from fencepost.model.errors import Invalid
+from fencepost.model.target import is_target, parse_target
 
 # What an engine cannot do without: one of these.
 NEEDS = {
@@ -86,7 +87,12 @@ def _check_references(checker: Checker, entry: Entry, known: Known) -> None:
         hint = did_you_mean(project, known["projects"]) or f" Define it as [projects.{project}]."
         checker.complain(f'there is no project "{project}".{hint}', *entry.path, "project")
     for index, gate in enumerate(entry.values.get("gates", ())):
-        if gate not in known["gates"] and gate.partition(":")[0] not in GATES:
+        if is_target(gate) and gate.partition(":")[0] in GATES:
+            try:
+                parse_target(gate)
+            except Invalid as error:
+                checker.complain(str(error), *entry.path, "gates", index)
+        elif gate not in known["gates"]:
             hint = did_you_mean(gate, known["gates"]) or f" Define it as [gates.{gate}]."
             checker.complain(f'there is no gate "{gate}".{hint}', *entry.path, "gates", index)
     for name, reference in _refused(entry, known["allowed"]):

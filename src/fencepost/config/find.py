@@ -71,6 +71,21 @@ def tenant_of(path: str) -> str:
     return tenant
 
 
+def gate_target(path: str, name: str) -> str | None:
+    """Return the target of a gate that the configuration describes by name; paths are relative to the file."""
+    from fencepost.model.target import PATHS, target_of
+
+    table = _table(path)
+    if os.path.basename(path) == FALLBACK:
+        table = _part(_part(table, "tool"), "fencepost")
+    gate = _part(_part(table, "gates"), name)
+    if not isinstance(gate.get("kind"), str):
+        return None
+    if gate["kind"] in PATHS and isinstance(gate.get("path"), str):
+        gate = {**gate, "path": os.path.join(os.path.dirname(path), gate["path"])}
+    return target_of(gate)
+
+
 def state_folder(environ: Mapping[str, str]) -> str:
     """Return where this user's state is kept."""
     base = environ.get("XDG_STATE_HOME", "")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fencepost.config import schema
 from fencepost.config.check import Checker, Entry
 from fencepost.config.check_agents import check_agent
+from fencepost.config.check_gates import check_gate
 from fencepost.config.check_schedules import check_schedule
 from fencepost.config.kinds import check_name, did_you_mean
 from fencepost.config.problems import InvalidConfig, Problem
@@ -71,7 +72,7 @@ class _Loading:
         checker.check_sections()
         settings = self._settings(checker.single(schema.FENCEPOST))
         projects = self._plain(schema.PROJECTS)
-        gates = self._plain(schema.GATE)
+        gates = self._gates()
         tenants = self._plain(schema.TENANTS)
         notifications = self._plain(schema.NOTIFICATIONS)
         known = {"projects": projects, "gates": gates, "allowed": tenants.get(settings.tenant, {})}
@@ -109,6 +110,14 @@ class _Loading:
     def _plain(self, section: schema.Section) -> dict[str, dict[str, Any]]:
         defaults = {key.name: key.default for key in section.keys if not key.required}
         return {entry.name: {**defaults, **entry.values} for entry in self._checker.named(section)}
+
+    def _gates(self) -> dict[str, dict[str, Any]]:
+        defaults = {key.name: key.default for key in schema.GATE.keys if not key.required}
+        found = {}
+        for entry in self._checker.named(schema.GATE):
+            check_gate(self._checker, entry)
+            found[entry.name] = {**defaults, **entry.values}
+        return found
 
     def _schedules(self, settings: Settings) -> dict[str, ScheduleDefinition]:
         agents = self._written("agents")

@@ -36,10 +36,11 @@ from fencepost.model.missed import CATCHUP_MAX, MissedRule
 from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX
 from fencepost.model.retry import ATTEMPTS_MAX, OnLost
 from fencepost.model.slots import SLOTS_MAX
+from fencepost.model.target import KINDS
 from fencepost.model.zoned import DstFold, DstGap
 
 ENGINES = ("command", "python", "http", "claude", "cli")
-GATES = ("sql", "file", "git", "http", "s3", "redis")
+GATES = tuple(KINDS)
 SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
 EVENTS = ("failure", "dead_letter", "miss", "stall")
 REQUIRED = MISSING
@@ -52,7 +53,7 @@ class Key(NamedTuple):
     kind: Kind
     default: object
     meaning: str
-    engines: tuple[str, ...] = ()  # agents only: which engines understand it; empty: all
+    engines: tuple[str, ...] = ()  # which engines of agents, or kinds of gates, understand it; empty: all
 
     @property
     def required(self) -> bool:
@@ -169,10 +170,10 @@ GATE = Section(
     "Where writes prove their fence, at the target itself.",
     (
         Key("kind", one_of(*GATES), REQUIRED, "What the target is."),
-        Key("url", LOCATION, "", "The database, bucket, server or remote."),
-        Key("path", TEXT, "", "The file, directory or repository."),
-        Key("branch", TEXT, "", "git: the branch that is pushed."),
-        Key("table", TEXT, "", "sql: where the fences are kept."),
+        Key("path", TEXT, "", "The file or directory; relative to this file.", ("file", "dir")),
+        Key("url", LOCATION, "", "The database, repository, server or bucket.", ("sql", "git", "http", "s3", "redis")),
+        Key("table", TEXT, "", "Where the marks are kept. Default: `fencepost_fence`.", ("sql",)),
+        Key("branch", TEXT, "", "The branch that is pushed. Default: `main`.", ("git",)),
     ),
 )
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from fencepost.gates.beneath import NO_LINK, sync
 from fencepost.gates.draft import Draft
 from fencepost.gates.place import FOLDER, Place
-from fencepost.model.errors import Misconfigured
+from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import Mark
 from fencepost.model.light import TYPE_CHECKING, Iterator
 
@@ -106,7 +106,7 @@ class Guard:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             if clock.awake_ns() >= deadline_ns:
-                raise Misconfigured(
+                raise GateUnreachable(
                     f"{self._path}.lock is busy: another process, maybe a frozen one, holds the gate. "
                     "Find it with fuser or lsof and end it; never delete the lock."
                 )

@@ -5,7 +5,6 @@ A definition is plain data, so that it can be kept as JSON, compared by its hash
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -22,6 +21,7 @@ from fencepost.model.missed import MissedPolicy, MissedRule
 from fencepost.model.overlap import parse_overlap
 from fencepost.model.retry import OnLost, RetryPolicy, Timeouts
 from fencepost.model.run import TriggerKind
+from fencepost.model.target import target_of
 from fencepost.model.trigger import (
     Bounds,
     CronTrigger,
@@ -225,11 +225,7 @@ def _read(kind: type[AgentDefinition | ScheduleDefinition], text: str) -> dict[s
 def gate_targets(agent: AgentDefinition) -> tuple[str, ...]:
     """Spell the agent's gates as `kind:target`, by name or as they are."""
     known = agent.gate_definitions
-    return tuple(_target(known[gate]) if gate in known else gate for gate in agent.gates)
-
-
-def _target(gate: Mapping[str, Any]) -> str:
-    return f"{gate['kind']}:{gate.get('path') or gate.get('url', '')}"
+    return tuple(target_of(known[gate]) if gate in known else gate for gate in agent.gates)
 
 
 @lru_cache(maxsize=1024)

@@ -3,6 +3,7 @@
 FencepostError
 ├── Invalid             the caller wrote something that cannot work (exit 2)
 ├── Misconfigured       found at run time: a setting, a gate or a file is not usable (exit 78)
+│   └── GateUnreachable     a gate did not answer; trying again later may help (exit 78)
 ├── StoreUnavailable    the store cannot be reached or cannot be trusted (exit 69)
 ├── Busy                somebody else holds the resource (exit 75)
 ├── LeaseLost           the resource was leased again, or the lease ran out (exit 76)
@@ -30,6 +31,12 @@ class Misconfigured(FencepostError):
 
     code = "misconfigured"
     exit_code = 78
+
+
+class GateUnreachable(Misconfigured):
+    """A gate did not answer, or is held by somebody: until it does, nobody starts; later it may."""
+
+    code = "gate_unreachable"
 
 
 class StoreUnavailable(FencepostError):

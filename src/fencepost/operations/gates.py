@@ -2,15 +2,14 @@
 
 import os
 
-from fencepost.gates.file import FileGate
-from fencepost.host.clock import SystemClock
 from fencepost.model.errors import Invalid
 from fencepost.model.gate import Proof
 from fencepost.model.lease import parse_resource
 from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple
+from fencepost.operations.gate_kinds import file_gate, open_gate
 
 if TYPE_CHECKING:
-    from fencepost.ports.gate import Disk, GateStatus, Stream
+    from fencepost.ports.gate import GateStatus, Stream
 
 Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
 
@@ -44,7 +43,7 @@ def write_file(writer: Writer, path: str, data: "bytes | Iterable[bytes] | Strea
 
 def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> "GateStatus":
     """Raise a gate to the writer's fence and return what it remembers now."""
-    gate = gate_at(target)
+    gate = open_gate(target)
     if writer.supervisor is not None:
         writer.supervisor("check")
     gate.raise_fence(writer.proof, adopt=adopt)
@@ -53,7 +52,7 @@ def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> "GateStat
 
 def check(writer: Writer, target: str | None) -> None:
     """Raise FenceRefused if the lease is lost, or if the target would refuse a write now."""
-    gate = gate_at(target) if target else None
+    gate = open_gate(target) if target else None
     if gate is None and writer.supervisor is None:
         raise Invalid("outside of a run there is only a target to check; name one: fencepost gate check file:PATH")
     if writer.supervisor is not None:
@@ -64,20 +63,7 @@ def check(writer: Writer, target: str | None) -> None:
 
 def status(target: str) -> "GateStatus":
     """Return what a gate remembers."""
-    return gate_at(target).status()
-
-
-def gate_at(target: str) -> FileGate:
-    """Open a gate by its target, `kind:where`."""
-    kind, colon, where = target.partition(":")
-    if kind not in KINDS or not colon:
-        raise Invalid(f"{target!r} is no gate; write kind:where, for example file:{target or 'report.json'}")
-    return KINDS[kind](where)
-
-
-def file_gate(path: str) -> FileGate:
-    """Open the gate of a file, or of a directory."""
-    return FileGate(path, clock=SystemClock(), disk=_disk)
+    return open_gate(target).status()
 
 
 def writer_from(environ: Mapping[str, str], *, resources: Iterable[str] = (), fence: str | None = None) -> Writer:
@@ -108,16 +94,7 @@ def _fence(text: str) -> int:
     return int(text)
 
 
-def _disk() -> "Disk":
-    from fencepost.host import filesystem
-
-    return filesystem
-
-
 def _supervisor() -> Ask:
     from fencepost.operations.inside import ask
 
     return ask
-
-
-KINDS: dict[str, Callable[[str], FileGate]] = {"file": file_gate}

@@ -17,7 +17,11 @@ class GateStatus(NamedTuple):
 
 
 class Gate(Protocol):
-    """A write target that compares fences. Kinds differ in how a payload is written."""
+    """A write target that compares fences.
+
+    Kinds differ in how a payload is written: a file's gate has `write`, a directory's `publish`, a database's
+    `transaction`, a repository's `push`. Each takes the proof first and compares it in the act of writing.
+    """
 
     @property
     def target(self) -> str:
@@ -25,7 +29,14 @@ class Gate(Protocol):
         ...
 
     def raise_fence(self, proof: Proof, *, adopt: bool = False) -> None:
-        """Lift the marks to this fence, durably, or raise FenceRefused; unreachable is Misconfigured."""
+        """Lift the marks to this fence, durably, or raise FenceRefused; a gate that is away is GateUnreachable.
+
+        When it returns, no write with a lower fence takes effect any more, not even one that was checked before.
+        """
+        ...
+
+    def check(self, proof: Proof) -> None:
+        """Raise FenceRefused if a write would be refused now; it may be refused later all the same."""
         ...
 
     def status(self) -> GateStatus:

@@ -1,0 +1,58 @@
+"""Opens a gate by its target or by its name. Each kind's module is loaded when a gate of that kind is opened."""
+
+import os
+
+from fencepost.model.errors import Invalid
+from fencepost.model.light import TYPE_CHECKING, Callable
+from fencepost.model.target import Target, is_target, parse_target
+
+if TYPE_CHECKING:
+    from fencepost.gates.file import FileGate
+    from fencepost.ports.gate import Disk, Gate
+
+    Opener = Callable[[Target], Gate]
+
+
+def open_gate(name: str) -> "Gate":
+    """Open a gate: `kind:where`, or the name of one that the configuration describes."""
+    target = parse_target(target_named(name))
+    if target.kind not in OPENERS:
+        raise Invalid(f"gates of kind {target.kind!r} come with a later version; there are {', '.join(OPENERS)}.")
+    return OPENERS[target.kind](target)
+
+
+def target_named(name: str) -> str:
+    """Return the target that a name stands for; a target stands for itself."""
+    if is_target(name):
+        return name
+    from fencepost.config.find import config_path, gate_target
+
+    path = config_path(os.environ, os.getcwd())
+    found = gate_target(path, name) if path and name else None
+    if found is None:
+        where = f"{path} describes none of that name" if path else "there is no fencepost.toml here to describe one"
+        raise Invalid(
+            f"{name!r} is no gate: {where}; write kind:where, for example file:{name or 'report.json'}, "
+            f"or describe it as [gates.{name or 'NAME'}]."
+        )
+    return found
+
+
+def file_gate(path: str) -> "FileGate":
+    """Open the gate of a file, or of everything below a directory."""
+    from fencepost.gates.file import FileGate
+    from fencepost.host.clock import SystemClock
+
+    return FileGate(path, clock=SystemClock(), disk=disk)
+
+
+def disk() -> "Disk":
+    """Return what the host knows about places of files; asked for only where it matters."""
+    from fencepost.host import filesystem
+
+    return filesystem
+
+
+OPENERS: "dict[str, Opener]" = {
+    "file": lambda target: file_gate(target.where),
+}

@@ -1,0 +1,339 @@
+"""What every kind of gate keeps, whatever its target: one suite, real targets."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fencepost.cli.main import main
+from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable
+from fencepost.model.gate import Mark, Proof, RefusedByMark
+from tests.gates.harness import HARNESSES, Harness
+from tests.support.scratch import wait_until
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture(params=HARNESSES)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def harness(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("FENCEPOST_") and "TEST" not in name]:
+        monkeypatch.delenv(name)
+    with HARNESSES[kind](tmp_path) as made:
+        yield made
+
+
+def proof(fence: int, *resources: str, store: str | None = "A", run: str | None = None) -> Proof:
+    return Proof("default", resources or ("lock:z",), fence, store, "host-1", run or f"run-{fence}")
+
+
+def mark(harness: Harness, resource: str = "lock:z") -> Mark:
+    return harness.gate().status().marks[f"default {resource}"]
+
+
+def facts(harness: Harness) -> tuple[object, ...]:
+    """All that a write could change: the payload, and every mark."""
+    return harness.content(), harness.gate().status().marks
+
+
+def test_a_raise_lifts_the_mark_and_says_whose_it_is(harness: Harness) -> None:
+    assert harness.gate().status().marks == {}
+
+    harness.gate().raise_fence(proof(5))
+
+    assert mark(harness)[:4] == (5, "A", "host-1", "run-5")
+    assert mark(harness).at_us > 0
+    assert harness.content() is None
+
+
+def test_a_holder_writes_more_than_once(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(5))
+    harness.write(proof(5), "first")
+    harness.write(proof(5), "second")
+
+    assert harness.content() == "second"
+
+
+def test_a_newer_fence_passes_and_lifts_the_mark(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(5))
+    harness.write(proof(6), "newer")
+
+    assert mark(harness).fence == 6
+    with pytest.raises(FenceRefused):
+        harness.write(proof(5), "zombie")
+    assert harness.content() == "newer"
+
+
+def test_a_stale_fence_is_refused_and_nothing_changes(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(5))
+    harness.write(proof(5), "kept")
+    harness.gate().raise_fence(proof(6))
+    before = facts(harness)
+
+    attempts: list[Callable[[], object]] = [
+        lambda: harness.write(proof(5), "zombie"),
+        lambda: harness.gate().raise_fence(proof(5)),
+        lambda: harness.gate().check(proof(5)),
+    ]
+    for attempt in attempts:
+        with pytest.raises(RefusedByMark, match=r"has seen fence 6 for lock:z, yours is 5.*stop"):
+            attempt()
+
+    assert facts(harness) == before
+
+
+def test_a_raise_counts_before_the_successors_first_write(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(5))
+    harness.gate().raise_fence(proof(6))
+
+    with pytest.raises(FenceRefused):
+        harness.write(proof(5), "zombie")
+    assert harness.content() is None
+
+
+def test_a_check_tells_what_a_write_would_meet_and_changes_nothing(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(5))
+    before = facts(harness)
+
+    harness.gate().check(proof(5))
+    harness.gate().check(proof(7))
+    with pytest.raises(FenceRefused):
+        harness.gate().check(proof(4))
+
+    assert facts(harness) == before
+
+
+def test_another_run_with_the_same_fence_is_refused(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(5))
+    before = facts(harness)
+
+    attempts: list[Callable[[], object]] = [
+        lambda: harness.write(proof(5, run="run-twin"), "twin"),
+        lambda: harness.gate().raise_fence(proof(5, run="run-twin")),
+    ]
+    for attempt in attempts:
+        with pytest.raises(FenceRefused, match="run run-5 has the same"):
+            attempt()
+    assert facts(harness) == before
+
+
+def test_another_stores_mark_refuses_until_a_person_adopts_the_gate(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(900, store="B"))
+    before = facts(harness)
+
+    attempts: list[Callable[[], object]] = [
+        lambda: harness.write(proof(5), "data"),
+        lambda: harness.gate().raise_fence(proof(5)),
+    ]
+    for attempt in attempts:
+        with pytest.raises(FenceRefused, match=r"fenced by store B on host host-1.*--adopt"):
+            attempt()
+    assert facts(harness) == before
+
+    harness.gate().raise_fence(proof(5), adopt=True)
+    harness.write(proof(5), "moved")
+    with pytest.raises(FenceRefused):
+        harness.write(proof(901, store="B"), "left behind")
+    assert harness.content() == "moved"
+    assert mark(harness).fence == 5
+
+
+def test_adopting_does_not_let_a_stale_fence_of_the_same_store_pass(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(6))
+
+    with pytest.raises(FenceRefused):
+        harness.gate().raise_fence(proof(5), adopt=True)
+
+
+def test_the_refusal_carries_the_mark_so_that_a_store_that_went_back_is_told(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(900))
+
+    with pytest.raises(RefusedByMark) as refused:
+        harness.gate().raise_fence(proof(5))
+
+    assert (refused.value.key, refused.value.mark.fence, refused.value.mark.store) == ("default lock:z", 900, "A")
+
+
+def test_every_resource_of_the_proof_is_checked_and_lifted(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(7, "lock:a", "schedule:s"))
+    harness.write(proof(7, "lock:a", "schedule:s"), "both")
+
+    for name in ("lock:a", "schedule:s"):
+        with pytest.raises(FenceRefused):
+            harness.write(proof(6, "lock:new", name), "zombie")
+    assert harness.content() == "both"
+    assert "default lock:new" not in harness.gate().status().marks, "a refused write lifts nothing"
+
+
+def test_unrelated_resources_do_not_fence_one_another(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(7, "lock:a"))
+    harness.gate().raise_fence(proof(3, "lock:b"))
+    harness.write(proof(3, "lock:b"), "other")
+
+    assert harness.content() == "other"
+
+
+def test_tenants_do_not_fence_one_another(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(7))
+    harness.gate().raise_fence(proof(3)._replace(tenant="red"))
+    harness.write(proof(3)._replace(tenant="red"), "theirs")
+
+    assert harness.content() == "theirs"
+
+
+def test_a_proof_for_no_resource_proves_nothing(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(5))
+
+    with pytest.raises(FenceRefused, match="no resource"):
+        harness.write(proof(5)._replace(resources=()), "data")
+
+
+def test_hostile_names_are_only_names(harness: Harness) -> None:
+    names = ("lock:x'; DROP TABLE fencepost_fence; --", "lock:../../etc", "lock:-rf", 'lock:"quoted"', "lock:ünï")
+    harness.gate().raise_fence(proof(5, *names))
+
+    assert {f"default {name}" for name in names} <= harness.gate().status().marks.keys()
+    for name in names:
+        with pytest.raises(FenceRefused):
+            harness.write(proof(4, name), "zombie")
+
+
+def test_the_greatest_fence_passes_and_fits(harness: Harness) -> None:
+    greatest = 2**63 - 1
+    harness.gate().raise_fence(proof(greatest))
+    harness.write(proof(greatest), "last")
+
+    assert (harness.content(), mark(harness).fence) == ("last", greatest)
+
+
+def test_once_a_raise_has_returned_a_write_that_was_on_its_way_has_no_effect(harness: Harness) -> None:
+    """The raise waits for the write, or the write is refused; there is no third order."""
+    harness.gate().raise_fence(proof(5))
+    order: list[str] = []
+    raising = threading.Thread(target=_raise_patiently, args=(harness, order))
+
+    def meanwhile() -> None:
+        raising.start()
+        raising.join(timeout=1.0)
+
+    with suppress(FencepostError):
+        harness.write(proof(5), "late", meanwhile)
+        order.append("written")
+    raising.join(timeout=PATIENCE_SECONDS)
+
+    assert order in (["raised"], ["written", "raised"])
+    assert harness.content() == (None if order == ["raised"] else "late")
+
+
+def _raise_patiently(harness: Harness, order: list[str]) -> None:
+    def raised() -> bool:
+        with suppress(GateUnreachable):  # held by the write that is under way
+            harness.gate().raise_fence(proof(6))
+            order.append("raised")
+        return bool(order) and order[-1] == "raised"
+
+    wait_until(raised, what="the gate is raised", seconds=PATIENCE_SECONDS)
+
+
+def test_a_writer_frozen_between_its_check_and_its_write_cannot_write_after_the_successor_started(
+    kind: str, harness: Harness
+) -> None:
+    harness.gate().raise_fence(proof(5))
+    late = _late_writer(kind, harness)
+    try:
+        _wait_for_stop(late)
+        started = _raised_at_last(harness)
+        if started:
+            harness.write(proof(6), "new")
+        late.send_signal(signal.SIGCONT)
+        said = late.communicate(timeout=PATIENCE_SECONDS)[1].decode()
+    finally:
+        late.kill()
+        late.communicate()
+
+    if started:
+        assert late.returncode != 0, said
+        assert harness.content() == "new"
+    else:
+        harness.gate().raise_fence(proof(6))  # the writer is gone, so its hold on the gate is too
+
+
+def _late_writer(kind: str, harness: Harness) -> "subprocess.Popen[bytes]":
+    words = [sys.executable, "-m", "tests.gates.late_writer", kind, harness.place, "5", "zombie"]
+    return subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE)
+
+
+def _wait_for_stop(late: "subprocess.Popen[bytes]") -> None:
+    def stopped() -> bool:
+        return os.waitpid(late.pid, os.WUNTRACED | os.WNOHANG)[0] != 0
+
+    wait_until(stopped, what="the writer has stopped itself", seconds=PATIENCE_SECONDS)
+
+
+def _raised_at_last(harness: Harness) -> bool:
+    try:
+        harness.gate().raise_fence(proof(6))
+    except GateUnreachable:
+        return False  # a start that is blocked keeps the promise too
+    return True
+
+
+def test_the_command_line_raises_checks_shows_and_refuses(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = ["--resource", "lock:z", "--fence"]
+    assert main(["gate", "raise", harness.target, *shown, "6"]) == 0
+    assert main(["gate", "check", harness.target, *shown, "6"]) == 0
+    assert main(["gate", "status", harness.target]) == 0
+    assert "lock:z  fence 6" in capsys.readouterr().out
+
+    assert main(["gate", "check", harness.target, *shown, "5"]) == 77
+    assert main(["gate", "raise", harness.target, *shown, "5"]) == 77
+    assert "a newer run has started" in capsys.readouterr().err
+
+
+def test_a_shell_writes_through_it_and_a_stale_one_gets_77(harness: Harness, tmp_path: Path) -> None:
+    harness.gate().raise_fence(proof(5, store=None))
+
+    assert _shell(harness.command("written"), tmp_path, fence=5) == 0
+    assert harness.content() == "written"
+    harness.gate().raise_fence(proof(6, store=None))
+    assert _shell(harness.command("zombie"), tmp_path, fence=5) == 77
+    assert harness.content() == "written"
+
+
+def _shell(command: str, folder: Path, *, fence: int) -> int:
+    env = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "FENCEPOST_RESOURCE": "lock:z",
+        "FENCEPOST_FENCE": str(fence),
+    }
+    return subprocess.run(["sh", "-c", command], cwd=folder, env=env, timeout=PATIENCE_SECONDS, check=False).returncode
+
+
+def test_of_thousands_of_stale_writes_none_passes(harness: Harness) -> None:
+    wanted = int(os.environ.get("FENCEPOST_TEST_STALE_WRITES", harness.stale_writes))
+    harness.gate().raise_fence(proof(1_000_000))
+    harness.write(proof(1_000_000), "kept")
+    before = facts(harness)
+    refused = 0
+
+    for fence in range(1_000_000 - wanted, 1_000_000):
+        with suppress(FenceRefused):
+            harness.write(proof(fence), "zombie")
+            continue
+        refused += 1
+
+    assert refused == wanted
+    assert facts(harness) == before
