@@ -213,8 +213,7 @@ def _next(listed: Listed) -> str | None:
 
 
 def _when(listed: Listed) -> str:
-    definition = listed.definition
-    return definition.cron or (f"every {definition.every}" if definition.every else f"at {definition.at}")
+    return listed.definition.when
 
 
 def _until(until_us: int) -> str | None:

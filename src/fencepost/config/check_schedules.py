@@ -1,5 +1,7 @@
 """Checks what a schedule's keys mean together, and builds its definition."""
 
+from collections.abc import Sequence
+
 from fencepost.config.check import Checker, Entry
 from fencepost.model.cron import parse_cron
 from fencepost.model.definition import (
@@ -32,7 +34,7 @@ def check_schedule(checker: Checker, entry: Entry, timezone: str) -> ScheduleDef
     before = len(checker.problems)
     trigger = _trigger(checker, entry)
     if trigger:
-        _check_company(checker, entry, trigger)
+        _check_company(checker, entry)
     if entry.says("concurrency") and not entry.says("concurrency_key"):
         checker.complain(
             'it needs a key that the runs share: write concurrency_key = "openai" beside it.',
@@ -49,26 +51,29 @@ def check_schedule(checker: Checker, entry: Entry, timezone: str) -> ScheduleDef
 
 
 def _trigger(checker: Checker, entry: Entry) -> str:
-    """Return the one trigger that was written."""
+    """Return the trigger that was written, the first where there are several."""
     written = entry.says(*TRIGGERS)
     if not written:
         checker.complain('it does not say when: add cron = "0 9 * * *", every = "15m" or at = "…".', *entry.path)
         return ""
-    if len(written) > 1:
+    if "every" in written and len(written) > 1:
+        other = next(name for name in written if name != "every")
         checker.complain(
-            f"{written[0]} is there too, and a schedule has one trigger for now; write a second schedule.",
+            f"{other} is there too, and every counts from the end of the last run, which a tick of {other} would move; "
+            "write a second schedule with the same agent, and one concurrency_key for both if they must not overlap.",
             *entry.path,
-            written[1],
+            "every",
         )
         return ""
     return written[0]
 
 
-def _check_company(checker: Checker, entry: Entry, trigger: str) -> None:
+def _check_company(checker: Checker, entry: Entry) -> None:
+    written = entry.says(*TRIGGERS)
     for name in entry.says(*ONLY_WITH):
-        if trigger not in ONLY_WITH[name]:
+        if not set(written) & set(ONLY_WITH[name]):
             checker.complain(
-                f"it has no meaning with {trigger}, only with {' and '.join(ONLY_WITH[name])}; remove it.",
+                f"it has no meaning with {written[0]}, only with {' and '.join(ONLY_WITH[name])}; remove it.",
                 *entry.path,
                 name,
             )
@@ -81,7 +86,7 @@ def _check_rest(checker: Checker, entry: Entry, values: dict[str, object], trigg
     if trigger and not entry.bad.intersection(TRIGGER_KEYS):
         _check_trigger(checker, entry, schedule, trigger)
     elif trigger == "cron" and "cron" not in entry.bad:
-        _check_expression(checker, entry, schedule.cron)
+        _check_expressions(checker, entry, schedule.crons)
     if not entry.bad.intersection(POLICY_KEYS):
         _check_policies(checker, entry, schedule)
     if not entry.bad.intersection(("calendar", "timezone")):
@@ -108,7 +113,7 @@ def _check_trigger(checker: Checker, entry: Entry, schedule: ScheduleDefinition,
             *entry.path,
             "cron",
         )
-        _check_expression(checker, entry, schedule.cron)
+        _check_expressions(checker, entry, schedule.crons)
         return
     if trigger and not getattr(schedule, trigger):
         checker.complain("it is empty.", *entry.path, trigger)
@@ -119,10 +124,11 @@ def _check_trigger(checker: Checker, entry: Entry, schedule: ScheduleDefinition,
         checker.complain(str(error), *entry.path, trigger)
 
 
-def _check_expression(checker: Checker, entry: Entry, cron: str) -> None:
-    """Check an expression whose zone is not known."""
+def _check_expressions(checker: Checker, entry: Entry, crons: Sequence[str]) -> None:
+    """Check expressions whose zone is not known."""
     try:
-        parse_cron(cron)
+        for cron in crons:
+            parse_cron(cron)
     except Invalid as error:
         checker.complain(str(error), *entry.path, "cron")
 

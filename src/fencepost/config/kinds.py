@@ -146,12 +146,21 @@ def _dates(value: object) -> tuple[str, ...]:
     return tuple(item.isoformat() if type(item) is date else _text(item) for item in value)
 
 
-def _cron(value: object) -> str:
-    if isinstance(value, list):
-        raise Invalid(
-            "one trigger per schedule for now; write a second schedule with the same agent for the other one."
-        )
-    return _text(value)
+def one_or_more(read: Callable[[Any], str]) -> Callable[[object], str | tuple[str, ...]]:
+    """Read a single value, or a list of them; a list of one is kept as that one."""
+
+    def several(value: object) -> str | tuple[str, ...]:
+        if not isinstance(value, list):
+            return read(value)
+        found = tuple(read(one) for one in value)
+        if not found or "" in found:
+            raise Invalid("it is empty." if not found else "one of the list is empty; remove it.")
+        twice = next((one for one in found if found.count(one) > 1), None) if len(found) > len(set(found)) else None
+        if twice is not None:
+            raise Invalid(f"{shown(twice)} is there twice; remove one.")
+        return found if len(found) > 1 else found[0]
+
+    return several
 
 
 def _zone(value: object) -> str:
@@ -267,9 +276,9 @@ TEXTS = Kind("list of texts", _texts)
 BOOLEAN = Kind("true \\| false", _boolean)
 EXIT_CODES = Kind("list of exit codes", _exit_codes)
 DURATION = Kind("duration", _duration)
-CRON = Kind("cron expression", _cron)
+CRON = Kind("cron expression, or a list of them", one_or_more(_text))
 INSTANT = Kind("instant", _instant)
-MOMENT = Kind("instant or wall time", _moment)
+MOMENT = Kind("instant or wall time, or a list of them", one_or_more(_moment))
 CALENDAR = Kind("list of dates, ranges, weekly windows", _dates)
 ZONE = Kind("IANA time zone", _zone)
 USD = Kind("dollars", _usd)

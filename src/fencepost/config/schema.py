@@ -179,12 +179,12 @@ GATE = Section(
 
 SCHEDULES = Section(
     "schedules",
-    "When, and under which policies, an agent runs. Exactly one of `cron`, `every` and `at`.",
+    "When, and under which policies, an agent runs: by `cron`, by `at`, by both, or by `every`.",
     (
         Key("agent", TEXT, REQUIRED, "The agent that runs, of this file or of another one."),
-        _schedule("cron", CRON, "Five fields, six with leading seconds, or a macro such as `@daily`."),
+        _schedule("cron", CRON, "Five fields, six with leading seconds, or a macro such as `@daily`; or several. Two at one instant are one tick."),
         _schedule("every", DURATION, "So long after the end of the last run."),
-        _schedule("at", MOMENT, "Once, at an instant, or at a wall time of the zone."),
+        _schedule("at", MOMENT, "Once, at an instant, or at a wall time of the zone; or several."),
         _schedule("timezone", ZONE, "The zone of `cron`, `at`, `calendar` and budgets. Required for `cron`, here or in `[fencepost]`."),
         _schedule("dst_gap", one_of(*DstGap), "A slot that the clock jumps over is left out, or runs when the gap ends."),
         _schedule("dst_fold", one_of(*DstFold), "Which of two equal slots run when the clock goes back; `auto`: both if every hour counts, else the first."),

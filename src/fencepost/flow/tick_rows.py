@@ -12,6 +12,7 @@ from fencepost.model.decide import Decision, Disposition, Facts, PlannedRun, Pol
 from fencepost.model.definition import (
     AgentDefinition,
     ScheduleDefinition,
+    Trigger,
     agent_from_json,
     calendar_of,
     hash_of,
@@ -21,14 +22,16 @@ from fencepost.model.definition import (
     timeouts_of,
     trigger_of,
 )
-from fencepost.model.disposition import DispositionKind
+from fencepost.model.disposition import DispositionKind, Window
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, to_us
 from fencepost.model.occurrence import Occurrence, idempotency_key
 from fencepost.model.overlap import OverlapRule
+from fencepost.model.run import TriggerKind
 from fencepost.model.shift import Shift
 from fencepost.model.slots import spell_resources
-from fencepost.model.trigger import AtTrigger, CronTrigger, Trigger, jitter_offset
+from fencepost.model.trigger import AtTrigger, CronTrigger, jitter_offset
 from fencepost.model.zone import tzdata_version
 from fencepost.ports.ticks import DueSchedule, NewRun, NewTick
 
@@ -46,6 +49,12 @@ class Meaning:
     calendar: Calendar | None
     jitter: timedelta
     manifest_hash: str
+
+    def kind_of(self, occurrence: Occurrence) -> TriggerKind:
+        """Return which kind of trigger a tick is of, where a schedule has several."""
+        if isinstance(self.trigger, MergedTrigger) and self.trigger.is_instant(occurrence):
+            return TriggerKind.AT
+        return self.schedule.kind
 
 
 @lru_cache(maxsize=MEANINGS_KEPT)
@@ -70,7 +79,7 @@ class Writer:
         self,
         due: DueSchedule,
         meaning: Meaning,
-        trigger: CronTrigger | AtTrigger,
+        trigger: CronTrigger | AtTrigger | MergedTrigger,
         facts: Facts,
         new_run_id: Callable[[], str],
         *,
@@ -88,23 +97,28 @@ class Writer:
         """Yield a row for each disposition, making runs on the way, and one for each gap of the clock."""
         for disposition in decision.dispositions:
             yield self._tick(disposition)
-        if isinstance(self._trigger, CronTrigger):
+        if not isinstance(self._trigger, AtTrigger):
             yield from self._gaps(self._trigger, decision.cursor)
 
-    def passed_over(self, shift: Shift) -> Iterator[NewTick]:
+    def passed_over(self, shift: Shift, *, since: datetime) -> Iterator[NewTick]:
         """Record the ticks that a new tzdata has put behind the cursor, where nobody looked at them."""
-        if shift.lost is None or not isinstance(self._trigger, CronTrigger):
+        if isinstance(self._trigger, AtTrigger):
             return
-        count = self._trigger.count_between(shift.lost.start, shift.lost.end)
+        if isinstance(self._trigger, MergedTrigger):  # instants stay where they are while the cursor follows the wall
+            for one in self._trigger.fixed(since + INSTANT, shift.cursor + INSTANT):
+                yield self._row(one, one, count=1, kind=DispositionKind.MISSED)
+        if shift.lost is not None:
+            walled = self._trigger.walled() if isinstance(self._trigger, MergedTrigger) else self._trigger
+            yield from self._lost(walled, shift.lost)
+
+    def _lost(self, trigger: CronTrigger | MergedTrigger, lost: Window) -> Iterator[NewTick]:
+        count = trigger.count_between(lost.start, lost.end)
         if count:
-            first, last = (
-                self._trigger.next_after(shift.lost.start - INSTANT),
-                self._trigger.last_before(shift.lost.end),
-            )
+            first, last = trigger.next_after(lost.start - INSTANT), trigger.last_before(lost.end)
             assert first is not None
             assert last is not None
             yield self._row(first, last, count=count, kind=DispositionKind.MISSED)
-        yield from self._gap_rows(self._trigger.skipped(shift.lost.start, shift.lost.end))
+        yield from self._gap_rows(trigger.skipped(lost.start, lost.end))
 
     def _tick(self, disposition: Disposition) -> NewTick:
         first = self._trigger.next_after(disposition.slot - INSTANT)
@@ -121,7 +135,7 @@ class Writer:
             into_us=to_us(disposition.into) if disposition.into else None,
         )
 
-    def _gaps(self, trigger: CronTrigger, cursor: datetime) -> Iterator[NewTick]:
+    def _gaps(self, trigger: CronTrigger | MergedTrigger, cursor: datetime) -> Iterator[NewTick]:
         """Record the slots that DST skipped, one row for each gap."""
         yield from self._gap_rows(trigger.skipped(self._facts.cursor + INSTANT, cursor + INSTANT))
 
@@ -166,7 +180,7 @@ class Writer:
             agent=due.agent,
             schedule=due.name,
             version=due.version,
-            trigger=meaning.schedule.kind.value,
+            trigger=meaning.kind_of(occurrence).value,
             occurrence=self._key or occurrence.key,
             tick_us=to_us(planned.tick),
             period_start_us=to_us(planned.period_start),

@@ -11,6 +11,7 @@ from fencepost.model.budget import MicroUsd, Spend, day_of, month_of
 from fencepost.model.decide import Facts, decide, decide_every
 from fencepost.model.disposition import DispositionKind, Hold, Window
 from fencepost.model.errors import FencepostError
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.occurrence import Occurrence
@@ -66,7 +67,7 @@ def plan_of(due: DueSchedule, around: Around, new_run_id: Callable[[], str]) -> 
     decision = decide(meaning.trigger, facts, meaning.policies, now=now)
     writer = Writer(due, meaning, meaning.trigger, facts, new_run_id)
     following = meaning.trigger.next_after(decision.cursor)
-    ticks = [*writer.passed_over(shift), *writer.ticks(decision)]
+    ticks = [*writer.passed_over(shift, since=from_us(due.cursor_us)), *writer.ticks(decision)]
     return TickPlan(
         due,
         cursor_us=to_us(decision.cursor),
@@ -80,18 +81,18 @@ def plan_of(due: DueSchedule, around: Around, new_run_id: Callable[[], str]) -> 
     )
 
 
-def _shift(due: DueSchedule, trigger: CronTrigger | AtTrigger, cursor: datetime) -> Shift:
+def _shift(due: DueSchedule, trigger: CronTrigger | AtTrigger | MergedTrigger, cursor: datetime) -> Shift:
     """Find out what a new tzdata did to the local time at the cursor, which the last decision had noted."""
     if isinstance(trigger, AtTrigger):  # it is due, so it was never decided, wherever its instant lies by now
         return Shift(min(cursor, trigger.occurrence.tick_at - INSTANT))
     noted = Noted.parse(due.seen)
-    if noted is None or noted.cursor_us != due.cursor_us or noted.tzdata == tzdata_version():
+    if noted is None or noted.cursor_us != due.cursor_us or noted.tzdata == tzdata_version() or trigger.zone is None:
         return Shift(cursor)
     return shifted(trigger.zone, cursor, wall_was=noted.wall)
 
 
-def _seen(trigger: CronTrigger | AtTrigger, cursor: datetime) -> str | None:
-    if isinstance(trigger, AtTrigger):
+def _seen(trigger: CronTrigger | AtTrigger | MergedTrigger, cursor: datetime) -> str | None:
+    if isinstance(trigger, AtTrigger) or trigger.zone is None:
         return None
     return str(Noted(to_us(cursor), tzdata_version(), trigger.zone.local(cursor).replace(tzinfo=None)))
 

@@ -90,6 +90,16 @@ class Cron:
         """How many slots a matching day has."""
         return len(self._hours) * len(self._in_hour)
 
+    @property
+    def seconds_of_day(self) -> int:
+        """The seconds of a matching day that are slots, as bits."""
+        in_hour = sum(1 << second for second in self._in_hour)
+        return sum(in_hour << hour for hour in self._hours)
+
+    def days(self, first: int, last: int) -> Iterator[int]:
+        """Yield the matching days in [first, last], counted from 1970, oldest first."""
+        return self._days_between(first, last)
+
     def slots(self, start: int, end: int, offset: int = 0) -> Iterator[int]:
         """Yield the matching wall seconds in [start, end), each less `offset`, oldest first."""
         low, high = start - offset, end - offset

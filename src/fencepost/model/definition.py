@@ -17,21 +17,24 @@ from fencepost.model.decide import Policies
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.model.instant import parse_instant
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import MissedPolicy, MissedRule
 from fencepost.model.overlap import parse_overlap
 from fencepost.model.retry import OnLost, RetryPolicy, Timeouts
 from fencepost.model.run import TriggerKind
 from fencepost.model.target import target_of
 from fencepost.model.trigger import (
+    AtTrigger,
     Bounds,
     CronTrigger,
     EveryTrigger,
-    Trigger,
     at_trigger,
     cron_trigger,
     parse_policy,
 )
 from fencepost.model.zone import find_zone
+
+Trigger = CronTrigger | AtTrigger | MergedTrigger | EveryTrigger
 
 TRIGGERS_KEPT_MAX = 32_768  # many schedules share an expression; reading one anew costs more than its next tick
 
@@ -72,9 +75,9 @@ class ScheduleDefinition:
 
     name: str
     agent: str
-    cron: str = ""
+    cron: str | tuple[str, ...] = ""
     every: str = ""
-    at: str = ""
+    at: str | tuple[str, ...] = ""
     timezone: str = ""
     dst_gap: str = "skip"
     dst_fold: str = "auto"
@@ -107,6 +110,22 @@ class ScheduleDefinition:
         """What asks for its runs."""
         return TriggerKind.CRON if self.cron else TriggerKind.EVERY if self.every else TriggerKind.AT
 
+    @property
+    def crons(self) -> tuple[str, ...]:
+        """Its cron expressions."""
+        return _several(self.cron)
+
+    @property
+    def ats(self) -> tuple[str, ...]:
+        """Its single instants."""
+        return _several(self.at)
+
+    @property
+    def when(self) -> str:
+        """What asks for its runs, in one line."""
+        parts = [*self.crons, *([f"every {self.every}"] if self.every else []), *(f"at {at}" for at in self.ats)]
+        return ", ".join(parts)
+
 
 def to_json(definition: AgentDefinition | ScheduleDefinition) -> str:
     """Write a definition in the one form in which it is kept and hashed; defaults are left out."""
@@ -133,17 +152,23 @@ def hash_of(*texts: str) -> str:
 def trigger_of(schedule: ScheduleDefinition) -> Trigger:
     """Build what the schedule's ticks come from, or raise Invalid with the reason."""
     bounds = Bounds(_instant(schedule.start), _instant(schedule.end))
-    match schedule.kind:
-        case TriggerKind.CRON:
-            if not schedule.timezone:
-                raise Invalid('a cron schedule needs a timezone, such as "Europe/Berlin"; there is no silent default.')
-            return _cron_trigger(schedule.cron, schedule.timezone, schedule.dst_gap, schedule.dst_fold, bounds)
-        case TriggerKind.EVERY:
-            return EveryTrigger(_duration(schedule.every), _instant(schedule.anchor), bounds)
-        case _:
-            return at_trigger(
-                schedule.at, schedule.timezone or None, dst_gap=schedule.dst_gap, dst_fold=schedule.dst_fold
-            )
+    if schedule.every:
+        _refuse_company(schedule)
+        return EveryTrigger(_duration(schedule.every), _instant(schedule.anchor), bounds)
+    if schedule.cron and not schedule.timezone:
+        raise Invalid('a cron schedule needs a timezone, such as "Europe/Berlin"; there is no silent default.')
+    policy = (schedule.timezone, schedule.dst_gap, schedule.dst_fold)
+    if len(schedule.crons) + len(schedule.ats) > 1:
+        return _merged_trigger(schedule.crons, schedule.ats, policy, bounds)
+    return _cron_trigger(schedule.crons[0], *policy, bounds) if schedule.cron else _at_trigger(schedule.ats[0], *policy)
+
+
+def _refuse_company(schedule: ScheduleDefinition) -> None:
+    if schedule.cron or schedule.at:
+        raise Invalid(
+            "every counts from the end of the schedule's last run, so a tick of cron or at would move it; write a second "
+            "schedule with the same agent, and give both one concurrency_key if they must not overlap."
+        )
 
 
 def policies_of(schedule: ScheduleDefinition, agent: AgentDefinition) -> Policies:
@@ -199,6 +224,21 @@ def timeouts_of(agent: AgentDefinition) -> Timeouts:
 
 
 @lru_cache(maxsize=TRIGGERS_KEPT_MAX)
+def _merged_trigger(
+    crons: tuple[str, ...], ats: tuple[str, ...], policy: tuple[str, str, str], bounds: Bounds
+) -> MergedTrigger:
+    instants = tuple(_at_trigger(at, *policy) for at in ats)
+    for text, one in zip(ats, instants, strict=True):
+        if not bounds.hold(one.occurrence.tick_at):
+            raise Invalid(f"at = {text} lies outside start and end, so it would never fire; remove it or move them.")
+    return MergedTrigger(tuple(_cron_trigger(cron, *policy, bounds) for cron in crons), instants)
+
+
+def _at_trigger(at: str, timezone: str, dst_gap: str, dst_fold: str) -> AtTrigger:
+    return at_trigger(at, timezone or None, dst_gap=dst_gap, dst_fold=dst_fold)
+
+
+@lru_cache(maxsize=TRIGGERS_KEPT_MAX)
 def _cron_trigger(cron: str, timezone: str, dst_gap: str, dst_fold: str, bounds: Bounds) -> CronTrigger:
     return cron_trigger(cron, timezone, dst_gap=dst_gap, dst_fold=dst_fold, bounds=bounds)
 
@@ -219,7 +259,7 @@ def _read(kind: type[AgentDefinition | ScheduleDefinition], text: str) -> dict[s
         raise Misconfigured(
             f"{values.get('name')} was defined by a newer Fencepost, which knows {', '.join(unknown)}; upgrade this one."
         )
-    return {name: tuple(value) if isinstance(known[name], tuple) else value for name, value in values.items()}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def gate_targets(agent: AgentDefinition) -> tuple[str, ...]:
@@ -231,6 +271,10 @@ def gate_targets(agent: AgentDefinition) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def _duration(text: str) -> timedelta:
     return timedelta(seconds=parse_duration(text))
+
+
+def _several(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (value,) if value else ()
 
 
 def _instant(text: str) -> datetime | None:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from fencepost.model.definition import ScheduleDefinition, trigger_of
 from fencepost.model.duration import parse_duration
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.run import TriggerKind
-from fencepost.model.trigger import AtTrigger, EveryTrigger
+from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
 
 # A change of one of these means that `once` shall happen again; of any other, that it shall happen otherwise.
 REARMING = frozenset({"cron", "every", "at", "timezone", "start", "end", "anchor", "once"})
@@ -40,7 +41,7 @@ def hand_over(schedule: ScheduleDefinition, before: Before | None, *, now: datet
     trigger = trigger_of(schedule)
     once_done = before is not None and before.once_done and not rearmed
     cursor = _cursor(schedule, before, now)
-    if isinstance(trigger, AtTrigger):
+    if not schedule.cron and not isinstance(trigger, EveryTrigger):
         cursor = _just_before(trigger, schedule, before, cursor, now)
     if not schedule.enabled or once_done:
         return Start(cursor, None, once_done)
@@ -71,10 +72,18 @@ def _cursor(schedule: ScheduleDefinition, before: Before | None, now: datetime) 
 
 
 def _just_before(
-    trigger: AtTrigger, schedule: ScheduleDefinition, before: Before | None, cursor: datetime, now: datetime
+    trigger: CronTrigger | AtTrigger | MergedTrigger,
+    schedule: ScheduleDefinition,
+    before: Before | None,
+    cursor: datetime,
+    now: datetime,
 ) -> datetime:
-    """Let a one-shot that was written down a moment too late still run; after `grace` it is over."""
-    at = trigger.occurrence.tick_at
-    grace = timedelta(seconds=parse_duration(schedule.grace))
-    undecided = before is None or at > before.cursor
-    return min(cursor, at - INSTANT) if undecided and now - grace <= at else cursor
+    """Let an instant that was written down a moment too late still run; after `grace` it is over.
+
+    Beside a cron expression it does not: its ticks of that moment would come with it.
+    """
+    since = now - timedelta(seconds=parse_duration(schedule.grace))
+    if before is not None:
+        since = max(since, before.cursor + INSTANT)
+    first = trigger.next_after(since - INSTANT)
+    return min(cursor, first.tick_at - INSTANT) if first else cursor

@@ -57,18 +57,47 @@ class CronRule:
     fold: str
 
 
-class OwedTicks:
-    """The instants of a rule, in seconds since 1970, that can be counted and, where few, listed."""
+class _Rule:
+    """What one rule says about days, and about the slots of a day."""
 
     def __init__(self, rule: CronRule) -> None:
-        self._rule = rule
         fields = _fields(rule.cron)
         self._day, self._month, self._weekday = fields[3], fields[4], fields[5]
-        self._slots = _slots_of_day(fields)
-        star = fields[2].star
-        self._fold = rule.fold if rule.fold != "auto" else ("both" if star else "first")
+        self.slots = _slots_of_day(fields)
+        self.fold = rule.fold if rule.fold != "auto" else ("both" if fields[2].star else "first")
+
+    def match(self, day: int) -> bool:
+        """Match a day on the calendar by the rule of Vixie's cron."""
+        on = date.fromordinal(day + EPOCH_DAY)
+        if not self._month.bits >> on.month & 1:
+            return False
+        first = (on.replace(day=1).isoweekday()) % WEEK
+        length = monthrange(on.year, on.month)[1]
+        by_day = _is_day(self._day, on.day, on.day, first, length)
+        by_weekday = _is_day(self._weekday, on.isoweekday() % WEEK, on.day, first, length)
+        if self._day.star or self._weekday.star:
+            return by_day and by_weekday
+        return by_day or by_weekday
+
+    def chosen(self, instants: list[int]) -> list[int]:
+        """Choose between the two times at which the wall shows a slot."""
+        if len(instants) < 2 or self.fold == "both":  # noqa: PLR2004  # the wall shows it once, or never
+            return instants
+        return instants[:1] if self.fold == "first" else instants[-1:]
+
+
+class OwedTicks:
+    """The instants of one rule or more, in seconds since 1970, that can be counted and, where few, listed.
+
+    All rules have one zone and one policy for gaps. What several of them ask for is owed once.
+    """
+
+    def __init__(self, *rules: CronRule) -> None:
+        self._zone, self._gap = rules[0].zone, rules[0].gap
+        self._rules = [_Rule(rule) for rule in rules]
         self._days: dict[int, list[int]] = {}
-        self._known: dict[int, bool] = {}
+        self._known: dict[int, tuple[int, ...]] = {}
+        self._joined: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._base: int | None = None
         self._sums: list[int] = []  # of the ticks on the days from the base on
         self._moved: list[int] = []  # shifted ticks on those days
@@ -95,7 +124,7 @@ class OwedTicks:
 
     def gaps(self, start: int, end: int) -> list[Gap]:
         """Return the slots that were skipped in gaps that end in [start, end)."""
-        return list(self._gaps(start, end)) if self._rule.gap == "skip" else []
+        return list(self._gaps(start, end)) if self._gap == "skip" else []
 
     def _before(self, at: int, origin: int) -> int:
         """Count the ticks before an instant and after some fixed day; differences are what matters."""
@@ -125,49 +154,44 @@ class OwedTicks:
             self._moved += self._shifted(known * DAY, (last + 1) * DAY)
 
     def _matches(self, day: int) -> bool:
+        return bool(self._matching(day))
+
+    def _matching(self, day: int) -> tuple[int, ...]:
+        """Return which rules a day matches."""
         found = self._known.get(day)
         if found is None:
-            found = self._known[day] = self._match(day)
+            found = self._known[day] = tuple(n for n, rule in enumerate(self._rules) if rule.match(day))
         return found
 
-    def _match(self, day: int) -> bool:
-        """Match a day on the calendar by the rule of Vixie's cron."""
-        on = date.fromordinal(day + EPOCH_DAY)
-        if not self._month.bits >> on.month & 1:
-            return False
-        first = (on.replace(day=1).isoweekday()) % WEEK
-        length = monthrange(on.year, on.month)[1]
-        by_day = _is_day(self._day, on.day, on.day, first, length)
-        by_weekday = _is_day(self._weekday, on.isoweekday() % WEEK, on.day, first, length)
-        if self._day.star or self._weekday.star:
-            return by_day and by_weekday
-        return by_day or by_weekday
+    def _slots_on(self, day: int) -> tuple[int, ...]:
+        which = self._matching(day)
+        if len(which) == 1:
+            return self._rules[which[0]].slots
+        if which not in self._joined:
+            self._joined[which] = tuple(sorted({slot for n in which for slot in self._rules[n].slots}))
+        return self._joined[which]
 
     def _instants(self, day: int) -> Sequence[int]:
         """Return when the slots of a local day happen; shifted ones are counted elsewhere."""
-        offset = _straight(self._rule.zone, day)
+        offset = _straight(self._zone, day)
         if offset is not None:
-            return _Straight(self._slots, day * DAY - offset)
+            return _Straight(self._slots_on(day), day * DAY - offset)
         if day not in self._days:
-            self._days[day] = sorted(self._walk(day))
+            found = {at for n in self._matching(day) for at in self._walk(self._rules[n], day)}
+            self._days[day] = sorted(found)
         return self._days[day]
 
-    def _walk(self, day: int) -> Iterator[int]:
+    def _walk(self, rule: _Rule, day: int) -> Iterator[int]:
         for hour in range(HOURS):
             wall = day * DAY + hour * HOUR
-            low, high = (bisect_left(self._slots, edge * HOUR) for edge in (hour, hour + 1))
-            offset = _same_offset(self._rule.zone, wall)
-            for slot in self._slots[low:high]:
+            low, high = (bisect_left(rule.slots, edge * HOUR) for edge in (hour, hour + 1))
+            offset = _same_offset(self._zone, wall)
+            for slot in rule.slots[low:high]:
                 at = day * DAY + slot
-                yield from [at - offset] if offset is not None else self._chosen(instants_of(self._rule.zone, at))
-
-    def _chosen(self, instants: list[int]) -> list[int]:
-        if len(instants) < 2 or self._fold == "both":  # noqa: PLR2004  # the wall shows it once, or never
-            return instants
-        return instants[:1] if self._fold == "first" else instants[-1:]
+                yield from [at - offset] if offset is not None else rule.chosen(instants_of(self._zone, at))
 
     def _gaps(self, start: int, end: int) -> Iterator[Gap]:
-        for jump in jumps(self._rule.zone, start - 1, end):
+        for jump in jumps(self._zone, start - 1, end):
             if jump.after > jump.before and start <= jump.at < end:
                 first, last = jump.at + jump.before, jump.at + jump.after
                 walls = [at for at in self._walls(first, last) if first <= at < last]
@@ -177,16 +201,16 @@ class OwedTicks:
     def _walls(self, first: int, last: int) -> Iterator[int]:
         for day in range(first // DAY, last // DAY + 1):
             if self._matches(day):
-                yield from (day * DAY + slot for slot in self._slots)
+                yield from (day * DAY + slot for slot in self._slots_on(day))
 
     def _shifted(self, start: int, end: int) -> Iterator[int]:
         """Yield where a gap ends whose slots moved there, unless a regular tick is there anyway."""
-        if self._rule.gap != "shift":
+        if self._gap != "shift":
             return
         for gap in self._gaps(start, end):
-            offset = _offset(self._rule.zone, gap.at)
+            offset = _offset(self._zone, gap.at)
             day, slot = divmod(gap.at + offset, DAY)
-            if not (self._matches(day) and slot in self._slots):
+            if not (self._matches(day) and slot in self._slots_on(day)):
                 yield gap.at
 
 

@@ -4,6 +4,7 @@ Recorded ticks are laid side by side in time. Between two of them nothing may be
 says. How many are owed in a stretch is counted by `owed`, which shares no code with the ticker.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -84,7 +85,7 @@ class Reign:
     after_us: int
     until_us: int
     source: OwedTicks | None = None  # cron
-    at_us: int | None = None  # a single instant
+    at_us: tuple[int, ...] = ()  # single instants, oldest first
     start_us: int | None = None
     end_us: int | None = None
 
@@ -93,18 +94,16 @@ class Reign:
         low, high = self._clip(start_us, end_us)
         if low >= high:
             return 0
-        if self.source is not None:
-            return self.source.count(_up(low), _up(high))
-        return int(self.at_us is not None and low <= self.at_us < high)
+        counted = self.source.count(_up(low), _up(high)) if self.source else 0
+        return counted + len(self._alone(low, high))
 
     def first(self, start_us: int, end_us: int, limit: int) -> list[int]:
         """List the first ticks that were owed in [start_us, end_us)."""
         low, high = self._clip(start_us, end_us)
         if low >= high:
             return []
-        if self.source is not None:
-            return [at * SECOND_US for at in self.source.first(_up(low), _up(high), limit)]
-        return [self.at_us] if self.at_us is not None and low <= self.at_us < high else []
+        found = [at * SECOND_US for at in self.source.first(_up(low), _up(high), limit)] if self.source else []
+        return sorted([*found, *self._alone(low, high)])[:limit]
 
     def gaps(self, start_us: int, end_us: int) -> dict[int, tuple[int, int, int]]:
         """Return the slots that DST skipped: where the gap ends, how many, the first and the last wall second."""
@@ -113,6 +112,11 @@ class Reign:
             return {}
         found = self.source.gaps(_up(low), _up(high))
         return {gap.at * SECOND_US: (gap.slots, gap.first, gap.last) for gap in found}
+
+    def _alone(self, low: int, high: int) -> list[int]:
+        """Return the single instants in [low, high) that no cron expression has as well."""
+        near = self.at_us[bisect_left(self.at_us, low) : bisect_left(self.at_us, high)]
+        return [at for at in near if self.source is None or at % SECOND_US or not self.source.has(at // SECOND_US)]
 
     def _clip(self, start_us: int, end_us: int) -> tuple[int, int]:
         low = max(start_us, self.after_us + 1, self.start_us or start_us)
@@ -124,27 +128,26 @@ def reign_of(schedule: ScheduleDefinition, *, after_us: int, until_us: int) -> R
     """Return what a version owed; None if its ticks are not known beforehand, or it was switched off."""
     if not schedule.enabled or schedule.every:
         return None
-    if schedule.at:
-        return Reign(after_us, until_us, at_us=_instant_of(schedule))
-    rule = CronRule(schedule.cron, schedule.timezone, schedule.dst_gap, schedule.dst_fold)
+    rules = tuple(CronRule(cron, schedule.timezone, schedule.dst_gap, schedule.dst_fold) for cron in schedule.crons)
     return Reign(
         after_us,
         until_us,
-        source=_owed(rule),
+        source=_owed(*rules) if rules else None,
+        at_us=tuple(sorted({_instant_of(schedule, at) for at in schedule.ats})),
         start_us=to_us(parse_instant(schedule.start)) if schedule.start else None,
         end_us=to_us(parse_instant(schedule.end)) if schedule.end else None,
     )
 
 
 @lru_cache(maxsize=RULES_KEPT)
-def _owed(rule: CronRule) -> OwedTicks:
-    """Share what was counted among the versions, and the schedules, that have the same rule."""
-    return OwedTicks(rule)
+def _owed(*rules: CronRule) -> OwedTicks:
+    """Share what was counted among the versions, and the schedules, that have the same rules."""
+    return OwedTicks(*rules)
 
 
-def _instant_of(schedule: ScheduleDefinition) -> int:
+def _instant_of(schedule: ScheduleDefinition, at: str) -> int:
     """Read a one-shot's instant: with an offset as it stands, else as wall time of its zone."""
-    wall = datetime.fromisoformat(schedule.at.strip().upper())
+    wall = datetime.fromisoformat(at.strip().upper())
     if wall.tzinfo is not None:
         return to_us(wall)
     seconds = (wall - datetime(1970, 1, 1)).days * 86_400 + (wall - datetime(1970, 1, 1)).seconds  # noqa: DTZ001

@@ -74,9 +74,23 @@ class CronTrigger:
         object.__setattr__(self, "_zoned", ZonedCron(self.cron, self.zone, self.gap, self.fold))
 
     @property
+    def zoned(self) -> ZonedCron:
+        """The expression in its zone, without the bounds."""
+        return self._zoned
+
+    def has(self, at: datetime) -> bool:
+        """Whether it fires at an instant."""
+        found = self.next_after(at - timedelta.resolution)
+        return found is not None and found.tick_at == at
+
+    @property
     def fold_decided(self) -> DstFold:
         """What the fold policy comes to for this expression: first, last or both, never auto."""
         return self._zoned.fold
+
+    def fold_of(self, _: Occurrence) -> DstFold:
+        """Return what the fold policy comes to for one of its ticks."""
+        return self.fold_decided
 
     def instants(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Yield when it fires in [start, end), oldest first."""
@@ -189,9 +203,6 @@ class EveryTrigger:
         due_at = max(due_at, self.bounds.start_at or due_at)
         tick = EveryTick(every_key(previous.run_id if previous else None), due_at)
         return tick if self.bounds.hold(due_at) else None
-
-
-Trigger = CronTrigger | AtTrigger | EveryTrigger
 
 
 def cron_trigger(

@@ -59,9 +59,9 @@ class ZonedCron:
         """Yield the instants in [start, end), oldest first."""
         found: int | None = None
         for segment in self.zone.segments(start, end):
-            if self._shifts and start <= segment.begins and self._only_shifted(segment):
+            if self._shifts and start <= segment.begins and self.only_shifted(segment):
                 yield segment.begins
-            low, high = self._stretch(segment, start, end)
+            low, high = self.stretch(segment, start, end)
             if found is None or not segment.begins + segment.before <= low <= found:
                 found = self.cron.next_slot(low)
             if found is None:
@@ -89,9 +89,9 @@ class ZonedCron:
         """Return the first slot that fires at or after an instant."""
         found: int | None = None
         for segment in self.zone.segments(start, start + SEARCH_SECONDS):
-            if self._shifts and start <= segment.begins and self._only_shifted(segment):
+            if self._shifts and start <= segment.begins and self.only_shifted(segment):
                 return self._slot(segment, segment.begins)
-            low, high = self._stretch(segment, start, DUSK)
+            low, high = self.stretch(segment, start, DUSK)
             if found is None or not segment.begins + segment.before <= low <= found:
                 found = self.cron.next_slot(low)
             if found is None:
@@ -103,11 +103,11 @@ class ZonedCron:
     def last(self, end: int) -> Slot | None:
         """Return the last slot that fires before an instant."""
         for segment in self.zone.segments_back(end):
-            low, high = self._stretch(segment, segment.begins, end)
+            low, high = self.stretch(segment, segment.begins, end)
             found = self.cron.last_slot(high) if low < high else None
             if found is not None and found >= low:
                 return self._slot(segment, found - segment.offset)
-            if self._only_shifted(segment):
+            if self.only_shifted(segment):
                 return self._slot(segment, segment.begins)
             if segment.begins < end - SEARCH_SECONDS:
                 return None
@@ -117,8 +117,8 @@ class ZonedCron:
         """Return how many instants there are in [start, end), without listing them."""
         total = 0
         for segment in self.zone.segments(start, end):
-            total += self.cron.count(*self._stretch(segment, start, end))
-            total += start <= segment.begins and self._only_shifted(segment)
+            total += self.cron.count(*self.stretch(segment, start, end))
+            total += start <= segment.begins and self.only_shifted(segment)
         return total
 
     def count_skipped(self, start: int, end: int) -> int:
@@ -131,7 +131,7 @@ class ZonedCron:
                 if start <= segment.begins and segment.before < segment.offset:
                     yield segment
 
-    def _stretch(self, segment: Segment, start: int, end: int) -> tuple[int, int]:
+    def stretch(self, segment: Segment, start: int, end: int) -> tuple[int, int]:
         """Return the wall seconds of a segment that count, cut to [start, end) of UTC."""
         begins, ends, offset, _, _, repeated_until, repeated_from = segment
         low = max(start, begins) + offset
@@ -142,7 +142,7 @@ class ZonedCron:
             high = repeated_from
         return low, high
 
-    def _only_shifted(self, segment: Segment) -> bool:
+    def only_shifted(self, segment: Segment) -> bool:
         """Whether a shifted slot fires where this segment begins, and no regular one with it."""
         if not self._shifts or segment.before >= segment.offset:
             return False
@@ -152,7 +152,7 @@ class ZonedCron:
 
     def _slot(self, segment: Segment, at: int) -> Slot:
         wall = at + segment.offset
-        if at == segment.begins and self._only_shifted(segment):
+        if at == segment.begins and self.only_shifted(segment):
             # The first missing slot is the tick's identity: if a later tzdata takes the gap away, it is no second tick.
             return Slot(self.cron.next_slot(segment.gap[0]) or wall, 0, at, missing=False, twice=False)
         again, to_come = wall < segment.repeated_until, wall >= segment.repeated_from

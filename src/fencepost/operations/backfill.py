@@ -8,6 +8,7 @@ from fencepost.model.definition import ScheduleDefinition, schedule_from_json, t
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.overlap import LINE_MAX
@@ -78,7 +79,7 @@ class _Part:
 
     recipe: Recipe
     schedule: ScheduleDefinition
-    trigger: CronTrigger | AtTrigger
+    trigger: CronTrigger | AtTrigger | MergedTrigger
     start: datetime
     end: datetime
 

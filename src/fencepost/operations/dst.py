@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from fencepost.model.definition import schedule_from_json, trigger_of
+from fencepost.model.definition import Trigger, schedule_from_json, trigger_of
 from fencepost.model.instant import second_at_or_after, to_instant
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us
 from fencepost.model.trigger import CronTrigger
 from fencepost.model.zone import Segment
@@ -51,10 +52,18 @@ def check(store: Store, tenant: str, *, years: int) -> Check:
     until = now + years * YEAR
     schedules = look.schedules(limit=SCHEDULES_MAX)
     triggers = {one.name: trigger_of(schedule_from_json(one.definition)) for one in schedules}
-    crons = {name: trigger for name, trigger in triggers.items() if isinstance(trigger, CronTrigger)}
-    effects = [effect for name, trigger in crons.items() for effect in effects_on(name, trigger, now, until)]
+    crons = {name: found for name, trigger in triggers.items() if (found := _crons(trigger))}
+    effects = [
+        effect for name, found in crons.items() for trigger in found for effect in effects_on(name, trigger, now, until)
+    ]
     effects.sort(key=lambda one: (one.change_at, one.schedule))
     return Check(now, until, effects, len(triggers), len(crons))
+
+
+def _crons(trigger: Trigger) -> tuple[CronTrigger, ...]:
+    if isinstance(trigger, MergedTrigger):
+        return trigger.crons
+    return (trigger,) if isinstance(trigger, CronTrigger) else ()
 
 
 def effects_on(name: str, trigger: CronTrigger, start: datetime, end: datetime) -> Iterator[Effect]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import from_wall, parse_instant, parse_wall, second_at_or_after, to_instant
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.trigger import CronTrigger, cron_trigger
 from fencepost.model.zone import Zone
@@ -40,7 +41,9 @@ class Window(NamedTuple):
     skipped: Iterator[Slot]
 
 
-def preview(trigger: CronTrigger, start: datetime, end: datetime | None = None) -> Iterator[PreviewedTick]:
+def preview(
+    trigger: CronTrigger | MergedTrigger, start: datetime, end: datetime | None = None
+) -> Iterator[PreviewedTick]:
     """Yield what happens from `start` on, oldest first; lazily, so take as many as you like."""
     end = end or start + min(HORIZON, datetime.max.replace(tzinfo=start.tzinfo) - start)
     for gap_end, group in groupby(trigger.occurrences(start, end), _gap_end):
@@ -88,13 +91,15 @@ def _missing(occurrences: list[Occurrence]) -> Iterator[PreviewedTick]:
     yield PreviewedTick(first, last, len(occurrences), note)
 
 
-def _note(trigger: CronTrigger, occurrence: Occurrence) -> str:
+def _note(trigger: CronTrigger | MergedTrigger, occurrence: Occurrence) -> str:
+    if trigger.zone is None or occurrence.zone != trigger.zone.name:
+        return ""  # an instant that was given as one
     if trigger.gap is DstGap.SHIFT and occurrence.slot != trigger.zone.local(occurrence.tick_at).replace(tzinfo=None):
         return f"shifted from {_clock(occurrence)}"
     if not occurrence.twice:
         return ""
     which = "second of two" if occurrence.fold else "first of two"
-    return which if trigger.fold_decided is DstFold.BOTH else f"{which}, runs once"
+    return which if trigger.fold_of(occurrence) is DstFold.BOTH else f"{which}, runs once"
 
 
 def _clock(occurrence: Occurrence) -> str:

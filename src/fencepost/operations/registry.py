@@ -9,15 +9,17 @@ from typing import NamedTuple
 from fencepost.config.load import Config
 from fencepost.model.definition import (
     ScheduleDefinition,
+    Trigger,
     schedule_from_json,
     trigger_of,
 )
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us
 from fencepost.model.pause import SKIP_MAX
 from fencepost.model.registry import Plan, plan
-from fencepost.model.trigger import CronTrigger, EveryTrigger, Trigger
+from fencepost.model.trigger import CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
 from fencepost.operations.preview import PreviewedTick, preview
 from fencepost.ports.registry import Listing, PauseEntry, RegistryStore, ScheduleRow, VersionRow
@@ -80,7 +82,7 @@ def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICK
     trigger = trigger_of(schedule)
     if not schedule.enabled:
         yield Upcoming(None, "", "disabled")
-    elif isinstance(trigger, CronTrigger):
+    elif isinstance(trigger, CronTrigger | MergedTrigger):
         start = trigger.next_after(after)
         ticks = preview(trigger, after, trigger.bounds.end_at) if start else iter(())
         yield from (_previewed(trigger, tick) for tick in islice(_later(ticks, after), count))
@@ -172,11 +174,11 @@ def _later(ticks: Iterator[PreviewedTick], after: datetime) -> Iterator[Previewe
     return (tick for tick in ticks if tick.occurrence.tick_at > after)
 
 
-def _previewed(trigger: CronTrigger, tick: PreviewedTick) -> Upcoming:
+def _previewed(trigger: CronTrigger | MergedTrigger, tick: PreviewedTick) -> Upcoming:
     occurrence = tick.occurrence
     if occurrence.missing:
         return Upcoming(None, f"{occurrence.slot:%a} {occurrence.slot.isoformat(' ')}", tick.note)
-    local = trigger.zone.local(occurrence.tick_at)
+    local = trigger.zone.local(occurrence.tick_at) if trigger.zone else occurrence.tick_at
     return Upcoming(occurrence.tick_at, f"{local:%a} {local.isoformat(' ')}", tick.note)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
+from fencepost.model.definition import ScheduleDefinition, Trigger, schedule_from_json, trigger_of
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import from_us, to_us
-from fencepost.model.trigger import CronTrigger, EveryTrigger, Trigger
+from fencepost.model.trigger import AtTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.fields import run_fields, tick_fields
 from fencepost.operations.looking import Seen, Store, show, unknown
@@ -236,7 +236,7 @@ class _Inquiry:
         return facts.due_us, [f"The next tick is {wall(facts.due_us, self.zone)}, {ago(facts.due_us, self.now_us)}."]
 
     def _dst_note(self, at_us: int) -> str:
-        if not isinstance(self._trigger, CronTrigger):
+        if isinstance(self._trigger, AtTrigger | EveryTrigger):
             return ""
         at = from_us(at_us)
         note = next((line.note for line in preview(self._trigger, at, at + SECOND) if line.note), "")
