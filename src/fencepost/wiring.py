@@ -111,6 +111,7 @@ def serve(url: str, plan: Plan, *, name: str, folder: str) -> int:
         open_nursery(lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased)) if plan.slots else None
     )
     say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
+    plan = plan._replace(log_folder=log_folder())
     return Station(plan, tools, lambda: open_runtime(url), nursery).serve()
 
 

@@ -1,15 +1,18 @@
 """A new tzdata moves instants, never identities: no slot runs twice, and what it jumped over is recorded."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from fencepost.flow import tick_rows, ticker
+from fencepost.flow.pruner import Pruner
 from fencepost.model import definition, trigger, zone
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.tzif import Footer, ZoneFile
 from fencepost.model.zone import Zone
+from fencepost.ports.pruning import Place
 from tests.support.runtime import Runtime, us
 
 Release = Callable[[str, float], None]
@@ -151,3 +154,22 @@ def test_each_decision_names_its_release(runtime: Runtime, release: Release) -> 
     release("2027b", 0)
     runtime.tick_at("2027-01-15T10:00:00")
     assert runtime.sql("SELECT tzdata FROM $tick ORDER BY tick_us") == [("2027a",), ("2027b",)]
+
+
+@pytest.mark.parametrize("hours", [-14, -1, 1, 14])
+def test_slots_whose_records_were_pruned_do_not_run_again(runtime: Runtime, release: Release, hours: int) -> None:
+    """A yearly schedule stands still for longer than records are kept; then its zone moves, back or ahead."""
+    release("2027a", 0)
+    runtime.cron(cron="0 9 16 1 *", timezone="Nowhere/Town", missed="replay", catchup_window="3650d")
+    runtime.tick_at("2027-01-16T09:00:00")
+    runtime.work()
+    runtime.go_to("2027-12-01T00:00:00")
+    place: Place | None = Place()
+    while place is not None:
+        place = Pruner(runtime.store, "default", timedelta(days=90)).step(place).next
+    assert runtime.runs() == []
+    release("2027b", hours)
+    runtime.tick()
+    runtime.pass_time(86400)
+    runtime.tick()
+    assert runtime.runs() == []

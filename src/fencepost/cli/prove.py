@@ -63,6 +63,7 @@ def json_lines(proof: Proof, limit: int) -> Iterator[str]:
                 "doubled": one.doubled,
                 "cursor": rfc3339(one.cursor_us),
                 "cursor_age_seconds": one.cursor_age_seconds,
+                "pruned_until": rfc3339(one.pruned_until_us),
                 "findings": [finding_fields(finding) for finding in one.findings[:limit]],
             }
         )
@@ -89,6 +90,7 @@ def page(proof: Proof, limit: int) -> Iterator[str]:
     for one in proof.schedules:
         if one.pending:
             yield options.wrapped(pending_words(one))
+    yield from map(options.wrapped, pruned_words(proof, limit))
 
 
 def finding_words(finding: Finding) -> str:
@@ -96,6 +98,17 @@ def finding_words(finding: Finding) -> str:
     when = f" at {rfc3339(finding.at_us)}" if finding.at_us is not None else ""
     many = f", {finding.number} ticks" if finding.number > 1 else ""
     return render.plain(f"{finding.schedule}: {finding.kind}{when}{many}: {finding.what}")
+
+
+def pruned_words(proof: Proof, limit: int) -> Iterator[str]:
+    """Tell where the proof begins for schedules whose earlier records are gone."""
+    pruned = [
+        one for one in proof.schedules if one.pruned_until_us is not None and one.pruned_until_us >= proof.from_us
+    ]
+    for one in pruned[:limit]:
+        yield f"pruned: {one.schedule} is proved from {rfc3339(one.pruned_until_us)} on; earlier records are gone"
+    if len(pruned) > limit:
+        yield f"... and {len(pruned) - limit} more; see them with --limit N"
 
 
 def pending_words(one: ScheduleProof) -> str:

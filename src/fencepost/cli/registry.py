@@ -10,6 +10,7 @@ from fencepost import wiring
 from fencepost.config.find import config_path, resolved_store, store_url_of, tenant_of
 from fencepost.config.load import Config
 from fencepost.model.errors import Invalid
+from fencepost.ports.pruning import Past
 from fencepost.ports.registry import RegistryStore
 
 LIMIT_DEFAULT = 1_000_000
@@ -22,6 +23,7 @@ class Desk(NamedTuple):
     url: str
     tenant: str
     actor: str
+    past: Past
 
 
 def common_options() -> argparse.ArgumentParser:
@@ -63,7 +65,7 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
     try:
         for notice in store.facts().notices:
             wiring.say(notice)
-        yield Desk(store.registry(), store.facts().url, tenant, actor())
+        yield Desk(store.registry(), store.facts().url, tenant, actor(), store)
     finally:
         store.close()
 

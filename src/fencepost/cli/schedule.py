@@ -89,12 +89,25 @@ def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
 def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Show one schedule in full."""
     listed = operations.find_schedule(at.registry, args.name, tenant=at.tenant)
-    fields = {**fields_of(listed), "definition": json.loads(listed.row.definition)}
+    fields = {**fields_of(listed), **_past(args.name, at), "definition": json.loads(listed.row.definition)}
     if args.json:
         yield json.dumps({**fields, "manifest": json.loads(listed.row.manifest)})
         return
     yield from (f"{name:<20}{_shown(value)}" for name, value in fields.items() if value not in (None, "", {}, 0))
     yield from (f"{'next':<20}{tick_line(tick)}" for tick in upcoming(listed.definition, after=listed.now))
+
+
+def _past(name: str, at: Desk) -> dict[str, Any]:
+    """Return how many ticks and runs there ever were, by what became of them, and up to where they are pruned."""
+    mark = at.past.watermark(at.tenant, name)
+    counts: dict[str, dict[str, int]] = {"tick": {}, "run": {}}
+    for tally in at.past.tallies(at.tenant, name):
+        counts[tally.kind][tally.name] = tally.number
+    return {
+        "ticks": counts["tick"],
+        "runs": counts["run"],
+        "pruned_until": render.instant(mark.pruned_us) if mark else None,
+    }
 
 
 def history(args: argparse.Namespace, at: Desk) -> Iterator[str]:

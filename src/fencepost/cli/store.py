@@ -1,11 +1,16 @@
-"""`fencepost store`: migrate, back up, restore or bump the store."""
+"""`fencepost store`: migrate, back up, restore, bump or prune the store."""
 
 import argparse
 import json
+import os
 import sys
 from contextlib import closing
+from datetime import timedelta
 
 from fencepost import wiring
+from fencepost.config.find import config_path
+from fencepost.config.load import Settings, load
+from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.instant import format_instant
 from fencepost.operations import store_care
 from fencepost.ports.store import LeaseStore
@@ -15,6 +20,7 @@ examples:
   fencepost store backup ~/fencepost.backup
   fencepost store restore ~/fencepost.backup --store postgresql://db.example/fencepost
   fencepost store bump --to 1794781370283797      # after a gate reported fence_regress
+  fencepost store prune --dry-run
   fencepost store migrate --store postgresql://owner@db.example/fencepost
 """
 
@@ -47,6 +53,12 @@ def parser() -> argparse.ArgumentParser:
     restore.add_argument("--yes", action="store_true", help="do not ask, even if the store is not empty")
     bump = actions.add_parser("bump", parents=[common], help="lift the fence floor above every fence so far")
     bump.add_argument("--to", type=int, metavar="N", help="and at least to N, such as the mark of a gate")
+    prune = actions.add_parser(
+        "prune", parents=[common], help="let go of old runs and ticks now, as `up` does by itself"
+    )
+    prune.add_argument("--dry-run", action="store_true", help="only count")
+    prune.add_argument("--retention", metavar="D", help="how long to keep them (default: the configuration's, or 90d)")
+    prune.add_argument("--tenant", metavar="T", help="default: the configuration's, else 'default'")
     return top
 
 
@@ -85,7 +97,21 @@ def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     return f"every fence from now on is above {floor}.", {"floor": floor}
 
 
-ACTIONS = {"migrate": migrate, "backup": backup, "restore": restore, "bump": bump}
+def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
+    """Let go of old records."""
+    path = config_path(os.environ, os.getcwd())
+    settings = load(path).settings if path else Settings()
+    kept_for = timedelta(seconds=parse_duration(args.retention or settings.retention))
+    tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or settings.tenant
+    with closing(wiring.open_runtime(wiring.store_url(args.store))) as store:
+        gone = store_care.prune(store, tenant=tenant, kept_for=kept_for, dry=args.dry_run)
+    verb = "would prune" if args.dry_run else "pruned"
+    what = f"{gone['runs']} runs, {gone['ticks']} ticks and {gone['pauses']} pauses of tenant {tenant}"
+    facts = {"tenant": tenant, "dry_run": args.dry_run, **gone}
+    return f"{verb} {what}; kept for {format_duration(int(kept_for.total_seconds()))}.", facts
+
+
+ACTIONS = {"migrate": migrate, "backup": backup, "restore": restore, "bump": bump, "prune": prune}
 
 
 def opened(args: argparse.Namespace) -> closing[LeaseStore]:

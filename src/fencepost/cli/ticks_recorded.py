@@ -8,8 +8,9 @@ from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations.fields import tick_fields
 from fencepost.operations.looking import list_ticks
-from fencepost.operations.words import rfc3339
+from fencepost.operations.words import kept_words, rfc3339
 from fencepost.ports.looking import TickRow
+from fencepost.ports.pruning import Watermark
 
 EXAMPLES = """\
   fencepost schedule ticks nightly --limit 5
@@ -23,12 +24,14 @@ EVER_US = 2**63 - 1
 def main(argv: list[str]) -> int:
     """List the recorded ticks of a schedule."""
     args = parser().parse_args(argv)
+    from_us = to_us(parse_instant(args.start)) if args.start else 0
     with options.opened(args) as store:
+        mark = store.watermark(options.tenant_of(args), args.name)
         ticks = list_ticks(
             store,
             options.tenant_of(args),
             args.name,
-            from_us=to_us(parse_instant(args.start)) if args.start else 0,
+            from_us=from_us,
             until_us=to_us(parse_instant(args.end)) if args.end else EVER_US,
             disposition=args.disposition,
             limit=args.limit,
@@ -37,6 +40,8 @@ def main(argv: list[str]) -> int:
         options.print_json(map(tick_fields, ticks))
     else:
         print_ticks(ticks, args.name)
+        if mark is not None and mark.pruned_us >= from_us and len(ticks) < args.limit:
+            print_pruned(mark)
     return 0
 
 
@@ -60,6 +65,13 @@ def print_ticks(ticks: list[TickRow], name: str) -> None:
         return
     rows = [(str(rfc3339(one.tick_us)), one.disposition, one.run_id or "", slots(one)) for one in ticks]
     options.print_table(("TICK", "WHAT", "RUN", "WALL TIME"), rows)
+
+
+def print_pruned(mark: Watermark) -> None:
+    """Say that there were more."""
+    print(
+        options.wrapped(f"earlier ones, up to {rfc3339(mark.pruned_us)}, were pruned: {kept_words(mark.kept_for_us)}")
+    )
 
 
 def slots(tick: TickRow) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from datetime import timedelta
 
 from fencepost import wiring
 from fencepost.cli.registry import actor
@@ -57,6 +58,7 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         workers,
         check_ttl(parse_duration(args.ttl)),
         parse_duration(args.drain_timeout or settings.drain_timeout),
+        timedelta(seconds=parse_duration(settings.retention)),
     )
     return wiring.serve(url, plan, name=name, folder=os.path.dirname(config.path) if config else os.getcwd())
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
@@ -15,6 +15,7 @@ from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant, parse_instant, shown
 from fencepost.model.overlap import parse_overlap
+from fencepost.model.retention import check_retention
 from fencepost.model.retry import RETRIABLE
 from fencepost.model.slots import check_key
 from fencepost.model.zone import find_zone
@@ -110,6 +111,12 @@ def _duration(value: object) -> str:
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         raise Invalid(f'a duration has a unit and stands in quotes; did you mean "{value}s"?')
     return _checked_duration(_text(value))
+
+
+def _retention(value: object) -> str:
+    text = _duration(value)
+    check_retention(timedelta(seconds=parse_duration(text)))
+    return text
 
 
 @lru_cache(maxsize=1024)
@@ -276,6 +283,7 @@ TEXTS = Kind("list of texts", _texts)
 BOOLEAN = Kind("true \\| false", _boolean)
 EXIT_CODES = Kind("list of exit codes", _exit_codes)
 DURATION = Kind("duration", _duration)
+RETENTION = Kind("duration", _retention)
 CRON = Kind("cron expression, or a list of them", one_or_more(_text))
 INSTANT = Kind("instant", _instant)
 MOMENT = Kind("instant or wall time, or a list of them", one_or_more(_moment))

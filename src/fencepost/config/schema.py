@@ -19,6 +19,7 @@ from fencepost.config.kinds import (
     OVERLAP,
     REFERENCE,
     REFERENCES,
+    RETENTION,
     SECRETS,
     TEXT,
     TEXTS,
@@ -108,7 +109,7 @@ FENCEPOST = Section(
         Key("tenant", TEXT, "default", "Whose definitions these are. Tenants never see one another."),
         Key("timezone", ZONE, "", "The zone of this file's schedules, where they name none themselves."),
         Key("drain_timeout", DURATION, "60s", "How long a worker that is asked to stop lets its runs finish."),
-        Key("retention", DURATION, "90d", "How long ended runs and decided ticks are kept."),
+        Key("retention", RETENTION, "90d", "How long ended runs and decided ticks are kept; at least `1d`. Dead letters stay until they are dealt with."),
     ),
     named=False,
 )  # fmt: skip

@@ -62,6 +62,13 @@ def _make_private(folder: str) -> None:
             os.mkdir(folder, 0o700)
 
 
+def remove_log(path: str) -> None:
+    """Remove both halves of a log, if they are there."""
+    for name in (path, f"{path}.1"):
+        with suppress(FileNotFoundError):  # removed before, or never on this disk
+            os.unlink(name)
+
+
 def read_log(path: str) -> bytes:
     """Return all that is left of a log, oldest first."""
     parts = []

@@ -52,6 +52,7 @@ class ScheduleProof:
     cursor_us: int | None = None
     cursor_age_seconds: float | None = None
     findings: tuple[Finding, ...] = ()
+    pruned_until_us: int | None = None  # earlier records are gone; it is proved from here on
 
     @property
     def holds(self) -> bool:

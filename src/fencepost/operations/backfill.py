@@ -46,16 +46,18 @@ def backfill(
     name: str | None = None,
     limit: int = BACKFILL_MAX,
     stagger: timedelta | None = None,
+    again: bool = False,
     new_run_id: Callable[[], str],
     by: str,
 ) -> Backfilled:
     """Make a run for every tick in [from_, until), with the version in force then, or with `current` today's.
 
-    Asking again with the same name adds only what is missing; without a name, the range itself is the name.
+    Asking again with the same name adds only what is missing; without a name, the range itself is the name. Where
+    records were pruned nobody knows what is missing, so such a range is refused unless `again` is said.
     """
     _check(from_, until, limit)
     title = name or f"{format_instant(from_)}..{format_instant(until)}{' current' if current else ''}"
-    order = _Order(tenant, title, from_, until, current, limit, stagger)
+    order = _Order(tenant, title, from_, until, current, limit, stagger, again)
     wanted: list[NewRun] = []
 
     def decide(grounds: Grounds) -> list[NewRun]:
@@ -102,9 +104,11 @@ class _Order:
     current: bool
     limit: int
     stagger: timedelta | None
+    again: bool
 
     def runs(self, grounds: Grounds, new_run_id: Callable[[], str]) -> list[NewRun]:
         """Spell the runs, each starting a little after the one before it."""
+        self._check_kept(grounds)
         parts = list(self._parts(grounds))
         total = sum(part.count() for part in parts)
         if total > self.limit:
@@ -119,6 +123,15 @@ class _Order:
                 ready = from_us(grounds.now_us) + gap * len(made)
                 made.append(self._run(part, _after(grounds, part, made), occurrence, ready=ready, run_id=new_run_id()))
         return made
+
+    def _check_kept(self, grounds: Grounds) -> None:
+        if self.again or grounds.pruned_us is None or to_us(self.from_) > grounds.pruned_us:
+            return
+        until = format_instant(from_us(grounds.pruned_us))
+        raise Invalid(
+            f"records of {grounds.target.schedule} up to {until} were pruned, so it is not known any more which of these "
+            "ticks were done; begin the range after that, or say --again to run them all."
+        )
 
     def _run(self, part: _Part, grounds: Grounds, occurrence: Occurrence, *, ready: datetime, run_id: str) -> NewRun:
         start, end = part.trigger.period(occurrence.tick_at)

@@ -13,7 +13,7 @@ from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone
 from fencepost.operations.places import Place, places
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.words import fate, span
+from fencepost.operations.words import fate, kept_words, rfc3339, span
 from fencepost.ports.looking import AuditRow, Replay, TickRow
 from fencepost.ports.runs import AttemptRow, RunRow
 from fencepost.stores.looking import EVER_US, SqlLooking
@@ -148,9 +148,14 @@ def find_run(store: Store, tenant: str, text: str) -> RunRow:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise Invalid(f"there is no run {text!r}; see: fencepost runs")
+        raise Invalid(f"there is no run {text!r}; {_pruned(store, tenant)}see: fencepost runs")
     more = ", …" if len(found) > LIKE_MAX else ""
     raise Invalid(f"several runs begin with {text!r}: {', '.join(run.id for run in found[:LIKE_MAX])}{more}")
+
+
+def _pruned(store: Store, tenant: str) -> str:
+    mark = store.watermark(tenant, "")
+    return f"what ended before {rfc3339(mark.pruned_us)} was pruned ({kept_words(mark.kept_for_us)}); " if mark else ""
 
 
 def moment(store: Store, tenant: str, schedule: str, text: str) -> datetime:

@@ -2,20 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
 from fencepost.model.errors import Invalid
 from fencepost.model.handover import REARMING
 from fencepost.model.instant import format_instant
-from fencepost.model.moment import to_us
+from fencepost.model.moment import MICROSECOND, to_us
 from fencepost.model.proof import Finding, FindingKind, Proof, Reign, ScheduleProof, Sweep, reign_of, remapped
 from fencepost.model.zone import tzdata_version
 from fencepost.ports.history import History, HistoryStore
 from fencepost.ports.requests import VersionFact
 
 EVER_US = 1 << 62
+MOVED_US = timedelta(days=2) // MICROSECOND  # further than any new tzdata moves a slot
 
 
 def prove(
@@ -43,7 +44,8 @@ def prove(
 
 
 def prove_schedule(history: History, from_us: int, until_us: int) -> ScheduleProof:
-    """Compare what one schedule owed with what is recorded about it."""
+    """Compare what one schedule owed with what is recorded about it, as far back as records are kept."""
+    from_us = max(from_us, _kept_from_us(history))
     case = _Case(history, from_us, until_us)
     sweep = Sweep(history.name, case.reigns(), from_us, min(until_us, history.cursor_us + 1))
     sweep.run(remapped(row, tzdata=tzdata_version()) for row in history.ticks if case.judges(row.occurrence))
@@ -68,7 +70,16 @@ def prove_schedule(history: History, from_us: int, until_us: int) -> SchedulePro
         cursor_us=history.cursor_us if history.exists else None,
         cursor_age_seconds=(history.now_us - history.cursor_us) / 1e6 if history.exists else None,
         findings=tuple(findings),
+        pruned_until_us=history.watermark.pruned_us if history.watermark else None,
     )
+
+
+def _kept_from_us(history: History) -> int:
+    """Return where the proof may begin: a slot that a new tzdata moved past the watermark has no record any more."""
+    mark = history.watermark
+    if mark is None:
+        return 0
+    return mark.pruned_us + 1 + (0 if mark.tzdata in ("", tzdata_version()) else MOVED_US)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from fencepost.model.definition import ScheduleDefinition, schedule_from_json, t
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.instant import format_instant
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import to_us
+from fencepost.model.moment import from_us, to_us
 from fencepost.model.occurrence import Occurrence, idempotency_key
 from fencepost.model.overlap import Admitted, LiveRun, OverlapPolicy, Request, TurnedAway, admit, parse_overlap
 from fencepost.model.run import RunState, TriggerKind
@@ -64,6 +64,8 @@ def request_run(
             done = None if again else _done_before(grounds, tick)
             if done is not None:
                 return Placement(done)
+            if not again:
+                _check_kept(grounds, tick)
             stretch, tick_key = _stretch(recipe, grounds, tenant, tick)
             idempotency = own_key(tenant, target, run_id) if again else tick_key
         admitted = _admitted(TriggerKind.MANUAL, recipe, grounds.live)
@@ -139,7 +141,8 @@ def cancel(store: RequestStore, run_id: str, *, tenant: str, by: str) -> RunRow:
     if store.cancel(run_id, tenant=tenant, by=by) is None:
         raise Invalid(f"there is no run {run_id!r}; see: fencepost runs")
     now = store.run(run_id, tenant=tenant)
-    assert now is not None, "runs are never deleted while somebody looks"
+    if now is None:
+        raise Invalid(f"run {run_id!r} ended long ago and was pruned just now.")
     return now
 
 
@@ -195,6 +198,16 @@ def _done_before(grounds: Grounds, tick: datetime) -> RunRow | None:
         if not RunState(run.state).terminal:
             raise Busy(f"run {run.id} for the tick {format_instant(tick)} is {run.state}; wait for it, or cancel it.")
     return None
+
+
+def _check_kept(grounds: Grounds, tick: datetime) -> None:
+    """Refuse to run a tick of which nobody can tell any more whether it was done."""
+    if grounds.pruned_us is not None and to_us(tick) <= grounds.pruned_us:
+        until = format_instant(from_us(grounds.pruned_us))
+        raise Invalid(
+            f"records of {grounds.target.schedule} up to {until} were pruned, so it is not known any more whether the "
+            f"tick {format_instant(tick)} was done; --again runs it with a new key."
+        )
 
 
 def _stretch(recipe: Recipe, grounds: Grounds, tenant: str, tick: datetime) -> tuple[Stretch, str]:

@@ -1,10 +1,13 @@
-"""What may be asked about the store itself: back it up, restore it, lift its fences."""
+"""What may be asked about the store itself: back it up, restore it, lift its fences, let go of what is old."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from fencepost.flow.pruner import ORDER, Pruner
 from fencepost.model.errors import Invalid
+from fencepost.model.retention import check_retention
+from fencepost.ports.pruning import Place, PruneStore
 from fencepost.ports.store import LeaseStore
 from fencepost.stores import backup as backups
 from fencepost.stores.care import SqlCare
@@ -63,6 +66,21 @@ def bump(store: LeaseStore, *, to: int | None = None) -> int:
     if to is not None and not 0 <= to <= FENCE_LIMIT:
         raise Invalid(f"a fence floor lies between 0 and {FENCE_LIMIT}, not at {to}.")
     return store.bump(max(to or 0, _care(store).highest()))
+
+
+def prune(store: PruneStore, *, tenant: str, kept_for: timedelta, dry: bool = False) -> dict[str, int]:
+    """Let go of a tenant's old records, page by page; return how many of each kind. With `dry`, only count.
+
+    Without the runs being gone, their ticks are not: a dry pass counts those that could go at once.
+    """
+    pruner = Pruner(store, tenant, check_retention(kept_for), dry=dry)
+    gone = dict.fromkeys(ORDER, 0)
+    place: Place | None = Place()
+    while place is not None:
+        page = pruner.step(place)
+        gone[place.what] += page.gone
+        place = page.next
+    return gone
 
 
 def _care(store: LeaseStore) -> SqlCare:

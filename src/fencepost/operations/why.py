@@ -15,7 +15,7 @@ from fencepost.operations.looking import Seen, Store, show, unknown
 from fencepost.operations.preview import parse_moment, preview
 from fencepost.operations.pulse import is_overdue, silence
 from fencepost.operations.tick_stories import Storyteller, pause_words
-from fencepost.operations.words import SECOND_US, ago, rfc3339, wall
+from fencepost.operations.words import SECOND_US, ago, kept_words, rfc3339, wall
 from fencepost.ports.looking import ScheduleFacts, TickRow, VersionFacts
 from fencepost.stores.looking import SqlLooking
 
@@ -27,7 +27,8 @@ ROWS_MAX = 5
 class Answer:
     """What is known about a schedule at an instant, the most important sentence first."""
 
-    verdict: str  # a disposition, a run's state, or: pending unrecorded no_tick future not_applied retired none_yet
+    # a disposition, a run's state, or: pending unrecorded pruned no_tick future not_applied retired none_yet
+    verdict: str
     sentences: tuple[str, ...]
     tick: TickRow | None = None
     run: Seen | None = None
@@ -86,12 +87,15 @@ class _Inquiry:
         self.now_us = look.clock_us()
         self._stories = Storyteller(look, self.zone, self.now_us)
         self._asked_us: int | None = None
+        self._mark = store.watermark(tenant, facts.name)
 
     def last(self) -> list[Answer]:
         """Answer for the last tick, and say what comes next."""
         rows = self._look.ticks(self._facts.name, limit=1)
         if rows:
             return [self._told(rows[0], lead=f"The last tick was {self._when(rows[0])}.", closing=True)]
+        if self._mark is not None:
+            return [self._closed("pruned", [f"No tick is on record any more. {self._pruned_words()}"])]
         applied = self._facts.applied_us
         first = (
             f"No tick is recorded yet; the schedule was applied at {rfc3339(applied)} ({ago(applied, self.now_us)})."
@@ -110,7 +114,10 @@ class _Inquiry:
         if version is None:
             return [self._not_in_force(at_us)]
         trigger = trigger_of(schedule_from_json(version.definition))
-        if _ticks_at(trigger, at_us):
+        known = _ticks_at(trigger, at_us)
+        if (known or isinstance(trigger, EveryTrigger)) and self._mark is not None and at_us <= self._mark.pruned_us:
+            return [self._pruned(at_us, owed=known)]
+        if known:
             return [self._undecided(at_us, version)]
         return [self._between(at_us, trigger)]
 
@@ -131,7 +138,7 @@ class _Inquiry:
         if seen is not None:
             sentences = [lead, *self._stories.tell_run(seen, row)]
         elif row.run_id:
-            sentences = [lead, f"Run {row.run_id} was made for it; the run itself is no longer on record."]
+            sentences = [lead, f"Run {row.run_id} was made for it; its record was pruned. {self._pruned_words()}"]
         else:
             sentences = [lead, *self._stories.tell(row, definition)]
         verdict = seen.run.state if seen else row.disposition
@@ -169,7 +176,22 @@ class _Inquiry:
         if not schedule_from_json(version.definition).enabled:
             return self._closed("disabled", [f"Version {version.version}, in force at {when}, says enabled = false."])
         lead = f"Version {version.version} owed a tick at {when}, and there is no record of it."
-        return self._closed("unrecorded", [lead, "Records may have been pruned; check with: fencepost prove"])
+        return self._closed("unrecorded", [lead, "That should not be; check with: fencepost prove"])
+
+    def _pruned(self, at_us: int, *, owed: bool) -> Answer:
+        when = wall(at_us, self.zone)
+        lead = (
+            f"The tick of {when} was decided, and its record was pruned."
+            if owed
+            else f"Nothing is on record of {when}."
+        )
+        counts = f"How many there were: fencepost schedule show {self._facts.name}"
+        return self._closed("pruned", [lead, self._pruned_words(), counts])
+
+    def _pruned_words(self) -> str:
+        if self._mark is None:
+            return ""
+        return f"Records up to {rfc3339(self._mark.pruned_us)} are gone: {kept_words(self._mark.kept_for_us)}."
 
     def _between(self, at_us: int, trigger: Trigger) -> Answer:
         lead = f"There was no tick at {wall(at_us, self.zone)}."

@@ -83,6 +83,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def kept_words(kept_for_us: int) -> str:
+    """Say for how long records are kept."""
+    return f"records are kept for {format_duration(kept_for_us // SECOND_US)}"
+
+
 def plain(text: str) -> str:
     """Show text of unknown origin on one line, without letting it steer a terminal."""
     shown = "".join(one if one.isprintable() else "�" for one in COLOUR.sub("", text))

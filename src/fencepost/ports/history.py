@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from fencepost.model.recorded import Recorded
+from fencepost.ports.pruning import Watermark
 from fencepost.ports.requests import VersionFact
 
 
@@ -34,6 +35,7 @@ class History(NamedTuple):
     tickless: tuple[tuple[str, int], ...]  # tick-born runs that no tick knows of
     every: tuple[EveryLink, ...]
     starts: Mapping[int, int]  # when the first run of a tick started, by version
+    watermark: Watermark | None = None  # up to where records may be gone
 
 
 class HistoryStore(Protocol):

@@ -65,6 +65,7 @@ class Grounds(NamedTuple):
     of_tick: tuple[RunRow, ...] = ()  # the runs made for it, oldest first
     origin: RunRow | None = None
     replays: tuple[RunRow, ...] = ()  # made of the origin before, oldest first
+    pruned_us: int | None = None  # records up to this instant may be gone, if a tick or a range was asked for
 
 
 class Placement(NamedTuple):

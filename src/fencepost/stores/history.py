@@ -6,6 +6,7 @@ from typing import Any
 from fencepost.model.recorded import Recorded
 from fencepost.ports.history import EveryLink, History
 from fencepost.ports.requests import VersionFact
+from fencepost.stores.pruning import watermark_of
 from fencepost.stores.ticks import clock
 from fencepost.stores.transaction import Dialect, Transaction
 
@@ -34,6 +35,9 @@ class SqlHistory:
 
 def _history(tx: Transaction, tenant: str, name: str, from_us: int, until_us: int) -> History:
     which: dict[str, Any] = {"tenant": tenant, "schedule": name}
+    watermark = watermark_of(tx, tenant, name)
+    if watermark is not None:
+        from_us = max(from_us, watermark.pruned_us + 1)
     window = {"from_us": from_us, "until_us": until_us}
     rows = tx.rows("history_schedule", **which)
     cursor_us, due_us, once_done, retired, last_run, last_ended_us = (
@@ -55,6 +59,7 @@ def _history(tx: Transaction, tenant: str, name: str, from_us: int, until_us: in
         tickless=tuple((str(one), int(at)) for one, at in tx.rows("tickless_runs", **which, **window)),
         every=tuple(_link(*row) for row in tx.rows("every_links", **which, **window)),
         starts={int(version): int(at) for version, at in tx.rows("first_starts", **which)},
+        watermark=watermark,
     )
 
 

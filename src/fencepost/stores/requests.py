@@ -8,6 +8,7 @@ from fencepost.model.errors import Busy, Invalid
 from fencepost.ports.requests import Ask, Asked, Grounds, Placement, Target, TickFact, VersionFact
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import Counted, NewRun
+from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of
 from fencepost.stores.runs import SqlRuns
 from fencepost.stores.ticks import MONTH_US, clock, has_budget, live_run, make_room, put_runs
@@ -146,7 +147,14 @@ def _grounds(
         of_tick=_runs_of_tick(tx, ask, target),
         origin=origin,
         replays=tuple(run_of(row) for row in tx.rows("runs_of_origin", origin=origin.id)) if origin else (),
+        pruned_us=_pruned_us(tx, ask.tenant, target) if dated else None,
     )
+
+
+def _pruned_us(tx: Transaction, tenant: str, target: Target) -> int | None:
+    """Return up to where records may be gone; asked for last, so that whatever was not found before is covered by it."""
+    mark = watermark_of(tx, tenant, target.schedule) if target.schedule is not None else None
+    return mark.pruned_us if mark else None
 
 
 def _live(tx: Transaction, tenant: str, target: Target) -> list[Sequence[object]]:

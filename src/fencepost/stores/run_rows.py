@@ -55,7 +55,8 @@ def lock_run(tx: Transaction, run_id: str, tenant: str) -> RunRow | None:
     schedule = run_of(rows[0]).schedule
     if schedule is not None:
         lock_schedule(tx, tenant, schedule)
-    return run_of(tx.rows("lock_run", id=run_id, tenant=tenant)[0])
+    locked = tx.rows("lock_run", id=run_id, tenant=tenant)
+    return run_of(locked[0]) if locked else None  # pruned while we waited for its schedule
 
 
 def end_ready(tx: Transaction, run: RunRow, reason: Reason, *, actor: str) -> None:

@@ -4,6 +4,7 @@ from fencepost.model.light import TYPE_CHECKING, Protocol
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.agenda import SqlAgenda
 from fencepost.stores.history import SqlHistory
+from fencepost.stores.pruning import SqlPruning
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.transaction import Dialect
 
@@ -28,7 +29,7 @@ class Opened(Protocol):
         ...
 
 
-class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory):
+class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning):
     """Every verb that the scheduler, the workers and the doors need."""
 
     def __init__(self, opened: Opened) -> None:

@@ -48,6 +48,12 @@ SELECT run.id, run.tick_us, run.ended_us, tick.occurrence IS NOT NULL
 
 -- :name first_starts
 SELECT version, min(started_us)
-  FROM fencepost.run
- WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND started_us IS NOT NULL AND trigger IN ('cron', 'every', 'at')
+  FROM (SELECT version, started_us
+          FROM fencepost.run
+         WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND started_us IS NOT NULL
+           AND trigger IN ('cron', 'every', 'at')
+        UNION ALL
+        SELECT version, started_us
+          FROM fencepost.schedule_version
+         WHERE tenant = %(tenant)s AND name = %(schedule)s AND started_us IS NOT NULL) AS each
  GROUP BY version

@@ -48,6 +48,12 @@ SELECT run.id, run.tick_us, run.ended_us, tick.occurrence IS NOT NULL
 
 -- :name first_starts
 SELECT version, min(started_us)
-  FROM run
- WHERE tenant = :tenant AND schedule = :schedule AND started_us IS NOT NULL AND trigger IN ('cron', 'every', 'at')
+  FROM (SELECT version, started_us
+          FROM run
+         WHERE tenant = :tenant AND schedule = :schedule AND started_us IS NOT NULL
+           AND trigger IN ('cron', 'every', 'at')
+        UNION ALL
+        SELECT version, started_us
+          FROM schedule_version
+         WHERE tenant = :tenant AND name = :schedule AND started_us IS NOT NULL) AS each
  GROUP BY version

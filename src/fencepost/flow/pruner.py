@@ -1,0 +1,36 @@
+"""Old record → count: let go of what ended long ago, so that a store does not grow for ever."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fencepost.model.retention import Horizon
+from fencepost.ports.pruning import Page, Place, PruneStore
+
+ORDER = ("runs", "ticks", "pauses", "logs")  # a tick goes after its run
+
+
+@dataclass(frozen=True, slots=True)
+class Pruner:
+    """Prunes one tenant; safe to run anywhere, any number of times, and to be killed between any two steps."""
+
+    store: PruneStore
+    tenant: str
+    kept_for: timedelta
+    batch_max: int = 500
+    dry: bool = False
+
+    def step(self, place: Place) -> Page:
+        """Look at one page, in one short transaction; the page after it is `next`, or None when the pass is over.
+
+        Whatever is deleted is counted, and the watermark raised, in the same transaction.
+        """
+        horizon = Horizon(self.tenant, self.store.clock_us(), self.kept_for)
+        store = self.store
+        prune = dict(
+            zip(ORDER, (store.prune_runs, store.prune_ticks, store.prune_pauses, store.prune_logs), strict=True)
+        )
+        page = prune[place.what](horizon, place, self.batch_max, dry=self.dry)
+        if page.next is not None:
+            return page
+        later = ORDER[ORDER.index(place.what) + 1 :]
+        return Page(page.gone, Place(later[0]) if later else None)

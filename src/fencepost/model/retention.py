@@ -1,0 +1,48 @@
+"""How long records are kept, and what is kept longer because something still rests on it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fencepost.model.errors import Invalid
+from fencepost.model.moment import MICROSECOND
+
+RETENTION_MIN = timedelta(days=1)
+# Budgets count a month, and a run that waited in the queue is judged by the month in which it was asked for.
+SPENDING_KEPT_FOR = timedelta(days=64)
+# A new tzdata looks at the slots of the last two days before the cursor again, and must find what it knows of them.
+BESIDE_CURSOR = timedelta(days=3)
+
+
+def check_retention(kept_for: timedelta) -> timedelta:
+    """Refuse to keep records for so short a time that nobody could look at them."""
+    if kept_for < RETENTION_MIN:
+        raise Invalid("retention is at least 1d: a person must have the time to look at what ended badly.")
+    return kept_for
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """Which records of a tenant may go now: what is older than `horizon_us` and needed by nothing."""
+
+    tenant: str
+    now_us: int
+    kept_for: timedelta
+
+    @property
+    def horizon_us(self) -> int:
+        """What ended, and what was decided, up to this instant is old."""
+        return self.now_us - self.kept_for_us
+
+    @property
+    def kept_for_us(self) -> int:
+        """The retention as the store keeps it."""
+        return self.kept_for // MICROSECOND
+
+    @property
+    def spending_us(self) -> int:
+        """What was spent after this instant may still count against a budget."""
+        return self.now_us - SPENDING_KEPT_FOR // MICROSECOND
+
+    def ticks_until_us(self, cursor_us: int) -> int:
+        """Return up to where a schedule's ticks may go: those beside its cursor stay, however old they are."""
+        return min(self.horizon_us, cursor_us - BESIDE_CURSOR // MICROSECOND)
