@@ -4,20 +4,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fencepost.api import lease as lease
     from fencepost.api import try_lease as try_lease
+    from fencepost.context import RunContext as RunContext
     from fencepost.model.errors import Busy as Busy
     from fencepost.model.errors import FencepostError as FencepostError
     from fencepost.model.errors import FenceRefused as FenceRefused
+    from fencepost.model.errors import InDoubt as InDoubt
     from fencepost.model.errors import LeaseLost as LeaseLost
     from fencepost.model.errors import StoreUnavailable as StoreUnavailable
+    from fencepost.model.ledger import Done as Done
+    from fencepost.model.ledger import NotDone as NotDone
     from fencepost.service.holding import HeldLease as HeldLease
 
 # Loaded when first asked for: `fencepost exec` in a crontab needs none of them.
 _HOMES = {
     "Busy": "model.errors",
+    "Done": "model.ledger",
     "FenceRefused": "model.errors",
     "FencepostError": "model.errors",
     "HeldLease": "service.holding",
+    "InDoubt": "model.errors",
     "LeaseLost": "model.errors",
+    "NotDone": "model.ledger",
+    "RunContext": "context",
     "StoreUnavailable": "model.errors",
     "lease": "api",
     "try_lease": "api",

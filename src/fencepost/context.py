@@ -3,19 +3,28 @@
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.model.instant import parse_instant
 from fencepost.operations import inside
 
+if TYPE_CHECKING:
+    from fencepost.operations.run_gate import RunGate
+
+PROGRESS_MAX = 2_000
+
+T = TypeVar("T")
+Probe = Callable[[], object]
+
 
 class RunContext:
     """The run, as its agent sees it.
 
-    Everything but `checkpoint`, `progress` and `cancelled` is fixed when the run starts and costs nothing to ask.
+    Everything but `checkpoint`, `once`, `gate`, `progress` and `cancelled` is fixed when the run starts and costs nothing
+    to ask. Those ask the supervisor, and stop working the moment the lease is lost.
     """
 
     def __init__(self, environ: dict[str, str] | None = None) -> None:
@@ -26,6 +35,16 @@ class RunContext:
     def run_id(self) -> str:
         """The run's name."""
         return self._value("RUN_ID")
+
+    @property
+    def tenant(self) -> str:
+        """Whose run this is."""
+        return self._value("TENANT")
+
+    @property
+    def agent(self) -> str:
+        """The agent that runs."""
+        return self._value("AGENT")
 
     @property
     def schedule(self) -> str:
@@ -84,25 +103,62 @@ class RunContext:
     @property
     def checkpoint(self) -> Any:  # noqa: ANN401  # whatever JSON was kept
         """What an earlier attempt, or this one, has kept; None if nothing."""
-        content = inside.ask("checkpoint_get").get("content")
+        content = self._ask("checkpoint_get").get("content")
         return None if content is None else json.loads(str(content))
 
     @checkpoint.setter
     def checkpoint(self, value: object) -> None:
-        inside.ask("checkpoint_set", content=json.dumps(value))
+        self._ask("checkpoint_set", content=json.dumps(value))
 
-    def progress(self) -> None:
+    def progress(self, text: str = "") -> None:
         """Say that work is being done, so that nobody takes silence for a stall."""
-        inside.ask("progress")
+        self._ask("progress", content=text[:PROGRESS_MAX])
+
+    @overload
+    def once(
+        self, key: str, effect: Callable[[], Awaitable[T]], probe: Probe | None = None, *, scope: str = "tenant"
+    ) -> Awaitable[T]: ...
+
+    @overload
+    def once(self, key: str, effect: Callable[[], T], probe: Probe | None = None, *, scope: str = "tenant") -> T: ...
+
+    def once(self, key: str, effect: Callable[[], Any], probe: Probe | None = None, *, scope: str = "tenant") -> Any:
+        """Have an effect once, and return its recorded answer ever after.
+
+        The key names the effect for every run of the tenant, such as "invoice-2026-10"; with `scope="run"` only the
+        attempts of this run share it. The effect is written down before it is called, and its answer, which is JSON,
+        afterwards. An effect that was begun and never recorded, or that raised, is in doubt and is never repeated
+        blindly: `probe` says `Done(answer)` or `NotDone()`, and without one InDoubt is raised, for a person. An effect
+        that raises NotDone promises that nothing took place, and may be tried again.
+
+        Hand over an async function, and await the answer, in async code.
+        """
+        from fencepost.flow.once import Once, is_awaited, once, once_awaited
+        from fencepost.host.clock import SystemClock
+
+        steps = Once(self._ask, SystemClock().sleep, key, scope=scope)
+        return once_awaited(steps, effect, probe) if is_awaited(effect) else once(steps, effect, probe)
+
+    def gate(self, name: str) -> "RunGate":
+        """Open a gate that the agent has declared, by its name in the configuration or as `kind:where`."""
+        from fencepost import wiring
+        from fencepost.operations.gates import writer_from
+        from fencepost.operations.run_gate import RunGate
+
+        target = name if ":" in name else str(self._ask("gate_named", name=name)["target"])
+        return RunGate(wiring.open_gate(target), writer_from(self._environ).proof, self._ask)
 
     @property
     def cancelled(self) -> bool:
         """Whether this run shall stop, or has lost its lease."""
         try:
-            inside.ask("check")
+            self._ask("check")
         except FenceRefused:
             return True
         return False
+
+    def _ask(self, verb: str, **fields: str) -> Mapping[str, Any]:
+        return inside.ask_in(self._environ, verb, **fields)
 
     def _value(self, name: str) -> str:
         return self._environ.get(f"FENCEPOST_{name}", "")
@@ -147,4 +203,7 @@ async def _awaited(answer: Any) -> Any:  # noqa: ANN401  # whatever the function
 
 
 if __name__ == "__main__":
-    sys.exit(call(sys.argv[1]))
+    # By its own name, so that a function sees the RunContext that it has imported, and not a twin of it.
+    from fencepost import context  # noqa: PLW0406  # it runs as __main__ here
+
+    sys.exit(context.call(sys.argv[1]))

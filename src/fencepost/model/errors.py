@@ -8,7 +8,9 @@ FencepostError
 ├── Busy                somebody else holds the resource (exit 75)
 ├── LeaseLost           the resource was leased again, or the lease ran out (exit 76)
 ├── FenceRefused        a gate has seen a newer fence (exit 77)
-└── FenceRegress        a gate has seen a fence that this store has not given out yet (exit 78)
+├── FenceRegress        a gate has seen a fence that this store has not given out yet (exit 78)
+├── InDoubt             nobody knows whether an effect took place: for a person, never blindly again (exit 77)
+└── RunDiverged         a restarted run wants another effect than before, which is unexplained (exit 77)
 """
 
 
@@ -72,3 +74,17 @@ class FenceRegress(FencepostError):
 
     code = "fence_regress"
     exit_code = 78
+
+
+class InDoubt(FencepostError):
+    """The ledger has begun this effect and has no answer: a person or a probe must say whether it took place."""
+
+    code = "ambiguous"
+    exit_code = 77
+
+
+class RunDiverged(FencepostError):
+    """A restarted run wants an effect that it did not want before, while earlier ones were not asked for again."""
+
+    code = "diverged"
+    exit_code = 77

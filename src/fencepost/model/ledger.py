@@ -17,6 +17,16 @@ DOUBT_MAX = 500
 WHOLE_TENANT = ""  # the scope of a key that means the same effect for every run of the tenant
 
 
+class Done(NamedTuple):
+    """What a probe returns that found the effect done, with its answer."""
+
+    answer: object
+
+
+class NotDone(Exception):
+    """The effect certainly did not take place, so that it may be tried again; raised by it, or told by its probe."""
+
+
 class Call(NamedTuple):
     """One caller's wish to have an effect once."""
 

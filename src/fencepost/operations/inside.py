@@ -2,9 +2,19 @@
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from fencepost.model.errors import FencepostError, FenceRefused, Invalid, Misconfigured
+from fencepost.model.errors import (
+    Busy,
+    FencepostError,
+    FenceRefused,
+    InDoubt,
+    Invalid,
+    Misconfigured,
+    RunDiverged,
+    StoreUnavailable,
+)
 
 ANSWER_SECONDS = 5.0
 ANSWER_MAX = 1_048_576
@@ -12,6 +22,10 @@ ANSWER_MAX = 1_048_576
 ERRORS: dict[str, type[FencepostError]] = {
     "invalid": Invalid,
     "undeclared": Misconfigured,
+    "busy": Busy,
+    "ambiguous": InDoubt,
+    "diverged": RunDiverged,
+    "store_unavailable": StoreUnavailable,
 }
 
 
@@ -22,8 +36,13 @@ def is_inside() -> bool:
 
 def ask(verb: str, **fields: str) -> dict[str, Any]:
     """Ask and return the answer, or raise what it says."""
-    request = {"key": os.environ.get("FENCEPOST_RUN_KEY", ""), "verb": verb, **fields}
-    answer = _call(os.environ.get("FENCEPOST_SOCKET", ""), json.dumps(request).encode() + b"\n")
+    return ask_in(os.environ, verb, **fields)
+
+
+def ask_in(environ: Mapping[str, str], verb: str, **fields: str) -> dict[str, Any]:
+    """Ask the supervisor that this environment names."""
+    request = {"key": environ.get("FENCEPOST_RUN_KEY", ""), "verb": verb, **fields}
+    answer = _call(environ.get("FENCEPOST_SOCKET", ""), json.dumps(request).encode() + b"\n")
     if answer.get("ok") is True:
         return answer
     raise ERRORS.get(str(answer.get("code")), FenceRefused)(str(answer.get("message") or "refused."))

@@ -6,25 +6,38 @@ from fencepost.model.light import TYPE_CHECKING, Callable
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
+    from fencepost.ports.ledger import LedgerStore
     from fencepost.service.renewal import Term
     from fencepost.service.run_socket import Answer, Handler
 
+LEDGER_VERBS = (
+    "ledger_begin",
+    "ledger_complete",
+    "ledger_doubt",
+    "ledger_release",
+    "ledger_take_over",
+    "ledger_settle",
+    "ledger_unreplayed",
+)
 LOST: Answer = {"ok": False, "code": "lease_lost", "message": "the lease of this run is lost: stop."}
 
 
 class Answers:
     """The verbs of the run socket, for one lease."""
 
-    __slots__ = ("_is_ending", "_lease", "_term")
+    __slots__ = ("_is_ending", "_lease", "_ledger", "_term")
 
-    def __init__(self, lease: Lease, term: Term, is_ending: Callable[[], bool]) -> None:
+    def __init__(
+        self, lease: Lease, term: Term, is_ending: Callable[[], bool], ledger: Callable[[], LedgerStore]
+    ) -> None:
         self._lease = lease
         self._term = term
         self._is_ending = is_ending
+        self._ledger = ledger
 
     def handlers(self) -> dict[str, Handler]:
         """Return who answers which verb."""
-        return {"check": self._check, "gate": self._declared}
+        return {"check": self._check, "gate": self._declared, **dict.fromkeys(LEDGER_VERBS, self._of_ledger)}
 
     def _check(self, _: Answer) -> Answer:
         """Answer whether the agent may still act."""
@@ -43,3 +56,10 @@ class Answers:
             return answer
         message = f"this run did not declare {target}; add --gate {target} to fencepost exec."
         return {"ok": False, "code": "undeclared", "message": message}
+
+    def _of_ledger(self, request: Answer) -> Answer:
+        """Answer about effects that are to happen once; most runs never ask."""
+        from fencepost.service.ledger_answers import answer_about_ledger
+
+        answer = self._check(request)
+        return answer_about_ledger(request, self._lease, self._ledger()) if answer["ok"] else answer

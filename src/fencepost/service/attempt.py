@@ -219,7 +219,9 @@ class _Attempt:
         renewer = Renewer(found.lease, self._term, self._bench.open_runtime)
         first = renew_every(found.lease.ttl_seconds)
         self._renewal = Renewal(renewer, first_in_seconds=first, term=self._term, tell=self._mailbox.nudge)
-        answers = RunAnswers(Answers(found.lease, self._term, self._is_ending), self._store, found.lease)
+        basics = Answers(found.lease, self._term, self._is_ending, self._store.ledger)
+        gates = dict(zip(self._agent.gates, self._gates(self._agent), strict=True))
+        answers = RunAnswers(basics, self._store, found.lease, gates)
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
             env = build_environment(os.environ, self._agent, found.run, found.lease, folder=folder, key=key)

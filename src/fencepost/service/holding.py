@@ -1,9 +1,12 @@
 """A lease in the hands of a Python program: renewed in the background, given back at the end of the block."""
 
 import os
+from collections.abc import Callable, Mapping
+from threading import Lock
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
+from fencepost.flow.once import Once, once
 from fencepost.model.errors import LeaseLost, Misconfigured, StoreUnavailable
 from fencepost.model.gate import Proof, covers, proof_of
 from fencepost.model.lease import Claim, Lease, keys_of, renew_every
@@ -12,6 +15,8 @@ from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
 from fencepost.service.order import Order, Tools, new_id
 from fencepost.service.renewal import Renewal, Renewer, Term
+
+T = TypeVar("T")
 
 
 class HeldLease:
@@ -68,6 +73,13 @@ class HeldLease:
             )
         return gate
 
+    def once(
+        self, key: str, effect: Callable[[], T], probe: Callable[[], object] | None = None, *, scope: str = "tenant"
+    ) -> T:
+        """Have an effect once under this lease, and return its recorded answer ever after; see RunContext.once."""
+        answer: T = once(Once(self._grip.ask_ledger, self._grip.tools.clock.sleep, key, scope=scope), effect, probe)
+        return answer
+
     def release(self) -> None:
         """Give the lease back, or raise LeaseLost if it was lost meanwhile; a second time does nothing."""
         if self._over:
@@ -104,6 +116,7 @@ class _Grip:
         self._store = store
         self._term = term
         self._process = os.getpid()
+        self._one_at_a_time = Lock()
         renewer = Renewer(lease, term, tools.open_store)
         self._renewal = Renewal(renewer, first_in_seconds=renew_every(lease.ttl_seconds), term=term)
         self._renewal.start()
@@ -117,6 +130,18 @@ class _Grip:
         if not self._is_here:
             return "this is a forked child, and its parent holds the lease; take one here."
         return self._renewal.lost or self._renewal.trouble or "it was not renewed in time."
+
+    def ask_ledger(self, verb: str, **fields: str) -> Mapping[str, Any]:
+        """Answer about the ledger as a supervisor does, for as long as the lease is held."""
+        from fencepost.service.ledger_answers import answer_about_ledger, error_of
+
+        if self.lost:
+            raise LeaseLost(f"the lease on {' '.join(self.lease.resources)} is lost: {self.reason}")
+        with self._one_at_a_time:
+            answer = answer_about_ledger({**fields, "verb": verb}, self.lease, self._store.ledger())
+        if not answer["ok"]:
+            raise error_of(answer)
+        return answer
 
     def let_go(self) -> None:
         self.handles -= 1

@@ -1,4 +1,6 @@
-"""What a worker answers to its agent besides the lease: checkpoints and progress."""
+"""What a worker answers to its agent besides the lease: checkpoints, progress, and the gates by their names."""
+
+from collections.abc import Mapping
 
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Lease
@@ -12,8 +14,10 @@ CHECKPOINT_MAX = 65_536
 class RunAnswers:
     """The verbs of the run socket for a scheduled run."""
 
-    def __init__(self, answers: Answers, store: RunStore, lease: Lease) -> None:
+    def __init__(self, answers: Answers, store: RunStore, lease: Lease, gates: Mapping[str, str]) -> None:
+        """`gates` are the agent's, each by the name that its definition uses, with the target that was raised."""
         self._answers = answers.handlers()
+        self._gates = gates
         self._store = store
         self._lease = lease
         self.progressed = 0
@@ -23,10 +27,21 @@ class RunAnswers:
         """Return who answers which verb."""
         return {
             **self._answers,
+            "gate_named": self._gate_named,
             "progress": self._progress,
             "checkpoint_get": self._checkpoint_get,
             "checkpoint_set": self._checkpoint_set,
         }
+
+    def _gate_named(self, request: Answer) -> Answer:
+        """Answer where a gate of the agent leads, spelled as it was raised."""
+        answer = self._answers["check"](request)
+        name = str(request.get("name", ""))
+        if not answer["ok"] or name in self._gates:
+            return {**answer, "target": self._gates.get(name)}
+        known = ", ".join(self._gates) or "none"
+        message = f"this agent has no gate {name!r}; its gates are: {known}. Add it to the agent's gates."
+        return {"ok": False, "code": "undeclared", "message": message}
 
     def _progress(self, request: Answer) -> Answer:
         """Count a sign of work."""

@@ -14,7 +14,9 @@ from fencepost.model.light import Any, Callable
 Answer = dict[str, Any]
 Handler = Callable[[Answer], Answer]
 
-REQUEST_MAX = 65_536
+REQUEST_MAX = 524_288  # 64 KB of text with every character escaped, and a little around it
+REPLY_SECONDS = 0.5  # a caller that does not take its answer in is not waited for longer
+RECEIVE_MAX = 65_536
 CONNECTIONS_MAX = 256
 BACKLOG = 1024  # a caller that finds it full takes that for a refusal
 
@@ -68,7 +70,7 @@ class RunSocket:
     def _read(self, descriptor: int) -> None:
         connection, before = self._partial[descriptor]
         try:
-            data = connection.recv(REQUEST_MAX)
+            data = connection.recv(RECEIVE_MAX)
         except BlockingIOError:
             return
         except OSError:
@@ -84,6 +86,7 @@ class RunSocket:
 
     def _reply(self, connection: socket, answer: Answer) -> None:
         try:
+            connection.settimeout(REPLY_SECONDS)  # an answer may be longer than what the socket takes at once
             connection.sendall(json.dumps(answer).encode() + b"\n")
         except OSError:
             return  # the caller did not wait for the answer, so it got none, which means no

@@ -114,7 +114,8 @@ class _Supervisor:
         renewer = Renewer(lease, self._term, self._tools.open_store)
         first = renew_every(lease.ttl_seconds)
         self._renewal = Renewal(renewer, first_in_seconds=first, term=self._term, tell=self._mailbox.nudge)
-        answering = RunSocket(folder.socket, key, Answers(lease, self._term, self._is_ending).handlers())
+        answers = Answers(lease, self._term, self._is_ending, self._store.ledger)
+        answering = RunSocket(folder.socket, key, answers.handlers())
         try:
             env = environment(os.environ, self._order, lease, folder=folder, key=key)
             self._start(lease, env)
