@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from fencepost import Busy, FenceRefused, LeaseLost, StoreUnavailable, lease, try_lease
+from fencepost import Busy, FenceRefused, InDoubt, LeaseLost, NotDone, StoreUnavailable, lease, try_lease
 from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.ports.store import LeaseStore
 from fencepost.wiring import open_store
@@ -250,3 +250,28 @@ def test_many_leases_leave_no_descriptors_behind(url: str) -> None:
         with lease("nightly", store=url):
             pass
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_lease_has_effects_once_under_itself(url: str) -> None:
+    effects: list[int] = []
+
+    def send() -> dict[str, int]:
+        effects.append(1)
+        return {"number": len(effects)}
+
+    def fail() -> None:
+        raise TimeoutError("no answer")
+
+    with lease("a", store=url) as held:
+        assert [held.once("invoice", send), held.once("invoice", send)] == [{"number": 1}] * 2
+        with pytest.raises(TimeoutError):
+            held.once("pay", fail)
+    with lease("b", store=url) as other:
+        assert other.once("invoice", send) == {"number": 1}
+        with pytest.raises(InDoubt, match="TimeoutError: no answer"):
+            other.once("pay", send)
+        assert other.once("pay", send, probe=NotDone) == {"number": 2}
+    with pytest.raises(LeaseLost):
+        held.once("late", send)
+
+    assert len(effects) == 2

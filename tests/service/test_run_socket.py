@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from fencepost.service.answers import LEDGER_VERBS
 from tests.support.ground import Ground, send, until
 
 CHECK = f"{sys.executable} -m fencepost gate check"
@@ -41,7 +42,10 @@ class Run:
                 return b""
 
     def check(self, **fields: str) -> dict[str, object]:
-        answer = self.ask(json.dumps({"key": self.key, "verb": "check", **fields}).encode() + b"\n")
+        return self.tell("check", **fields)
+
+    def tell(self, verb: str, **fields: str) -> dict[str, object]:
+        answer = self.ask(json.dumps({"key": self.key, "verb": verb, **fields}).encode() + b"\n")
         found: dict[str, object] = json.loads(answer)
         return found
 
@@ -65,6 +69,42 @@ def test_after_the_loss_it_is_told_no(ground: Ground) -> None:
     told = ground.told(holder)
     assert told.code == 76, told
     assert "the lease of this run is lost: stop." in told.err
+
+
+def test_after_the_loss_every_verb_is_refused(ground: Ground) -> None:
+    run = Run(ground, ttl="8s")
+    for verb in LEDGER_VERBS[:2]:
+        assert run.tell(verb, entry="k", call="c", answer="1")["ok"] is True
+    send(ground.guard_of(run.holder), signal.SIGSTOP)  # so that somebody is there to ask
+    assert ground.run("lease", "break", "lock:z").code == 0
+    until(lambda: run.check()["ok"] is False, "the supervisor has heard of it")
+
+    for verb in ("check", "gate", *LEDGER_VERBS):
+        told = run.tell(verb, entry="k", call="c", seen="c", answer="2", gate="file:/x")
+        assert (told["ok"], told["code"]) == (False, "lease_lost"), verb
+    ground.told(run.holder)
+
+
+def test_an_answer_of_64_kilobytes_comes_back_whatever_is_in_it(ground: Ground) -> None:
+    run = Run(ground)
+    answer = json.dumps('"\\' * 16_000)
+
+    run.tell("ledger_begin", entry="k", call="c")
+    assert run.tell("ledger_complete", entry="k", call="c", answer=answer) == {"ok": True}
+
+    assert run.tell("ledger_begin", entry="k", call="d") == {"ok": True, "verdict": "answered", "answer": answer}
+    assert run.tell("ledger_complete", entry="k", call="d", answer="x" * 65_537)["code"] == "invalid"
+    run.finish()
+
+
+def test_a_run_reaches_no_other_runs_ledger(ground: Ground) -> None:
+    run = Run(ground)
+
+    for scope in ("run:other", "*", ""):
+        assert run.tell("ledger_begin", entry="k", call="c", scope=scope)["code"] == "invalid"
+    assert run.tell("ledger_begin", entry="k" * 600, call="c")["code"] == "invalid"
+    assert run.tell("ledger_begin", entry="k", call="c" * 100)["code"] == "invalid"
+    run.finish()
 
 
 def test_a_frozen_supervisor_means_refused_and_soon(ground: Ground) -> None:

@@ -77,6 +77,7 @@ class HeldLease:
         self, key: str, effect: Callable[[], T], probe: Callable[[], object] | None = None, *, scope: str = "tenant"
     ) -> T:
         """Have an effect once under this lease, and return its recorded answer ever after; see RunContext.once."""
+        self.check()
         answer: T = once(Once(self._grip.ask_ledger, self._grip.tools.clock.sleep, key, scope=scope), effect, probe)
         return answer
 
