@@ -9,10 +9,13 @@ from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fencepost.model.light import Any, Mapping
+    from fencepost.operations.projects import Ground
     from fencepost.ports.engine import Engine
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
     from fencepost.service.order import Tools
+    from fencepost.service.projects import Grounds
     from fencepost.service.station import Plan
     from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
@@ -26,6 +29,13 @@ def exec_store_url(explicit: str | None) -> str:
     from fencepost.config.find import state_folder
 
     return explicit or os.environ.get("FENCEPOST_STORE") or f"sqlite:{state_folder(os.environ)}/state.db"
+
+
+def find_ground(project: str) -> Ground:
+    """Find the project that a person means, by its name or by a directory in it."""
+    from fencepost.operations.projects import find_ground as find
+
+    return find(project, os.environ, os.getcwd())
 
 
 def store_url(explicit: str | None) -> str:
@@ -85,7 +95,7 @@ def engine_of(name: str) -> Engine:
     return engines[name]
 
 
-def serve(url: str, plan: Plan, *, name: str, folder: str) -> int:
+def serve(url: str, plan: Plan, *, name: str, folder: str, projects: Mapping[str, Mapping[str, Any]]) -> int:
     """Schedule, work, or both, until asked to stop."""
     from datetime import timedelta
 
@@ -94,6 +104,7 @@ def serve(url: str, plan: Plan, *, name: str, folder: str) -> int:
     from fencepost.service.attempt import Bench, attempt
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools
+    from fencepost.service.projects import Grounds, Presence
     from fencepost.service.station import Station
 
     clock = SystemClock()
@@ -106,13 +117,31 @@ def serve(url: str, plan: Plan, *, name: str, folder: str) -> int:
         log_folder=log_folder(),
         ttl_seconds=plan.ttl_seconds,
         drain_timeout=timedelta(seconds=plan.drain_seconds),
+        grounds=Grounds(plan.tenant, projects, folder),
     )
     nursery = (
         open_nursery(lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased)) if plan.slots else None
     )
     say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
     plan = plan._replace(log_folder=log_folder())
-    return Station(plan, tools, lambda: open_runtime(url), nursery).serve()
+    if plan.slots:
+        _look_at_projects(bench.grounds)
+    presence = Presence(bench.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
+    return Station(plan, tools, lambda: open_runtime(url), nursery, presence).serve()
+
+
+def _look_at_projects(grounds: Grounds) -> None:
+    """Say which projects are not here, and remember for the others which configuration is theirs."""
+    from fencepost.config.find import config_path
+    from fencepost.operations.projects import note_project
+
+    for problem in grounds.problems():
+        say(f"warning: {problem}")
+    config = config_path(os.environ, os.getcwd())
+    for name in grounds.declared if config else ():
+        project = grounds.find(grounds.tenant, name)
+        if project is not None and config is not None:
+            note_project(project, config, os.environ)
 
 
 def shown(url: str) -> str:

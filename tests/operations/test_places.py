@@ -22,6 +22,10 @@ def run(name: str, *resources: str, state: str = "ready", **fields: object) -> R
         "lease_max": 1,
         "waiting_us": NOW - 10 * SECOND,
         "ready_us": NOW - 10 * SECOND,
+        "place_us": NOW - 10 * SECOND,
+        "rank": 0,
+        "trigger": "cron",
+        "manifest": "{}",
     }
     return EMPTY._replace(**{**values, **fields})  # type: ignore[arg-type]
 

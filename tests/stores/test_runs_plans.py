@@ -37,6 +37,8 @@ VALUES: dict[str, Any] = {
     "tenant": "t1",
     "rank": -1,
     "passed": "[]",
+    "turns": "[]",
+    "apart": "[]",
     "limit": 20,
     "schedule": "s1",
     "schedules": KEYS,

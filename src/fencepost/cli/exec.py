@@ -8,7 +8,12 @@ from fencepost import wiring
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, resource
+from fencepost.model.light import TYPE_CHECKING
 from fencepost.service.order import Order
+
+if TYPE_CHECKING:
+    from fencepost.operations.projects import Ground
+    from fencepost.service.order import Tools
 
 HELP = """\
 usage: fencepost exec [options] -- COMMAND [ARGUMENT ...]
@@ -18,6 +23,7 @@ and it knows its fence. No configuration, no daemon; made for a crontab line.
 
 options:
   --lock NAME         what to guard; default: this command in this folder
+  --project WHAT      guard a project instead: its name, or a directory in it
   --ttl D             how long the lease lasts without renewal (default 30s)
   --timeout D         end the command after this time (exit 124)
   --wait[=D]          queue if it is busy, for at most D
@@ -32,11 +38,12 @@ gate, 124 timed out, 126 not executable, 127 not found, 69 store unavailable.
 examples:
   */15 * * * *  fencepost exec --lock digest -- claude -p "write the digest"
   fencepost exec --wait=10m --lock deploy -- ./deploy.sh
+  fencepost exec --wait --project . -- claude
   fencepost exec --lock site --gate file:site/index.html -- \\
       sh -c './build | fencepost gate write-file site/index.html'
 """
 
-VALUED = ("--lock", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store")
+VALUED = ("--lock", "--project", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store")
 EXIT_MAX = 255
 LABEL_MAX = 60
 
@@ -49,12 +56,15 @@ def main(argv: list[str]) -> int:
         return 0
     if not command:
         raise Invalid("there is no command to guard; write: fencepost exec [options] -- COMMAND")
-    order = order_of(options, command)
-    url = wiring.exec_store_url(one(options, "--store"))
+    project = one(options, "--project")
+    ground = wiring.find_ground(project) if project is not None else None
+    order = order_of(options, command, ground)
+    url = one(options, "--store") or (ground.store if ground else "") or wiring.exec_store_url(None)
     from fencepost.service.supervisor import guard_command
 
+    tools = wiring.exec_tools(url)._replace(say=tell)
     try:
-        return guard_command(order, wiring.exec_tools(url)._replace(say=tell))
+        return guard_command(order, on_a_terminal(tools) if order.wait_seconds is not None else tools)
     except Busy as busy:
         advice = " To queue for it, add --wait." if order.wait_seconds is None else ""
         tell(f"busy: {busy}{advice}")
@@ -66,6 +76,16 @@ def tell(text: str) -> None:
     from fencepost.cli import render
 
     render.tell(text)
+
+
+def on_a_terminal(tools: Tools) -> Tools:
+    """Keep one line current where a person looks at it; elsewhere each change is a line."""
+    if not os.isatty(2):
+        return tools
+    from fencepost.cli.status_line import StatusLine
+
+    line = StatusLine()
+    return tools._replace(say=line.say, show=line.show)
 
 
 def split(argv: list[str]) -> tuple[dict[str, list[str]], list[str] | None]:
@@ -97,15 +117,18 @@ def suggestion(name: str) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
-def order_of(options: dict[str, list[str]], command: list[str]) -> Order:
+def order_of(options: dict[str, list[str]], command: list[str], ground: Ground | None = None) -> Order:
     """Turn options into what the supervisor is asked."""
     lock = one(options, "--lock")
+    if lock is not None and ground is not None:
+        raise Invalid("--lock and --project are two ways to say what is guarded; give one of them.")
+    named = ground.resource if ground else resource("lock", lock) if lock is not None else this_command(command)
     timeout = one(options, "--timeout")
     wait = one(options, "--wait")
     return Order(
         argv=tuple(command),
         tenant="default",
-        resources=(resource("lock", lock) if lock is not None else this_command(command),),
+        resources=(named,),
         label=label_of(command),
         ttl_seconds=check_ttl(parse_duration(one(options, "--ttl") or f"{TTL_DEFAULT_SECONDS:g}s")),
         timeout_seconds=parse_duration(timeout) if timeout is not None else None,
@@ -113,6 +136,8 @@ def order_of(options: dict[str, list[str]], command: list[str]) -> Order:
         busy_exit=exit_code(one(options, "--busy-exit") or "75"),
         holder=one(options, "--holder"),
         gates=tuple(dict.fromkeys(wiring.open_gate(target).target for target in options.get("--gate", []))),
+        slots=ground.slots if ground else 1,
+        what=ground.words if ground else "",
     )
 
 

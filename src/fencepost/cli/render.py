@@ -16,9 +16,14 @@ LINE_MAX = 4000  # what a pipe that select calls writable takes without blocking
 
 def tell(text: str) -> None:
     """Tell a person on stderr, but do not wait for one who has stopped reading: a lease may hang on it."""
+    tell_raw(f"fencepost: {text}"[:LINE_MAX], end=b"\n")
+
+
+def tell_raw(text: str, end: bytes = b"") -> None:
+    """Write to stderr as it is, under the same condition."""
     if sys.stderr is None:
         return
-    line = f"fencepost: {text}"[:LINE_MAX].encode(errors="backslashreplace")[:LINE_MAX] + b"\n"
+    line = text.encode(errors="backslashreplace")[:LINE_MAX] + end
     try:
         if select.select([], [2], [], PATIENCE_SECONDS)[1]:
             os.write(2, line)

@@ -60,7 +60,13 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         parse_duration(args.drain_timeout or settings.drain_timeout),
         timedelta(seconds=parse_duration(settings.retention)),
     )
-    return wiring.serve(url, plan, name=name, folder=os.path.dirname(config.path) if config else os.getcwd())
+    return wiring.serve(
+        url,
+        plan,
+        name=name,
+        folder=os.path.dirname(config.path) if config else os.getcwd(),
+        projects=config.projects if config else {},
+    )
 
 
 def _apply(config: Config, url: str) -> None:

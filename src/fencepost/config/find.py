@@ -46,6 +46,11 @@ def store_url_of(path: str, environ: Mapping[str, str]) -> str:
     return resolved_store(_general(path).get("store"), path, environ)
 
 
+def resolved_store_of(path: str, environ: Mapping[str, str]) -> str:
+    """Return the store of a configuration, unless another one is named for all."""
+    return environ.get("FENCEPOST_STORE") or store_url_of(path, environ)
+
+
 def resolved_store(store: object, path: str, environ: Mapping[str, str]) -> str:
     """Return the URL that a configuration's `store` means."""
     if store is None or store == "":
@@ -84,6 +89,22 @@ def gate_target(path: str, name: str) -> str | None:
     if gate["kind"] in PATHS and isinstance(gate.get("path"), str):
         gate = {**gate, "path": os.path.join(os.path.dirname(path), gate["path"])}
     return target_of(gate)
+
+
+def projects_of(path: str) -> dict[str, dict[str, Any]]:
+    """Return the projects that a configuration declares, as far as they are written in the right form."""
+    table = _table(path)
+    if os.path.basename(path) == FALLBACK:
+        table = _part(_part(table, "tool"), "fencepost")
+    projects = _part(table, "projects")
+    return {name: _project(path, name, values) for name, values in projects.items() if isinstance(values, dict)}
+
+
+def _project(path: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(values.get("path"), str) or not isinstance(values.get("concurrency", 1), int):
+        raise Invalid(f"{path}: projects.{name} is not in order; see: fencepost plan")
+    empty = {"isolation": "none", "worktree_base": "", "worktrees_dir": "", "copy": (), "discard": (), "merge": "keep"}
+    return {"concurrency": 1, **empty, **values}
 
 
 def state_folder(environ: Mapping[str, str]) -> str:

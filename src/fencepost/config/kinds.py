@@ -250,6 +250,16 @@ def _command(value: object) -> tuple[str, ...]:
     return (_text(value),) if isinstance(value, str) else _texts(value)
 
 
+def _paths_within(value: object) -> tuple[str, ...]:
+    """Read paths that stay below the project's directory; `*` and `?` stand for what they do in a shell."""
+    paths = _texts(value)
+    for path in paths:
+        parts = path.split("/")
+        if not path or path.startswith("/") or "\n" in path or any(part in ("..", ".git") for part in parts):
+            raise Invalid(f"{shown(path)} does not stay in the project; write a path below it, without .. and .git.")
+    return paths
+
+
 def plain(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON of any shape, one line for each
     """Return a value of TOML as JSON has it."""
     match value:
@@ -280,6 +290,7 @@ def _finite(value: Decimal) -> float:
 
 TEXT = Kind("text", _text)
 TEXTS = Kind("list of texts", _texts)
+PATHS_WITHIN = Kind("list of paths below the project", _paths_within)
 BOOLEAN = Kind("true \\| false", _boolean)
 EXIT_CODES = Kind("list of exit codes", _exit_codes)
 DURATION = Kind("duration", _duration)

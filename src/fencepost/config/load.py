@@ -72,6 +72,7 @@ class _Loading:
         checker.check_sections()
         settings = self._settings(checker.single(schema.FENCEPOST))
         projects = self._plain(schema.PROJECTS)
+        self._check_projects(projects)
         gates = self._gates()
         tenants = self._plain(schema.TENANTS)
         notifications = self._plain(schema.NOTIFICATIONS)
@@ -118,6 +119,14 @@ class _Loading:
             check_gate(self._checker, entry)
             found[entry.name] = {**defaults, **entry.values}
         return found
+
+    def _check_projects(self, projects: Mapping[str, Mapping[str, Any]]) -> None:
+        for name, values in projects.items():
+            written = self._written("projects")[name]
+            for key in schema.WORKTREE_KEYS:
+                if key in written and values.get("isolation") == "none":
+                    message = 'it has no meaning without isolation = "worktree"; add that, or remove it.'
+                    self._checker.complain(message, "projects", name, key)
 
     def _schedules(self, settings: Settings) -> dict[str, ScheduleDefinition]:
         agents = self._written("agents")

@@ -17,6 +17,7 @@ from fencepost.config.kinds import (
     LOCATION,
     MOMENT,
     OVERLAP,
+    PATHS_WITHIN,
     REFERENCE,
     REFERENCES,
     RETENTION,
@@ -44,6 +45,9 @@ ENGINES = ("command", "python", "http", "claude", "cli")
 GATES = tuple(KINDS)
 SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
 EVENTS = ("failure", "dead_letter", "miss", "stall")
+# Git-ignored things that tools make again by themselves.
+DISCARDED = ("__pycache__", "*.pyc", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", "target")
+WORKTREE_KEYS = ("worktree_base", "worktrees_dir", "copy", "discard", "merge")
 REQUIRED = MISSING
 
 
@@ -120,12 +124,14 @@ PROJECTS = Section(
     (
         Key("path", TEXT, REQUIRED, "The directory, relative to this file. Each worker resolves it for itself."),
         Key("concurrency", integer(1, 1000), 1, "How many runs of any origin may be in it at once; the others queue."),
-        Key("isolation", one_of("none", "worktree"), "none", "`worktree` gives each run a git worktree of its own."),
-        Key("worktree_base", TEXT, "", "What worktrees start from. Default: the current branch."),
-        Key("worktrees_dir", TEXT, "", "Where worktrees are made. Default: beside the project."),
-        Key("merge", one_of("keep", "ff", "merge"), "keep", "What becomes of a worktree's branch after the run."),
+        Key("isolation", one_of("none", "worktree"), "none", "`worktree` gives each run that nobody asked for by hand a git worktree and a branch of its own."),
+        Key("worktree_base", TEXT, "", "The branch or commit that worktrees start from. Default: the branch that is checked out in `path`."),
+        Key("worktrees_dir", TEXT, "", "Where worktrees are made. Default: a folder `.NAME.worktrees` beside the project."),
+        Key("copy", PATHS_WITHIN, (), "Git-ignored files that each worktree gets a copy of, such as `.env`. `*` and `?` work as in a shell."),
+        Key("discard", PATHS_WITHIN, DISCARDED, "Git-ignored names that may be deleted with a worktree. One that holds other ignored files is kept."),
+        Key("merge", one_of("keep", "ff", "merge"), "keep", "What becomes of a worktree's branch after a run that succeeded: it stays, or the base branch is moved forward to it, or both are merged."),
     ),
-)
+)  # fmt: skip
 
 AGENTS = Section(
     "agents",

@@ -15,7 +15,7 @@ from fencepost.model.definition import (
     schedule_from_json,
     timeouts_of,
 )
-from fencepost.model.lease import Claim
+from fencepost.model.lease import Claim, Turn
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.process import ProcessId
 from fencepost.model.recheck import Recheck, recheck
@@ -39,6 +39,7 @@ def claim_for(
     gates: tuple[str, ...] = (),
     label: str = "",
     also: Sequence[str] = (),
+    slots: int = 1,
 ) -> Claim:
     """Return what a worker claims for a run; `also` names what only the worker knows, such as its project."""
     names = names_of(run.resources)
@@ -53,6 +54,8 @@ def claim_for(
         cgroup=cgroup,
         label=label,
         gates=gates,
+        turn=Turn(run.rank, run.place_us, run.id),
+        slots=slots,
     )
 
 

@@ -38,14 +38,15 @@ def spawn(
     *,
     ignore: Collection[int] = (),
     terminal: int | None = None,
+    folder: str | None = None,
 ) -> int:
     """Start a program and return its pid, or raise the OSError that kept it from starting.
 
-    `terminal` is a descriptor whose foreground the new group takes over.
+    `terminal` is a descriptor whose foreground the new group takes over; `folder` is where it works.
     """
-    if terminal is None and hasattr(os, "posix_spawn"):
+    if terminal is None and folder is None and hasattr(os, "posix_spawn"):
         return _spawn_quickly(argv, env, ignore)
-    return _fork(argv, env, ignore=ignore, terminal=terminal)
+    return _fork(argv, env, ignore=ignore, terminal=terminal, folder=folder)
 
 
 def _spawn_quickly(argv: Sequence[str], env: Mapping[str, str], ignore: Collection[int]) -> int:
@@ -64,13 +65,18 @@ def _spawn_quickly(argv: Sequence[str], env: Mapping[str, str], ignore: Collecti
 
 
 def _fork(
-    argv: Sequence[str], env: Mapping[str, str], *, ignore: Collection[int] = (), terminal: int | None = None
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    ignore: Collection[int] = (),
+    terminal: int | None = None,
+    folder: str | None = None,
 ) -> int:
     """Start it by a fork, which can do more on the way."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become(argv, env, ignore=ignore, terminal=terminal, failure=writer)
+        _become(argv, env, ignore=ignore, terminal=terminal, folder=folder, failure=writer)
     os.close(writer)
     try:
         failure = os.read(reader, 16)
@@ -89,6 +95,7 @@ def _become(
     *,
     ignore: Collection[int],
     terminal: int | None,
+    folder: str | None,
     failure: int,
 ) -> None:
     """Turn the forked child into the program; the pipe closes by itself when that works."""
@@ -97,6 +104,8 @@ def _become(
         if terminal is not None:
             take_terminal(terminal, os.getpid())
         _clean_signals(ignore)
+        if folder is not None:
+            os.chdir(folder)
         _first(lambda path: os.execve(path, list(argv), dict(env)), argv[0], env)  # noqa: S606  # an argv list
     except OSError as error:
         os.write(failure, str(error.errno).encode())

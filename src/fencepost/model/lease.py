@@ -38,6 +38,14 @@ class Lease(NamedTuple):
     started: bool = False  # the start was recorded with the grant, since there was nothing to do in between
 
 
+class Turn(NamedTuple):
+    """A place in a line. Everybody in it is ordered by this alone, so that no two can wait for each other."""
+
+    rank: int  # minus the priority; `exec` and sessions have none, which is 0
+    since_us: int
+    id: str
+
+
 class Claim(NamedTuple):
     """What somebody asks for: all of these resources, or none."""
 
@@ -53,6 +61,8 @@ class Claim(NamedTuple):
     label: str = ""
     gates: tuple[str, ...] = ()
     starts: bool = False  # at once: record the start with the grant if there is nothing to raise and nobody to end
+    turn: Turn | None = None  # of a run, which keeps its place in the queue itself
+    slots: int = 1  # how many may be in its project at once
 
 
 class Held(NamedTuple):
@@ -93,6 +103,12 @@ class Waiter(NamedTuple):
     process: ProcessId
     since_us: int
     stale: bool  # has not been heard of for its time to live
+    rank: int = 0
+
+    @property
+    def turn(self) -> Turn:
+        """Where it stands."""
+        return Turn(self.rank, self.since_us, self.run_id)
 
 
 class Granted(NamedTuple):
@@ -110,8 +126,8 @@ class Refused(NamedTuple):
 
     @property
     def position(self) -> int:
-        """The place in the queue, from 1."""
-        return len(self.ahead) + 1
+        """The place in the queue, from 1; a run that several workers could take stands in it once."""
+        return len({waiter.run_id for waiter in self.ahead}) + 1
 
 
 def resource(kind: str, name: str) -> str:
@@ -148,15 +164,39 @@ def blockers(holders: Iterable[Held], dead: Collection[str]) -> tuple[Held, ...]
     return tuple(held for held in holders if not held.expired and held.id not in dead)
 
 
-def ahead(waiters: Iterable[Waiter], ticket: str | None, dead: Collection[str]) -> tuple[Waiter, ...]:
-    """Return the living waiters, oldest first, that came before this ticket; without a ticket, all of them."""
-    before = []
-    for waiter in waiters:
-        if waiter.id == ticket:
-            break
-        if not waiter.stale and waiter.id not in dead:
-            before.append(waiter)
-    return tuple(before)
+def ahead(waiters: Iterable[Waiter], turn: Turn | None, dead: Collection[str]) -> tuple[Waiter, ...]:
+    """Return the living waiters, first one first, whose turn comes before this one; without a turn, all of them."""
+    alive = [waiter for waiter in waiters if not waiter.stale and waiter.id not in dead]
+    before = [waiter for waiter in alive if turn is None or waiter.turn < turn]
+    return tuple(sorted(before, key=lambda waiter: waiter.turn))
+
+
+def turn_of(waiters: Iterable[Waiter], ticket: str | None) -> Turn | None:
+    """Return where the holder of a ticket stands."""
+    return next((waiter.turn for waiter in waiters if waiter.id == ticket), None)
+
+
+def project_in(names: Iterable[str]) -> str | None:
+    """Return the project among resources."""
+    return next((name for name in names if name.startswith("project:")), None)
+
+
+def slots_of(project: str, slots: int) -> tuple[str, ...]:
+    """Name a project's places, the first of which is called like itself."""
+    return (project, *(f"{project}#{number}" for number in range(2, slots + 1)))
+
+
+def choose(claim: Claim, holders: Iterable[Held], before: Collection[Waiter], dead: Collection[str]) -> str | Refused:
+    """Return which of a project's places a claim gets, or why it must wait."""
+    project = project_in(claim.resources)
+    assert project is not None, "only projects have several places"
+    blocking = blockers(holders, dead)
+    taken = {name for held in blocking for name in held.resources}
+    free = [name for name in slots_of(project, claim.slots) if name not in taken]
+    wanted_too = taken.intersection(name for name in claim.resources if name != project)
+    if wanted_too or len({waiter.run_id for waiter in before}) >= len(free):
+        return Refused(blocking, tuple(before))
+    return free[0]
 
 
 def check_ttl(seconds: float) -> float:

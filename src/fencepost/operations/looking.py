@@ -211,5 +211,7 @@ def _listing(
         tenant=tenant,
         now_us=now_us,
         halted=bool(look.pauses_at("", now_us)),
+        waiters=store.waiters(),
+        workplaces=store.workplaces(),
     )
     return Listing(now_us, [Seen(run, where.get(run.id)) for run in runs])

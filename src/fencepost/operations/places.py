@@ -4,8 +4,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from fencepost.model.lease import Held, keys_of
+from fencepost.model.lease import Held, Turn, Waiter, key_of, keys_of, slots_of
+from fencepost.model.project import MANUAL, Working, Workplace
 from fencepost.model.run import RunState
 from fencepost.operations.words import ago, rfc3339, span
 from fencepost.ports.runs import RunRow
@@ -51,11 +53,18 @@ class Place:
 
 
 def places(
-    live: Iterable[RunRow], held: Iterable[Held], *, tenant: str, now_us: int, halted: bool = False
+    live: Iterable[RunRow],
+    held: Iterable[Held],
+    *,
+    tenant: str,
+    now_us: int,
+    halted: bool = False,
+    waiters: Iterable[Waiter] = (),
+    workplaces: Iterable[Working] = (),
 ) -> dict[str, Place]:
     """Say of each waiting run where it stands; `live` is in the order in which runs are leased."""
     runs = list(live)
-    queue = _Queue(runs, held, tenant=tenant)
+    queue = _Queue(runs, held, tenant=tenant, waiters=waiters, workplaces=workplaces)
     found = {}
     for run in runs:
         if run.state != RunState.READY:
@@ -67,7 +76,7 @@ def places(
 
 def keys_in(run: RunRow) -> list[Key]:
     """Return what a run leases, as the store keeps it."""
-    return sorted((tenant, name) for tenant, name in json.loads(run.resources))
+    return sorted((tenant, name) for tenant, name, *_ in json.loads(run.resources))
 
 
 def resources_in(run: RunRow) -> str:
@@ -75,16 +84,37 @@ def resources_in(run: RunRow) -> str:
     return " ".join(name for _, name in keys_in(run))
 
 
+class _Standing(NamedTuple):
+    """Somebody in a line."""
+
+    id: str
+    what: str
+    since_us: int
+
+
 class _Queue:
     """One line for each resource; a run stands in the lines of all that it wants."""
 
-    def __init__(self, runs: list[RunRow], held: Iterable[Held], *, tenant: str) -> None:
+    def __init__(
+        self,
+        runs: list[RunRow],
+        held: Iterable[Held],
+        *,
+        tenant: str,
+        waiters: Iterable[Waiter],
+        workplaces: Iterable[Working],
+    ) -> None:
         self._tenant = tenant
         self._agents = {run.id: run.agent for run in runs}
         self._holders: Mapping[Key, Held] = {
             key: one for one in held if not one.lost and not one.expired for key in keys_of(one.tenant, one.resources)
         }
-        self._lines: dict[Key, list[RunRow]] = defaultdict(list)
+        self._waiters = sorted((one for one in waiters if not one.stale), key=lambda one: one.turn, reverse=True)
+        self._places: dict[Key, list[Workplace]] = defaultdict(list)
+        for working in workplaces:
+            if not working.stale:
+                self._places[working.place.tenant, working.place.project].append(working.place)
+        self._lines: dict[Key, list[_Standing]] = defaultdict(list)
         self._running: dict[str | None, list[RunRow]] = defaultdict(list)
         for run in runs:
             if run.state == RunState.RUNNING:
@@ -92,24 +122,52 @@ class _Queue:
 
     def join(self, run: RunRow) -> tuple[int, Behind | None]:
         """Put a run at the end of its lines; return its position and who is in the way."""
-        keys = keys_in(run)
+        self._let_waiters_join(Turn(run.rank, run.place_us, run.id))
+        grounds = self._grounds(run)
+        keys = [*keys_in(run), *(key_of(run.tenant, place.resource) for place in grounds)]
         before = [self._lines[key] for key in keys if self._lines[key]]
         # Most runs stand in one line only; counting them without a set keeps a long line from costing its square.
         position = 1 + (len(before[0]) if len(before) == 1 else len({one.id for line in before for one in line}))
         first = before[0][0] if before else None
-        behind = self._behind(run, keys, first)
+        behind = self._behind(run, grounds, first)
         for key in keys:
-            self._lines[key].append(run)
+            self._lines[key].append(_Standing(run.id, run.agent, run.waiting_us))
         return position, behind
 
-    def _behind(self, run: RunRow, keys: list[Key], first: RunRow | None) -> Behind | None:
-        holder = next((self._holders[key] for key in keys if key in self._holders), None)
+    def _let_waiters_join(self, turn: Turn) -> None:
+        """Put those who wait in a terminal, and came before, into their lines."""
+        while self._waiters and self._waiters[-1].turn < turn:
+            waiter = self._waiters.pop()
+            for key in keys_of(waiter.tenant, waiter.resources):
+                self._lines[key].append(_Standing(waiter.run_id, waiter.label, waiter.since_us))
+
+    def _grounds(self, run: RunRow) -> list[Workplace]:
+        """Return the directories in which a run may have to wait its turn."""
+        project = json.loads(run.manifest).get("project")
+        found = self._places.get((run.tenant, project), ()) if project else ()
+        shared = [place for place in found if not (place.isolated and run.trigger != MANUAL)]
+        return list({place.resource: place for place in shared}.values())
+
+    def _behind(self, run: RunRow, grounds: list[Workplace], first: _Standing | None) -> Behind | None:
+        holder = next((self._holders[key] for key in keys_in(run) if key in self._holders), None)
+        holder = holder or self._in_the_project(grounds)
         if holder is not None:
             return self._holder(holder)
         crowd = self._running[run.schedule] if run.schedule is not None and run.lease_max > 1 else []
         if crowd and len(crowd) >= run.lease_max:
             return Behind(crowd[0].id, crowd[0].agent, crowd[0].started_us or crowd[0].waiting_us)
-        return Behind(first.id, first.agent, first.waiting_us) if first else None
+        return Behind(first.id, first.what, first.since_us) if first else None
+
+    def _in_the_project(self, grounds: list[Workplace]) -> Held | None:
+        """Return who has been longest in a project that is full, if there is no other to work in."""
+        longest = None
+        for place in grounds:
+            names = slots_of(place.resource, place.slots)
+            inside = [self._holders[key] for key in keys_of(place.tenant, names) if key in self._holders]
+            if len(inside) < place.slots:
+                return None
+            longest = longest or min(inside, key=lambda one: one.granted_us)
+        return longest
 
     def _holder(self, held: Held) -> Behind:
         since_us = held.started_us or held.granted_us

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.outcome import Settlement
+from fencepost.model.project import Workplace
 from fencepost.model.run import Reason
 from fencepost.ports.ticks import Counted
 
@@ -109,11 +110,16 @@ class RunStore(Protocol):
     """The durable queue."""
 
     def lease_run(
-        self, claim_of: Callable[[RunRow], Claim | None], recheck: Callable[[RunRow, Standing], Reason | None]
+        self,
+        claim_of: Callable[[RunRow], Claim | None],
+        recheck: Callable[[RunRow, Standing], Reason | None],
+        *,
+        places: Sequence[Workplace] = (),
     ) -> LeasedRun | None:
         """Lease the next run that may start, cancelling on the way those that may not any more; None: nothing to do.
 
-        A worker that cannot carry a run out makes no claim for it, and is offered the next.
+        A worker that cannot carry a run out makes no claim for it, and is offered the next. Runs that work in a
+        project are offered to those who can reach it, in their turn.
         """
         ...
 

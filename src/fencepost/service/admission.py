@@ -105,12 +105,18 @@ class Admission:
                 asked_ns = term.now_ns()
                 answer = self._ask(claim, place)
                 if isinstance(answer, Granted):
+                    self._clear()
                     return asked_ns, answer
                 self._pause(answer, pause, (give_up_ns - term.now_ns()) / 1e9)
                 pause = min(2 * pause, POLL_MAX_SECONDS)
         except BaseException:
+            self._clear()
             place.leave()
             raise
+
+    def _clear(self) -> None:
+        if self._tools.show is not None:
+            self._tools.show("")
 
     def _ask(self, claim: Claim, place: _Place) -> Granted | Refused:
         """Look, and ask only when there is something to be had; a store that is away for a while is waited for."""
@@ -162,22 +168,34 @@ class Admission:
         ) from refusal
 
     def _tell(self, refused: Refused) -> None:
-        """Say the place in the queue when it changes, not at every look."""
-        before = refused.ahead[-1] if refused.ahead else refused.holders[0]
-        key = f"{refused.position} {before.run_id}"
-        if key != self._said:
+        """Say the place in the queue: as it changes, or on a terminal as time goes by, in one line."""
+        key, text = self._standing(refused)
+        if self._tools.show is not None:
+            self._tools.show(text)
+        elif key != self._said:
             self._said = key
-            behind = self._who(before) if isinstance(before, Held) else f"{before.run_id} ({before.label}, waiting)"
-            self._tools.say(f"queued · position {refused.position} · behind {behind}")
+            self._tools.say(text)
+
+    def _standing(self, refused: Refused) -> tuple[str, str]:
+        """Return what a change is told by, and the words."""
+        first = refused.holders[0] if refused.holders else refused.ahead[-1]
+        how = self._age(first.started_us or first.granted_us) if isinstance(first, Held) else "waiting"
+        words = f"queued · position {refused.position} · behind {first.run_id} ({first.label}, {how})"
+        return f"{refused.position} {first.run_id}", words
 
     def _busy(self, refused: Refused) -> str:
-        held = [f"{' '.join(one.resources)} is held by {self._who(one)}." for one in refused.holders]
-        waiting = f"{len(refused.ahead)} waiting before you." if refused.ahead else ""
+        held = [
+            f"{self._order.what or ' '.join(one.resources)} is held by {self._who(one)}." for one in refused.holders
+        ]
+        waiting = f"{refused.position - 1} waiting before you." if refused.ahead else ""
         return " ".join([*held, waiting]).strip()
 
     def _who(self, held: Held) -> str:
-        since = max(0, (self._tools.clock.wall_us() - held.granted_us) // 1_000_000)
-        return f"{held.run_id} ({held.label}, pid {held.supervisor.pid} on {_host(held)}, for {format_duration(since)})"
+        since = self._age(held.granted_us)
+        return f"{held.run_id} ({held.label}, pid {held.supervisor.pid} on {_host(held)}, for {since})"
+
+    def _age(self, since_us: int) -> str:
+        return format_duration(max(0, (self._tools.clock.wall_us() - since_us) // 1_000_000))
 
 
 def _clear_away(held: Held) -> None:

@@ -9,6 +9,7 @@ import select
 import signal
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.host import cgroup
@@ -42,12 +43,16 @@ from fencepost.service.guard import ASK_PART, KILL_SECONDS, GuardHandle, post_gu
 from fencepost.service.line import Message
 from fencepost.service.order import Order, Tools
 from fencepost.service.output import Output, let_go_of_standard, take_standard
+from fencepost.service.projects import Grounds
 from fencepost.service.renewal import Renewal, Renewer, Term
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.run_socket import RunSocket
 from fencepost.service.signals import Mailbox
 from fencepost.service.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from fencepost.model.project import Project
 
 NOTHING_TO_DO, WORKED = 75, 0
 OVERDUE_PART = 0.8
@@ -64,6 +69,7 @@ class Bench(NamedTuple):
     log_folder: str
     ttl_seconds: float
     drain_timeout: timedelta
+    grounds: Grounds = Grounds()
 
 
 class AttemptStore(RunStore, LeaseStore, Protocol):
@@ -119,6 +125,7 @@ class _Attempt:
         self._grace = kill_grace(bench.ttl_seconds)
         self._run_id = ""
         self._cgroup: str | None = None
+        self._project: Project | None = None  # of the run that was claimed last
         self._group = 0
         self._why: str | None = None  # why we are ending it
         self._overdue_ns = 0
@@ -128,7 +135,7 @@ class _Attempt:
 
     def run(self, leased: Callable[[bool], None]) -> int:
         asked_ns = self._term.now_ns()
-        found = self._store.lease_run(self._claim, recheck_for)
+        found = self._store.lease_run(self._claim, recheck_for, places=self._bench.grounds.places())
         leased(found is not None)
         if found is None:
             return NOTHING_TO_DO
@@ -148,9 +155,14 @@ class _Attempt:
                 cgroup.remove(self._cgroup)
         return WORKED
 
-    def _claim(self, run: RunRow) -> Claim:
-        self._cgroup = cgroup.plan(run.id)
+    def _claim(self, run: RunRow) -> Claim | None:
+        """Claim what the run wants and its project; None if it works in one that is not here."""
         agent = agent_from_json(run.manifest)
+        self._project = self._bench.grounds.find(run.tenant, agent.project) if agent.project else None
+        if agent.project and self._project is None:
+            return None
+        shared = self._project if self._project and not self._project.isolates(run.trigger) else None
+        self._cgroup = cgroup.plan(run.id)
         return claim_for(
             run,
             lease_id=os.urandom(16).hex(),
@@ -160,6 +172,8 @@ class _Attempt:
             ttl_seconds=self._bench.ttl_seconds,
             gates=self._gates(agent),
             label=run.schedule or run.agent,
+            also=(shared.resource,) if shared else (),
+            slots=shared.slots if shared else 1,
         )
 
     def _gates(self, agent: AgentDefinition) -> tuple[str, ...]:
@@ -240,6 +254,7 @@ class _Attempt:
                 "argv": argv,
                 "env": env,
                 "terminal": None,
+                "folder": self._project.path if self._project else None,
                 "deadline_ns": self._term.deadline_ns,
                 "counts_sleep": self._store.facts().counts_sleep,
                 "grace_seconds": self._grace * ASK_PART,

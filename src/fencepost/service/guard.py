@@ -178,6 +178,7 @@ class Guard:
                 order["env"],
                 ignore=self._ignored,
                 terminal=order["terminal"],
+                folder=order.get("folder"),
             )
         except OSError as error:
             self._line.send(failed=error.errno)

@@ -211,6 +211,7 @@ def _grip(order: Order, tools: Tools) -> _Grip:
             holder=order.holder,
             label=order.label,
             gates=order.gates,
+            slots=order.slots,
         )
         lease = Admission(order, tools, store, wait=tools.clock.sleep).admit(claim, term)
     except BaseException:

@@ -41,6 +41,8 @@ class Order(NamedTuple):
     busy_exit: int = 75
     holder: str | None = None
     gates: tuple[str, ...] = ()
+    slots: int = 1  # how many may be in its project at once
+    what: str = ""  # the resource in words, where its name says nothing to people
 
 
 class Tools(NamedTuple):
@@ -51,6 +53,7 @@ class Tools(NamedTuple):
     open_store: Callable[[], LeaseStore]
     open_gate: Callable[[str], Gate]
     say: Callable[[str], None]
+    show: Callable[[str], None] | None = None  # keeps one line current, where there is a terminal
 
 
 def new_id(clock: Clock) -> str:

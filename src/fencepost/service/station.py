@@ -17,11 +17,11 @@ from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.agenda import Agenda, AgendaStore
 from fencepost.ports.pruning import OldLogStore, Place, PruneStore
 from fencepost.ports.runs import RunStore
-from fencepost.ports.store import LeaseStore
 from fencepost.ports.ticks import TickStore
 from fencepost.service.holding import HeldLease, hold
 from fencepost.service.nursery import Nursery
 from fencepost.service.order import Order, Tools, new_id
+from fencepost.service.projects import Presence, PresenceStore
 
 POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
 REAP_SECONDS = 2.0
@@ -35,7 +35,7 @@ LOGS_MAX = 200  # files that are removed in one step
 STARTING_MAX = 2  # attempts that look for a run at the same time; more would only meet each other
 
 
-class StationStore(TickStore, RunStore, LeaseStore, AgendaStore, PruneStore, OldLogStore, Protocol):
+class StationStore(TickStore, RunStore, AgendaStore, PruneStore, OldLogStore, PresenceStore, Protocol):
     """Every verb that the loop uses."""
 
 
@@ -60,8 +60,10 @@ class Station:
         tools: Tools,
         open_store: Callable[[], StationStore],
         nursery: Nursery | None,
+        presence: Presence | None = None,
     ) -> None:
         self._plan = plan
+        self._presence = presence
         self._tools = tools
         self._open_store = open_store
         self._nursery = nursery
@@ -96,6 +98,8 @@ class Station:
             self._prune(store)
         self._reap(store)
         self._sweep_logs(store)
+        if self._presence is not None:
+            self._presence.step(store)
         agenda = store.agenda(self._plan.slots)
         self._start_attempts(agenda)
         return _until_next(agenda, ticks=self._plan.ticks)
@@ -185,6 +189,9 @@ class Station:
         if self._lead is not None:
             with suppress(LeaseLost, StoreUnavailable):  # another scheduler has it, or will soon
                 self._lead.release()
+        if self._presence is not None and self._store is not None:
+            with suppress(StoreUnavailable):  # our word goes stale by itself
+                self._presence.leave(self._store)
         nursery = self._nursery
         if nursery is not None:
             if nursery.running:

@@ -105,6 +105,7 @@ class _Supervisor:
             label=self._order.label,
             gates=self._order.gates,
             starts=True,
+            slots=self._order.slots,
         )
 
     def _supervise(self, lease: Lease, folder: RunFolder) -> Ending:

@@ -10,7 +10,7 @@ from fencepost.stores.transaction import Dialect, T, Transaction
 
 RESTORED = "store restored"
 BATCH = 500
-KEPT = ("meta", "resource", "lease", "waiter")  # these have rules of their own; all others are replaced
+KEPT = ("meta", "resource", "lease", "waiter", "workplace")  # these have rules of their own; all others are replaced
 
 TableRow = tuple[str, Mapping[str, Any]]
 

@@ -10,13 +10,15 @@ from fencepost.model import lease as rules
 from fencepost.model import light_json as json
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
-from fencepost.model.light import TYPE_CHECKING, Collection
+from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
 from fencepost.model.process import Host, ProcessId
 
 if TYPE_CHECKING:
     from fencepost.stores.care import SqlCare
     from fencepost.stores.ledger import SqlLedger
     from fencepost.stores.transaction import Dialect, Row, Transaction
+
+LINE_MAX = 1000  # of a project that is looked at: who stands farther back waits anyway
 
 
 class SqlLeases:
@@ -38,13 +40,14 @@ class SqlLeases:
 
     def look(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Refused | None:
         """Tell whether a claim would be refused now, writing nothing."""
-        keys = rules.keys_of(claim.tenant, claim.resources)
+        keys = rules.keys_of(claim.tenant, _wanted(claim))
 
         def look(tx: Transaction) -> Refused | None:
             holders = _leases(tx.rows("holders", keys=json.dumps(keys)))
             if _own(holders, claim):
                 return None
-            return _refusal(tx, keys=keys, holders=holders, dead=dead, ticket=ticket)
+            answer = _answer(tx, claim, keys=keys, holders=holders, dead=dead, ticket=ticket)
+            return answer if isinstance(answer, Refused) else None
 
         return self._dialect.read(look)
 
@@ -74,7 +77,7 @@ class SqlLeases:
 
     def waiters(self) -> list[Waiter]:
         """Return the queue, oldest first."""
-        return self._dialect.read(lambda tx: [_waiter(row) for row in tx.rows("all_waiters")])
+        return self._dialect.read(lambda tx: [waiter_of(row) for row in tx.rows("all_waiters")])
 
     def break_lease(self, held: Held, *, why: str) -> bool:
         """Take a lease from its holder by hand; False if it has changed hands since it was looked at."""
@@ -116,7 +119,7 @@ class SqlLeases:
     def _acquire(
         self, tx: Transaction, claim: Claim, *, dead: Collection[str], ticket: str | None
     ) -> Granted | Refused:
-        keys = rules.keys_of(claim.tenant, claim.resources)
+        keys = rules.keys_of(claim.tenant, _wanted(claim))
         tx.rows("ensure_resources", keys=json.dumps(keys))
         locked = tx.rows("lock_resources", keys=json.dumps(keys))
         assert len(locked) == len(keys), "every resource has a row before it is locked"
@@ -126,13 +129,17 @@ class SqlLeases:
         if mine:
             return Granted(self._again(tx, mine, gates=_owed(locked)), tuple(lost))
         _check_new(claim, lost)
-        refused = _refusal(tx, keys=keys, holders=holders, dead=dead, ticket=ticket)
-        if refused:
-            return refused
+        answer = _answer(tx, claim, keys=keys, holders=holders, dead=dead, ticket=ticket)
+        if isinstance(answer, Refused):
+            return answer
+        if answer.resources != _wanted(claim):  # one of several places: the others are none of its business
+            keys = rules.keys_of(answer.tenant, answer.resources)
+            locked = [row for row in locked if (row[0], row[1]) in keys]
+            holders, lost = _touching(holders, answer), _touching(lost, answer)
         for held in holders:
             tx.rows("lose", id=held.id, fence=held.fence, why="expired" if held.expired else "holder dead")
         starts = claim.starts and not (holders or lost)
-        lease = self._grant(tx, claim._replace(starts=starts), keys=keys, locked=locked)
+        lease = self._grant(tx, answer._replace(starts=starts), keys=keys, locked=locked)
         tx.rows("sweep_waiters", ticket=ticket or "", dead=json.dumps(sorted(dead)))
         return Granted(lease, (*lost, *(held._replace(lost=True) for held in holders)))
 
@@ -234,18 +241,59 @@ def _check_new(claim: Claim, lost: list[Held]) -> None:
         raise LeaseLost(f"the lease on {' '.join(claim.resources)} was granted and lost; ask as a new claim.")
 
 
-def _refusal(
+def _wanted(claim: Claim) -> tuple[str, ...]:
+    """Return every resource that a claim looks at: all places of a project, though it will get one."""
+    project = rules.project_in(claim.resources) if claim.slots > 1 else None
+    return claim.resources if project is None else (*claim.resources, *rules.slots_of(project, claim.slots)[1:])
+
+
+def _touching(leases: list[Held], claim: Claim) -> list[Held]:
+    return [held for held in leases if set(held.resources).intersection(claim.resources)]
+
+
+def _answer(
     tx: Transaction,
+    claim: Claim,
     *,
     keys: list[tuple[str, str]],
     holders: list[Held],
     dead: Collection[str],
     ticket: str | None,
-) -> Refused | None:
-    blocking = rules.blockers(holders, dead)
-    waiters = [_waiter(row) for row in tx.rows("waiters_on", keys=json.dumps(keys))]
-    before = rules.ahead(waiters, ticket, dead)
-    return Refused(blocking, before) if blocking or before else None
+) -> Claim | Refused:
+    """Say who is in the way of a claim, or what it gets."""
+    waiters = [waiter_of(row) for row in tx.rows("waiters_on", keys=json.dumps(keys))]
+    line = [*waiters, *project_line(tx, rules.project_in(claim.resources))]
+    before = rules.ahead(line, claim.turn or rules.turn_of(waiters, ticket), dead)
+    if claim.slots == 1:
+        blocking = rules.blockers(holders, dead)
+        return Refused(blocking, before) if blocking or before else claim
+    chosen = rules.choose(claim, holders, before, dead)
+    if isinstance(chosen, Refused):
+        return chosen
+    project = rules.project_in(claim.resources)
+    return claim._replace(resources=tuple(chosen if name == project else name for name in claim.resources))
+
+
+def project_line(tx: Transaction, project: str | None) -> list[Waiter]:
+    """Return the queued runs that wait for a project only, once for each worker that can reach it."""
+    if project is None:
+        return []
+    return [_queued(row, project) for row in tx.rows("project_line", resource=project, limit=LINE_MAX)]
+
+
+def _queued(row: Row, project: str) -> Waiter:
+    rank, place_us, run_id, tenant, agent, _, worker, *where = row
+    return Waiter(
+        id=worker,
+        tenant=tenant,
+        resources=(project,),
+        run_id=run_id,
+        label=agent,
+        process=process_of(where),
+        since_us=place_us,
+        stale=False,
+        rank=rank,
+    )
 
 
 def _owed(locked: list[Row]) -> tuple[str, ...]:
@@ -288,7 +336,7 @@ def held_of(row: Row) -> Held:
     """Read a row of the view lease_fact."""
     (id_, tenant, resources, fence, run_id, holder, label, *where, guard_pid, guard_started, cgroup) = row[:16]
     ttl_ms, renewals, granted_us, started_us, expires_us, remaining_ns, lost = row[16:]
-    process = _process(where)
+    process = process_of(where)
     return Held(
         id=id_,
         tenant=tenant,
@@ -310,7 +358,7 @@ def held_of(row: Row) -> Held:
     )
 
 
-def _waiter(row: Row) -> Waiter:
+def waiter_of(row: Row) -> Waiter:
     """Read a row of the view waiter_fact."""
     (_, id_, tenant, resources, run_id, label, *where, since_us, stale) = row
     return Waiter(
@@ -319,13 +367,14 @@ def _waiter(row: Row) -> Waiter:
         resources=_names(resources),
         run_id=run_id,
         label=label,
-        process=_process(where),
+        process=process_of(where),
         since_us=since_us,
         stale=bool(stale),
     )
 
 
-def _process(where: list[object]) -> ProcessId:
+def process_of(where: Sequence[object]) -> ProcessId:
+    """Read the columns that name a process."""
     host, machine, boot, pid_namespace, pid, started = where
     return ProcessId(Host(str(host), str(machine), str(boot), str(pid_namespace)), int(str(pid)), str(started))
 

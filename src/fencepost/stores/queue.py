@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 
 from fencepost.model.lease import Claim, Granted
+from fencepost.model.project import Workplace, apart
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, RunRow, Standing
 from fencepost.ports.ticks import Counted
@@ -15,6 +16,7 @@ from fencepost.stores.run_rows import ScheduleRow, audit, end_ready, lock_schedu
 from fencepost.stores.seats import take_seats
 from fencepost.stores.ticks import MONTH_US, SqlTicks, clock, has_budget
 from fencepost.stores.transaction import Transaction
+from fencepost.stores.workplaces import turns
 
 HEADS = 20  # of a line that are looked at before the next line
 LOOKS_MAX = 200  # at runs that could not start, before the worker is told to come again
@@ -32,22 +34,27 @@ class _Passed(str):
 class SqlQueue(SqlTicks):
     """Leases the next run."""
 
-    def lease_run(self, claim_of: ClaimOf, recheck: Rechecked) -> LeasedRun | None:
+    def lease_run(self, claim_of: ClaimOf, recheck: Rechecked, *, places: Sequence[Workplace] = ()) -> LeasedRun | None:
         """Lease the next run that may start, cancelling on the way those that may not any more; None: nothing to do."""
         passed: list[str] = []
         while len(passed) < LOOKS_MAX:
-            answer = self._dialect.write(lambda tx: self._look(tx, passed, claim_of, recheck))
+            answer = self._dialect.write(lambda tx: self._look(tx, passed, places, claim_of, recheck))
             if not isinstance(answer, _Passed):
                 return answer
             passed.append(answer)
         return None
 
     def _look(
-        self, tx: Transaction, passed: Sequence[str], claim_of: ClaimOf, recheck: Rechecked
+        self,
+        tx: Transaction,
+        passed: Sequence[str],
+        places: Sequence[Workplace],
+        claim_of: ClaimOf,
+        recheck: Rechecked,
     ) -> LeasedRun | _Passed | None:
         """Take the first run that nobody else is busy with, or wait for the first of those."""
         busy: tuple[str, str, str] | None = None
-        for run_id, tenant, schedule in _heads(tx, passed):
+        for run_id, tenant, schedule in _heads(tx, passed, places):
             facts = try_schedule(tx, tenant, schedule) if schedule is not None else None
             if schedule is not None and facts is None and _exists(tx, tenant, schedule):
                 busy = busy or (run_id, tenant, schedule)
@@ -108,10 +115,16 @@ def checkpoint_of(tx: Transaction, run_id: str) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-def _heads(tx: Transaction, passed: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
-    """Yield whose turn it is: tenants in turn, within a tenant by priority, then who has been ready longest."""
+def _heads(
+    tx: Transaction, passed: Sequence[str], places: Sequence[Workplace]
+) -> Iterator[tuple[str, str, str | None]]:
+    """Yield whose turn it is: tenants in turn, within a tenant by priority, then who has been ready longest.
+
+    Within a project it is first come, first served, whoever the tenant.
+    """
+    project = {"turns": json.dumps(turns(tx, places, passed)), "apart": json.dumps(apart(places))}
     for tenant, rank in tx.rows("ready_lines"):
-        values = {"tenant": tenant, "rank": rank, "passed": json.dumps(passed), "limit": HEADS}
+        values = {"tenant": tenant, "rank": rank, "passed": json.dumps(passed), "limit": HEADS, **project}
         for run_id, schedule in tx.rows("line_heads", **values):
             yield run_id, tenant, schedule
 

@@ -7,6 +7,7 @@ from fencepost.stores.history import SqlHistory
 from fencepost.stores.pruning import SqlPruning
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.transaction import Dialect
+from fencepost.stores.workplaces import SqlWorkplaces
 
 if TYPE_CHECKING:
     from fencepost.stores.registry import SqlRegistry
@@ -29,7 +30,7 @@ class Opened(Protocol):
         ...
 
 
-class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning):
+class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces):
     """Every verb that the scheduler, the workers and the doors need."""
 
     def __init__(self, opened: Opened) -> None:

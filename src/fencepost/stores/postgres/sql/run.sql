@@ -20,11 +20,15 @@ SELECT tenant, rank
 
 -- :name line_heads
 -- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
+-- Who works in a project goes when it is its turn there, or works apart in a worktree.
 SELECT id, schedule
   FROM fencepost.run
  WHERE state = 'ready' AND tenant = %(tenant)s AND rank = %(rank)s
    AND place_us <= (SELECT fencepost.clock_us()) AND ready_us <= (SELECT fencepost.clock_us())
    AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements_text(%(passed)s::jsonb) AS one WHERE one = run.id)
+   AND (project IS NULL OR id IN (SELECT jsonb_array_elements_text(%(turns)s::jsonb))
+        OR (trigger <> 'manual' AND EXISTS (SELECT 1 FROM jsonb_array_elements(%(apart)s::jsonb) AS one
+                                             WHERE one ->> 0 = run.tenant AND one ->> 1 = run.project)))
    AND NOT EXISTS (SELECT 1 FROM fencepost.keys(run.resources) AS mine
                      JOIN fencepost.resource ON resource.tenant = mine.tenant AND resource.name = mine.name
                      JOIN fencepost.lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost

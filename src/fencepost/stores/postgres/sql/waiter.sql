@@ -1,10 +1,12 @@
 -- :name enqueue
+-- A clock that was set back must not let the newest pass those who wait.
 INSERT INTO fencepost.waiter (id, tenant, resources, run_id, label,
                               host, machine, boot, pid_namespace, pid, pid_started,
                               ttl_ms, since_us, stale_us)
 VALUES (%(id)s, %(tenant)s, %(resources)s, %(run_id)s, %(label)s,
         %(host)s, %(machine)s, %(boot)s, %(pid_namespace)s, %(pid)s, %(pid_started)s,
-        %(ttl_ms)s, fencepost.clock_us(), fencepost.clock_us() + %(ttl_ms)s::bigint * 1000)
+        %(ttl_ms)s, greatest(fencepost.clock_us(), (SELECT max(since_us) + 1 FROM fencepost.waiter)),
+        fencepost.clock_us() + %(ttl_ms)s::bigint * 1000)
 ON CONFLICT (id) DO UPDATE SET stale_us = excluded.stale_us
 
 -- :name dequeue
@@ -23,7 +25,7 @@ DELETE FROM fencepost.waiter
 -- :name waiters_on
 SELECT * FROM fencepost.waiter_fact
  WHERE fencepost.each_key(resources) && fencepost.each_key(%(keys)s)
- ORDER BY seq
+ ORDER BY since_us, id
 
 -- :name all_waiters
-SELECT * FROM fencepost.waiter_fact ORDER BY seq
+SELECT * FROM fencepost.waiter_fact ORDER BY since_us, id

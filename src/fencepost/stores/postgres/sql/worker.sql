@@ -8,6 +8,14 @@ SELECT count(*)
                              JOIN fencepost.lease_fact
                                ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                             WHERE lease_fact.remaining_ns > 0)
+           AND NOT EXISTS (SELECT 1 FROM fencepost.run
+                             JOIN fencepost.workplace_fact AS place
+                               ON place.tenant = run.tenant AND place.project = run.project
+                             JOIN fencepost.resource ON resource.tenant = '*' AND resource.name = place.resource
+                             JOIN fencepost.lease_fact
+                               ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
+                            WHERE run.id = run_fact.id AND run.project IS NOT NULL AND place.slots = 1
+                              AND NOT (place.isolated AND run.trigger <> 'manual') AND lease_fact.remaining_ns > 0)
          LIMIT %(limit)s) AS ready
 
 -- :name next_ready_after

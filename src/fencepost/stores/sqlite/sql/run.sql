@@ -29,11 +29,15 @@ SELECT tenant, rank
 
 -- :name line_heads
 -- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
+-- Who works in a project goes when it is its turn there, or works apart in a worktree.
 SELECT id, schedule
   FROM run
  WHERE state = 'ready' AND tenant = :tenant AND rank = :rank
    AND place_us <= wall_us() AND ready_us <= wall_us()
    AND NOT EXISTS (SELECT 1 FROM json_each(:passed) AS one WHERE one.value = run.id)
+   AND (project IS NULL OR id IN (SELECT value FROM json_each(:turns))
+        OR (trigger <> 'manual' AND EXISTS (SELECT 1 FROM json_each(:apart) AS one
+                                             WHERE one.value ->> 0 = run.tenant AND one.value ->> 1 = run.project)))
    AND NOT EXISTS (SELECT 1 FROM json_each(run.resources) AS mine
                      JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                      JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost

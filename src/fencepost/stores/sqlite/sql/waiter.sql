@@ -1,10 +1,11 @@
 -- :name enqueue
+-- A clock that was set back must not let the newest pass those who wait.
 INSERT INTO waiter (id, tenant, resources, run_id, label,
                     host, machine, boot, pid_namespace, pid, pid_started,
                     ttl_ms, since_us, stale_boot, stale_ns)
 VALUES (:id, :tenant, :resources, :run_id, :label,
         :host, :machine, :boot, :pid_namespace, :pid, :pid_started,
-        :ttl_ms, wall_us(), boot_id(), awake_ns() + :ttl_ms * 1000000)
+        :ttl_ms, max(wall_us(), coalesce((SELECT max(since_us) + 1 FROM waiter), 0)), boot_id(), awake_ns() + :ttl_ms * 1000000)
 ON CONFLICT (id) DO UPDATE SET stale_boot = excluded.stale_boot, stale_ns = excluded.stale_ns
 
 -- :name dequeue
@@ -20,7 +21,7 @@ DELETE FROM waiter
 SELECT * FROM waiter_fact
  WHERE EXISTS (SELECT 1 FROM json_each(waiter_fact.resources) AS mine, json_each(:keys) AS theirs
                 WHERE mine.value = theirs.value)
- ORDER BY seq
+ ORDER BY since_us, id
 
 -- :name all_waiters
-SELECT * FROM waiter_fact ORDER BY seq
+SELECT * FROM waiter_fact ORDER BY since_us, id

@@ -6,6 +6,12 @@ SELECT count(*)
                              JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                              JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                             WHERE lease_fact.remaining_ns > 0)
+           AND NOT EXISTS (SELECT 1 FROM run
+                             JOIN workplace_fact AS place ON place.tenant = run.tenant AND place.project = run.project
+                             JOIN resource ON resource.tenant = '*' AND resource.name = place.resource
+                             JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
+                            WHERE run.id = run_fact.id AND run.project IS NOT NULL AND place.slots = 1
+                              AND NOT (place.isolated AND run.trigger <> 'manual') AND lease_fact.remaining_ns > 0)
          LIMIT :limit)
 
 -- :name next_ready_after
