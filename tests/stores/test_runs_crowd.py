@@ -18,12 +18,14 @@ from fencepost.flow.ticker import Ticker
 from fencepost.host.clock import SystemClock
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Busy, LeaseLost
+from fencepost.model.lease import Claim
+from fencepost.model.moment import from_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.prove import prove
 from fencepost.operations.requests import request_run
-from fencepost.ports.runs import Report
+from fencepost.ports.runs import Ended, LeasedRun, Report, Wanted
 from fencepost.stores.postgres import dialect as postgres
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.runtime import RuntimeStore
@@ -44,13 +46,14 @@ def new_id() -> str:
 
 
 class Crowd:
-    """One store, and what eight threads with a connection each do to it for a while, by the real clock."""
+    """One store, and what ten threads with a connection each do to it for a while, by the real clock."""
 
     def __init__(self, open_it: Callable[[], RuntimeStore]) -> None:
         self.open_it = open_it
         self.clock = SystemClock()
         self.store = open_it()
         self.spans: list[tuple[str, int, int, int]] = []  # schedule, fence, start, end, as the store saw them
+        self.starts: dict[tuple[str, int], int] = {}
         self.did: Counter[str] = Counter()
         self._apply(self.store, 0)
 
@@ -58,7 +61,7 @@ class Crowd:
         schedules = {
             f"{overlap}-{number}": ScheduleDefinition(
                 f"{overlap}-{number}",
-                "agent",
+                "inner" if number == 2 else "agent",
                 cron="* * * * * *",
                 timezone="UTC",
                 overlap=overlap,
@@ -72,12 +75,13 @@ class Crowd:
         }
         schedules["every"] = ScheduleDefinition("every", "agent", every="100ms")
         agent = AgentDefinition("agent", command=("true",), max_attempts=3, on_lost="restart")
-        wanted = want("default", "test.toml", agents={"agent": agent}, schedules=schedules)
+        inner = AgentDefinition("inner", engine="python", function="m:f", in_process=True, on_lost="restart")
+        wanted = want("default", "test.toml", agents={"agent": agent, "inner": inner}, schedules=schedules)
         store.registry().apply(wanted, actor="test")
 
     def run(self, seconds: float) -> None:
         end = self.clock.awake_ns() + round(seconds * 1e9)
-        jobs = [self.tick, self.tick, self.work, self.work, self.work, self.reap, self.ask, self.edit]
+        jobs = [self.tick, self.tick, self.work, self.work, self.turn, self.turn, self.reap, self.ask, self.edit]
 
         def live(job: Callable[[RuntimeStore, int], None]) -> None:
             store = self.open_it()
@@ -118,12 +122,43 @@ class Crowd:
             self.did["settled"] += 1
             self.spans.append((str(leased.run.schedule), leased.lease.fence, began, ended))
 
+    def turn(self, store: RuntimeStore, turn: int) -> None:
+        """Carry out two batches, settling the first with the lease of the second; now and then a lane dies."""
+        first = self.lease_batch(store, (), turn)
+        second = self.lease_batch(store, first, turn)
+        if turn % 7:
+            self.lease_batch(store, second, turn, limit=0)
+        if not first and not second:
+            threading.Event().wait(0.005)
+
+    def lease_batch(
+        self, store: RuntimeStore, done: tuple[LeasedRun, ...], turn: int, limit: int = 5
+    ) -> tuple[LeasedRun, ...]:
+        now_us = store.clock_us()
+        retry = Settlement(RunState.READY, Reason.RETRY, ready_at=from_us(now_us))
+        ended = [
+            Ended(one, (SUCCEEDED, DEAD, retry)[(turn + number) % 3], Report(str(number)))
+            for number, one in enumerate(done)
+        ]
+        claim = Claim(new_id(), "", (), "lane", 0.2 if turn % 7 == 0 else 30, MYSELF)
+        wanted = Wanted(claim, limit, turn % 4, lambda _: (), recheck_for) if limit else None
+        turned = store.turn(ended, [done[0].lease] if done else [], wanted)
+        spans = [(str(one.run.schedule), one.lease.fence, began, now_us) for began, one in self.began(done)]
+        self.spans += [span for span, one in zip(spans, done, strict=True) if one.run.id not in turned.lost]
+        self.did["turned"] += len(turned.leased)
+        leased_us = store.clock_us()
+        self.starts.update({(one.run.id, one.lease.fence): leased_us for one in turned.leased})
+        return turned.leased
+
+    def began(self, leased: tuple[LeasedRun, ...]) -> list[tuple[int, LeasedRun]]:
+        return [(self.starts[one.run.id, one.lease.fence], one) for one in leased]
+
     def reap(self, store: RuntimeStore, _turn: int) -> None:
         self.did["reaped"] += Reaper(store, store, AnyFate(), store_now(store.clock_us)).step()  # type: ignore[arg-type]
         threading.Event().wait(0.02)
 
     def ask(self, store: RuntimeStore, turn: int) -> None:
-        target = ("agent", *(f"{overlap}-0" for overlap in OVERLAPS))[turn % 5]
+        target = ("agent", "inner", *(f"{overlap}-{turn % 3}" for overlap in OVERLAPS))[turn % 6]
         with suppress(Busy):
             asked = request_run(
                 store, tenant="default", target=target, key=f"k{turn // 2}", new_run_id=new_id, by="ada"
@@ -154,7 +189,7 @@ def check(crowd: Crowd, rows: Callable[[str], list[tuple[object, ...]]]) -> None
             assert ended <= began, f"{schedule} overlaps"
     proof = prove(crowd.store, tenant="default")
     assert proof.holds, [one.findings for one in proof.schedules if not one.holds]
-    assert all(crowd.did[word] for word in ("ticked", "leased", "settled", "asked", "applied")), crowd.did
+    assert all(crowd.did[word] for word in ("ticked", "leased", "settled", "turned", "asked", "applied")), crowd.did
 
 
 def test_sqlite_survives_the_crowd(tmp_path: "Path") -> None:

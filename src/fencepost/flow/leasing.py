@@ -73,7 +73,7 @@ def recheck_for(run: RunRow, standing: Standing) -> Reason | None:
             enabled=_enabled(trigger, schedule, standing),
             paused=standing.paused,
             in_blackout=_in_blackout(standing.definition, now) if schedule and schedule.calendar else False,
-            budget=_budget(run, schedule, standing.spending),
+            budget=_budget(run, schedule, standing),
         )
     )
 
@@ -93,18 +93,18 @@ def _enabled(trigger: TriggerKind, schedule: ScheduleDefinition | None, standing
     return schedule.enabled and not spent
 
 
-def _budget(
-    run: RunRow, schedule: ScheduleDefinition | None, spending: Sequence[Counted]
-) -> Reservation | BudgetDenied:
+def _budget(run: RunRow, schedule: ScheduleDefinition | None, standing: Standing) -> Reservation | BudgetDenied:
     """Ask again for what the run has reserved, with its own reservation left out of what is spent."""
-    return reserve(_policy(run, schedule), _spend(run, schedule, spending), at=from_us(run.counted_us))
+    policy = _policy(run.manifest, standing.definition)
+    return reserve(policy, _spend(run, schedule, standing.spending), at=from_us(run.counted_us))
 
 
-def _policy(run: RunRow, schedule: ScheduleDefinition | None) -> BudgetPolicy:
+@lru_cache(maxsize=DEFINITIONS_KEPT)
+def _policy(manifest: str, definition: str | None) -> BudgetPolicy:
     """Take the limits of the schedule as it is now, and the budget of one run as it was reserved."""
-    agent = agent_from_json(run.manifest)
-    nobodys = ScheduleDefinition(name="", agent=run.agent)
-    return policies_of(schedule or nobodys, agent).budget
+    agent = agent_from_json(manifest)
+    nobodys = ScheduleDefinition(name="", agent=agent.name)
+    return policies_of(_schedule(definition) if definition is not None else nobodys, agent).budget
 
 
 def _spend(run: RunRow, schedule: ScheduleDefinition | None, spending: Sequence[Counted]) -> Spend:

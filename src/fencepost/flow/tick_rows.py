@@ -199,6 +199,7 @@ class Writer:
             counted_us=to_us(planned.reservation.counted_at),
             reserved_micro=planned.reservation.amount,
             queue_for_us=queue_for_us(meaning.agent),
+            in_process=goes_into_a_lane(meaning.agent, meaning.schedule),
         )
         self.runs.append(run)
         return run
@@ -209,6 +210,11 @@ def resources_of(tenant: str, schedule: ScheduleDefinition, policies: Policies, 
     parallel = policies.overlap.rule is OverlapRule.ALLOW_PARALLEL
     own = f"run:{run_id}" if parallel else f"schedule:{schedule.name}"
     return spell_resources(tenant, [own], key=schedule.concurrency_key, limit=schedule.concurrency or 1)
+
+
+def goes_into_a_lane(agent: AgentDefinition, schedule: ScheduleDefinition | None) -> bool:
+    """Tell whether a lane carries a run out; one that needs a slot of a key, or a project, is carried out apart."""
+    return agent.in_process and not agent.project and not (schedule and schedule.concurrency_key)
 
 
 def queue_for_us(agent: AgentDefinition) -> int | None:

@@ -48,6 +48,7 @@ class AgentDefinition:
     command: tuple[str, ...] = ()
     shell: bool = False
     function: str = ""  # python: module:function
+    in_process: bool = False  # python: called in a process that the worker keeps, one run after the other
     prompt: str = ""
     project: str = ""
     env: dict[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import sha256
 from zoneinfo import ZoneInfo
 
-from fencepost.flow.tick_rows import queue_for_us, resources_of
+from fencepost.flow.tick_rows import goes_into_a_lane, queue_for_us, resources_of
 from fencepost.model.budget import BudgetDenied, MicroUsd, Reservation, Spend, day_of, month_of, reserve
 from fencepost.model.decide import Policies
 from fencepost.model.definition import (
@@ -107,6 +107,7 @@ def make_run(
         request_key=request_key,
         origin=origin,
         queue_for_us=queue_for_us(recipe.agent),
+        in_process=goes_into_a_lane(recipe.agent, schedule),
     )
 
 

@@ -1,9 +1,9 @@
 """What workers, doors and the reaper ask of a store about runs."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from fencepost.model.lease import Claim, Held, Lease
-from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.outcome import Settlement
 from fencepost.model.project import Workplace
 from fencepost.model.run import Reason
@@ -93,6 +93,7 @@ class LeasedRun(NamedTuple):
     lease: Lease
     predecessors: tuple[Held, ...]
     checkpoint: str | None
+    started: bool = False  # its start is on record already, with the lease
 
 
 class Report(NamedTuple):
@@ -104,6 +105,53 @@ class Report(NamedTuple):
     summary: str | None = None
     log: str | None = None
     last_log: str | None = None
+
+
+class Ended(NamedTuple):
+    """An attempt of a batch that is over."""
+
+    leased: LeasedRun
+    settlement: Settlement
+    report: Report
+    began: bool = True  # False: its start may be on record, but the agent was never called
+    clean: bool = True  # nothing of it is left
+
+
+class Wanted(NamedTuple):
+    """What a lane asks for: up to so many runs under one lease, whose resources are all of theirs."""
+
+    claim: Claim  # who asks; tenant and resources are those of the runs that are found
+    limit: int
+    starts: int  # how many of them may be put on record as started at once
+    gates_of: Callable[[RunRow], tuple[str, ...]]
+    recheck: Callable[[RunRow, Standing], Reason | None]
+    again: bool = False  # the last answer was lost on the way: what it granted is ours
+
+
+class Turned(NamedTuple):
+    """The answer to a turn of a lane."""
+
+    leased: tuple[LeasedRun, ...]
+    lost: tuple[str, ...]  # runs of the ended attempts that were no longer ours; nothing was written about them
+
+
+class LaneStore(Protocol):
+    """The durable queue, many runs at a time."""
+
+    def turn(self, ended: Sequence[Ended], closing: Sequence[Lease], wanted: Wanted | None) -> Turned:
+        """Settle what has ended, end leases that have no run left, and lease the next runs, all in one transaction.
+
+        A run whose fence or lease is not ours any more is left alone and named; the others are settled all the same.
+        """
+        ...
+
+    def stops_asked(self, lease: Lease) -> dict[str, str]:
+        """Return which running runs of a batch shall stop, and why."""
+        ...
+
+    def lane_ready(self, limit: int) -> int:
+        """Return how many runs wait for a lane, up to a limit."""
+        ...
 
 
 class RunStore(Protocol):

@@ -104,6 +104,7 @@ class NewRun(NamedTuple):
     request_key: str | None = None
     origin: str | None = None
     queue_for_us: int | None = None  # how long it may wait for its first start
+    in_process: bool = False  # whether a lane carries it out
 
 
 class TickPlan(NamedTuple):

@@ -65,7 +65,7 @@ class SqlLeases:
 
     def enqueue(self, claim: Claim, ticket: str) -> None:
         """Join the queue for the claim's resources; joining again refreshes the place."""
-        self._dialect.write(lambda tx: tx.rows("enqueue", **{**_values(claim), "id": ticket}))
+        self._dialect.write(lambda tx: tx.rows("enqueue", **{**claim_values(claim), "id": ticket}))
 
     def dequeue(self, ticket: str) -> None:
         """Leave the queue."""
@@ -93,7 +93,7 @@ class SqlLeases:
         def forget(tx: Transaction) -> bool:
             keys = rules.keys_of(tenant, [resource])
             locked = tx.rows("lock_resources", keys=json.dumps(keys))
-            owed = _owed(locked)
+            owed = owed_by(locked)
             kept = [one for one in owed if one != gate]
             tx.rows("owe", keys=json.dumps(keys), owed_gates=json.dumps(kept))
             return len(kept) < len(owed)
@@ -127,7 +127,7 @@ class SqlLeases:
         lost = _leases(tx.rows("lost_on", keys=json.dumps(keys)))
         mine = _own(holders, claim)
         if mine:
-            return Granted(self._again(tx, mine, gates=_owed(locked)), tuple(lost))
+            return Granted(self._again(tx, mine, gates=owed_by(locked)), tuple(lost))
         _check_new(claim, lost)
         answer = _answer(tx, claim, keys=keys, holders=holders, dead=dead, ticket=ticket)
         if isinstance(answer, Refused):
@@ -149,9 +149,9 @@ class SqlLeases:
             raise StoreUnavailable(f"the store was restored as {store_id} while it was in use; start again.")
         fence = rules.next_fence(max(row[2] for row in locked), floor, clock_us)
         tx.remember(fence)
-        gates = tuple(dict.fromkeys((*claim.gates, *_owed(locked))))
+        gates = tuple(dict.fromkeys((*claim.gates, *owed_by(locked))))
         starts = claim.starts and not gates
-        tx.rows("insert_lease", **_values(claim), fence=fence, starts=starts)
+        tx.rows("insert_lease", **claim_values(claim), fence=fence, starts=starts)
         taken = tx.rows("take_resources", keys=json.dumps(keys), id=claim.id, fence=fence, owed_gates=json.dumps(gates))
         assert len(taken) == len(keys), "all resources are granted, or none"
         return Lease(
@@ -296,11 +296,12 @@ def _queued(row: Row, project: str) -> Waiter:
     )
 
 
-def _owed(locked: list[Row]) -> tuple[str, ...]:
+def owed_by(locked: list[Row]) -> tuple[str, ...]:
+    """Return the gates that earlier grants still owe, from locked rows of resources."""
     return tuple(dict.fromkeys(gate for row in locked for gate in json.loads(row[3])))
 
 
-def _values(claim: Claim) -> dict[str, object]:
+def claim_values(claim: Claim) -> dict[str, object]:
     """Spell a claim as the columns of its row."""
     process = claim.supervisor
     return {

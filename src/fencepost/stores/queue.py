@@ -144,7 +144,7 @@ def _standing(tx: Transaction, run: RunRow, schedule: ScheduleRow | None) -> Sta
         paused=any(row[1] == run.schedule for row in pauses if run.schedule),
         halted=any(row[1] == "" for row in pauses),
         once_done=schedule.once_done if schedule else False,
-        spending=_spending(tx, run, schedule, now_us),
+        spending=spending_beside(tx, run, schedule, now_us),
     )
 
 
@@ -153,7 +153,8 @@ def _agent_in_force(tx: Transaction, run: RunRow) -> bool:
     return run.schedule is None and bool(tx.rows("agent_in_force", tenant=run.tenant, agent=run.agent))
 
 
-def _spending(tx: Transaction, run: RunRow, schedule: ScheduleRow | None, now_us: int) -> tuple[Counted, ...]:
+def spending_beside(tx: Transaction, run: RunRow, schedule: ScheduleRow | None, now_us: int) -> tuple[Counted, ...]:
+    """Return what counts against a budget beside this run; nothing where there is no budget."""
     if schedule is None or not has_budget(schedule.definition, run.manifest):
         return ()
     rows = tx.rows(

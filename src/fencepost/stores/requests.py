@@ -8,14 +8,14 @@ from fencepost.model.errors import Busy, Invalid
 from fencepost.ports.requests import Ask, Asked, Grounds, Placement, Target, TickFact, VersionFact
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import Counted, NewRun
+from fencepost.stores.batches import SqlBatches
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of
-from fencepost.stores.runs import SqlRuns
 from fencepost.stores.ticks import MONTH_US, clock, has_budget, live_run, make_room, put_runs
 from fencepost.stores.transaction import Transaction
 
 
-class SqlRequests(SqlRuns):
+class SqlRequests(SqlBatches):
     """RequestStore's verbs over named statements."""
 
     def ask(self, ask: Ask, decide: Callable[[Grounds], Placement]) -> Asked:

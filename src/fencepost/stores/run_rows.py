@@ -12,6 +12,8 @@ from fencepost.model.trigger import Ended, EveryTrigger
 from fencepost.ports.runs import RunRow
 from fencepost.stores.transaction import Row, Transaction
 
+_LINES_UP, _RESUME = RunRow._fields.index("lines_up"), RunRow._fields.index("resume")
+
 
 class ScheduleRow(NamedTuple):
     """What the queue wants to know of a schedule whose row it has locked."""
@@ -26,8 +28,9 @@ class ScheduleRow(NamedTuple):
 
 def run_of(row: Row) -> RunRow:
     """Read a row of the view run_fact."""
-    run = RunRow(*row)
-    return run._replace(lines_up=bool(run.lines_up), resume=bool(run.resume))
+    fields = list(row)
+    fields[_LINES_UP], fields[_RESUME] = bool(row[_LINES_UP]), bool(row[_RESUME])
+    return RunRow(*fields)
 
 
 def lock_schedule(tx: Transaction, tenant: str, schedule: str) -> ScheduleRow | None:

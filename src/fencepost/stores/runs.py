@@ -43,7 +43,7 @@ class SqlRuns(SqlQueue):
             run = lock_run(tx, lease.run_id, lease.tenant)
             if run is None:
                 raise _lost(lease)
-            if not _settled_before(tx, run, lease.fence, report):
+            if not settled_before(tx, run, lease.fence, report):
                 self._settle(tx, run, lease.fence, settlement, report)
                 give_back(tx, lease, clean=clean)
 
@@ -156,7 +156,7 @@ class SqlRuns(SqlQueue):
         return self._dialect.write(work)
 
     def _settle(self, tx: Transaction, run: RunRow, fence: int, settlement: Settlement, report: Report) -> None:
-        settlement = _heeding(run, settlement)
+        settlement = heeding(run, settlement)
         rows = tx.rows(
             "settle_run",
             id=run.id,
@@ -183,14 +183,14 @@ class SqlRuns(SqlQueue):
             tx.rows("announce", what="ready")
 
 
-def _heeding(run: RunRow, settlement: Settlement) -> Settlement:
+def heeding(run: RunRow, settlement: Settlement) -> Settlement:
     """Let a run that was asked to stop end, where it would otherwise have come back."""
     if settlement.state is not RunState.READY or run.stop is None:
         return settlement
     return Settlement(RunState.CANCELLED, Reason(run.stop), uses_attempt=settlement.uses_attempt)
 
 
-def _settled_before(tx: Transaction, run: RunRow, fence: int, report: Report) -> bool:
+def settled_before(tx: Transaction, run: RunRow, fence: int, report: Report) -> bool:
     """Tell whether this very attempt was settled with this very outcome; then write it again, to wait for the same disks.
 
     A synchronous standby may have missed the first answer; a commit that comes later in the log waits for both.

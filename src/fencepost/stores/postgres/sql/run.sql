@@ -2,12 +2,12 @@
 -- Each tenant's lines by priority, the tenant first that was served longest ago. Lines are found by hopping from one
 -- to the next, so that the number of runs in them does not matter.
 WITH RECURSIVE line (tenant, rank) AS (
-    (SELECT tenant, rank FROM fencepost.run WHERE state = 'ready' ORDER BY tenant, rank LIMIT 1)
+    (SELECT tenant, rank FROM fencepost.run WHERE state = 'ready' AND NOT in_process ORDER BY tenant, rank LIMIT 1)
     UNION ALL
     SELECT next.tenant, next.rank
       FROM line
      CROSS JOIN LATERAL (SELECT run.tenant, run.rank FROM fencepost.run
-                          WHERE run.state = 'ready' AND (run.tenant, run.rank) > (line.tenant, line.rank)
+                          WHERE run.state = 'ready' AND NOT run.in_process AND (run.tenant, run.rank) > (line.tenant, line.rank)
                           ORDER BY run.tenant, run.rank LIMIT 1) AS next)
 SELECT tenant, rank
   FROM (SELECT tenant, rank, (SELECT max(fence) FROM fencepost.run
@@ -23,7 +23,7 @@ SELECT tenant, rank
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
 SELECT id, schedule
   FROM fencepost.run
- WHERE state = 'ready' AND tenant = %(tenant)s AND rank = %(rank)s
+ WHERE state = 'ready' AND NOT in_process AND tenant = %(tenant)s AND rank = %(rank)s
    AND place_us <= (SELECT fencepost.clock_us()) AND ready_us <= (SELECT fencepost.clock_us())
    AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements_text(%(passed)s::jsonb) AS one WHERE one = run.id)
    AND (project IS NULL OR id IN (SELECT jsonb_array_elements_text(%(turns)s::jsonb))

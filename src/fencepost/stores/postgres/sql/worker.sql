@@ -1,8 +1,8 @@
 -- :name ready_count
 SELECT count(*)
-  FROM (SELECT 1 FROM fencepost.run_fact
-         WHERE state = 'ready' AND ready_us <= fencepost.clock_us()
-           AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements(run_fact.resources::jsonb) AS mine
+  FROM (SELECT 1 FROM fencepost.run AS waiting
+         WHERE state = 'ready' AND NOT in_process AND ready_us <= fencepost.clock_us()
+           AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements(waiting.resources::jsonb) AS mine
                              JOIN fencepost.resource
                                ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                              JOIN fencepost.lease_fact
@@ -14,7 +14,7 @@ SELECT count(*)
                              JOIN fencepost.resource ON resource.tenant = '*' AND resource.name = place.resource
                              JOIN fencepost.lease_fact
                                ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
-                            WHERE run.id = run_fact.id AND run.project IS NOT NULL AND place.slots = 1
+                            WHERE run.id = waiting.id AND run.project IS NOT NULL AND place.slots = 1
                               AND NOT (place.isolated AND run.trigger <> 'manual') AND lease_fact.remaining_ns > 0)
          LIMIT %(limit)s) AS ready
 

@@ -2,20 +2,20 @@
 -- Each tenant's lines by priority, the tenant first that was served longest ago. Lines are found by hopping from one
 -- to the next, so that the number of runs in them does not matter.
 WITH RECURSIVE each_tenant (tenant) AS (
-    SELECT min(tenant) FROM run INDEXED BY run_ready WHERE state = 'ready'
+    SELECT min(tenant) FROM run INDEXED BY run_apart WHERE state = 'ready' AND NOT in_process
     UNION ALL
-    SELECT (SELECT min(run.tenant) FROM run INDEXED BY run_ready
-             WHERE run.state = 'ready' AND run.tenant > each_tenant.tenant)
+    SELECT (SELECT min(run.tenant) FROM run INDEXED BY run_apart
+             WHERE run.state = 'ready' AND NOT run.in_process AND run.tenant > each_tenant.tenant)
       FROM each_tenant
      WHERE tenant IS NOT NULL),
 line (tenant, rank) AS (
-    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_ready
-                     WHERE run.state = 'ready' AND run.tenant = each_tenant.tenant)
+    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_apart
+                     WHERE run.state = 'ready' AND NOT run.in_process AND run.tenant = each_tenant.tenant)
       FROM each_tenant
      WHERE tenant IS NOT NULL
     UNION ALL
-    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_ready
-                     WHERE run.state = 'ready' AND run.tenant = line.tenant AND run.rank > line.rank)
+    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_apart
+                     WHERE run.state = 'ready' AND NOT run.in_process AND run.tenant = line.tenant AND run.rank > line.rank)
       FROM line
      WHERE rank IS NOT NULL)
 SELECT tenant, rank
@@ -32,7 +32,7 @@ SELECT tenant, rank
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
 SELECT id, schedule
   FROM run
- WHERE state = 'ready' AND tenant = :tenant AND rank = :rank
+ WHERE state = 'ready' AND NOT in_process AND tenant = :tenant AND rank = :rank
    AND place_us <= wall_us() AND ready_us <= wall_us()
    AND NOT EXISTS (SELECT 1 FROM json_each(:passed) AS one WHERE one.value = run.id)
    AND (project IS NULL OR id IN (SELECT value FROM json_each(:turns))

@@ -63,7 +63,7 @@ INSERT INTO run (id, tenant, agent, schedule, version, trigger, occurrence, tick
                  period_start_us, period_end_us, backfill_from_us, last_success_us, idempotency_key, request_key, origin,
                  manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
                  state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                 project)
+                 project, in_process)
 SELECT value ->> 'id', value ->> 'tenant', value ->> 'agent', value ->> 'schedule', value ->> 'version',
        value ->> 'trigger', value ->> 'occurrence', value ->> 'tick_us',
        value ->> 'period_start_us', value ->> 'period_end_us', value ->> 'backfill_from_us',
@@ -72,7 +72,7 @@ SELECT value ->> 'id', value ->> 'tenant', value ->> 'agent', value ->> 'schedul
        value ->> 'lease_max', value ->> 'lines_up', value ->> 'priority', -(value ->> 'priority'),
        'ready', wall_us(), max(wall_us(), value ->> 'ready_us'), value ->> 'ready_us', value ->> 'ready_us',
        max(wall_us(), value ->> 'ready_us') + (value ->> 'queue_for_us'), value ->> 'reserved_micro', value ->> 'counted_us',
-       (value ->> 'manifest') ->> 'project'
+       (value ->> 'manifest') ->> 'project', value ->> 'in_process'
   FROM json_each(:runs)
  WHERE true
 ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING

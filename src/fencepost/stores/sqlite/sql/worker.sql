@@ -1,8 +1,8 @@
 -- :name ready_count
 SELECT count(*)
-  FROM (SELECT 1 FROM run_fact
-         WHERE state = 'ready' AND ready_us <= wall_us()
-           AND NOT EXISTS (SELECT 1 FROM json_each(run_fact.resources) AS mine
+  FROM (SELECT 1 FROM run AS waiting
+         WHERE state = 'ready' AND NOT in_process AND ready_us <= wall_us()
+           AND NOT EXISTS (SELECT 1 FROM json_each(waiting.resources) AS mine
                              JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                              JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                             WHERE lease_fact.remaining_ns > 0)
@@ -10,7 +10,7 @@ SELECT count(*)
                              JOIN workplace_fact AS place ON place.tenant = run.tenant AND place.project = run.project
                              JOIN resource ON resource.tenant = '*' AND resource.name = place.resource
                              JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
-                            WHERE run.id = run_fact.id AND run.project IS NOT NULL AND place.slots = 1
+                            WHERE run.id = waiting.id AND run.project IS NOT NULL AND place.slots = 1
                               AND NOT (place.isolated AND run.trigger <> 'manual') AND lease_fact.remaining_ns > 0)
          LIMIT :limit)
 

@@ -1,0 +1,170 @@
+"""The lane's verb: settle a batch of runs that ended and lease the next, in one transaction.
+
+The first half waits for rows in the order schedule, run, resource, lease, each sorted, as every verb does. The second
+half waits for nobody: what somebody else has locked is left to them. So a turn never stands in a circle of waiters.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from fencepost.model.lease import Lease, keys_of
+from fencepost.model.moment import to_us
+from fencepost.model.run import Reason, RunState
+from fencepost.ports.runs import Ended, Turned, Wanted
+from fencepost.stores.grants import Key, grant
+from fencepost.stores.leases import held_of
+from fencepost.stores.run_rows import lock_schedule, note_end
+from fencepost.stores.runs import SqlRuns, heeding, settled_before
+from fencepost.stores.transaction import Transaction
+
+
+class SqlBatches(SqlRuns):
+    """LaneStore's verbs over named statements."""
+
+    def turn(self, ended: Sequence[Ended], closing: Sequence[Lease], wanted: Wanted | None) -> Turned:
+        """Settle what has ended, end leases that have no run left, and lease the next runs."""
+        absent: set[Key] = set()
+
+        def work(tx: Transaction) -> Turned:
+            absent.clear()
+            lost = _end(tx, ended, closing)
+            leased = grant(tx, wanted, store_id=self._store_id, absent=absent) if wanted else []
+            return Turned(tuple(leased), tuple(sorted(lost)))
+
+        turned = self._dialect.write(work)
+        if absent:  # made apart, because an insert may have to wait for another one
+            self._dialect.write(lambda tx: tx.rows("ensure_resources", keys=json.dumps(sorted(absent))))
+        return turned
+
+    def stops_asked(self, lease: Lease) -> dict[str, str]:
+        """Return which running runs of a batch shall stop, and why."""
+        rows = self._dialect.read(lambda tx: tx.rows("stops_asked", lease_id=lease.id, fence=lease.fence))
+        return {str(run_id): str(reason) for run_id, reason in rows}
+
+    def lane_ready(self, limit: int) -> int:
+        """Return how many runs wait for a lane, up to a limit."""
+        ((ready,),) = self._dialect.read(lambda tx: tx.rows("lane_ready", limit=limit))
+        return int(ready)
+
+
+def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> set[str]:
+    """Settle what is still ours, and return the runs that are not."""
+    if not ended and not closing:
+        return set()
+    runs = {one.leased.run.id: one for one in ended}
+    for tenant, schedule in sorted({(one.leased.run.tenant, one.leased.run.schedule or "") for one in ended}):
+        if schedule:
+            lock_schedule(tx, tenant, schedule)
+    now = {row[0]: row[1:] for row in tx.rows("lock_runs", ids=json.dumps(sorted(runs)))} if runs else {}
+    leases = {one.leased.lease.id: one.leased.lease for one in ended} | {lease.id: lease for lease in closing}
+    freed = {key for one in ended for key in _to_free(one)}
+    if freed:
+        tx.rows("lock_resources", keys=json.dumps(sorted(freed)))
+    held = {lease.id for lease in sorted(leases.values()) if _is_held(tx, lease)}
+    ours: list[Ended] = []
+    others: list[Ended] = []
+    for one in ended:
+        (ours if _is_ours(one, now.get(one.leased.run.id), held) else others).append(one)
+    _settle(tx, [_heeding(one, now[one.leased.run.id][2]) for one in ours])
+    _free(tx, ours)
+    _close(tx, [lease for lease in closing if lease.id in held], ended)
+    return {one.leased.run.id for one in others if not _was_settled(tx, one, now)}
+
+
+def _is_held(tx: Transaction, lease: Lease) -> bool:
+    rows = tx.rows("lock_lease", id=lease.id)
+    return bool(rows) and not held_of(rows[0]).lost and held_of(rows[0]).fence == lease.fence
+
+
+def _is_ours(one: Ended, now: Sequence[object] | None, held: set[str]) -> bool:
+    lease = one.leased.lease
+    return now is not None and lease.id in held and tuple(now[:2]) == (lease.fence, RunState.RUNNING.value)
+
+
+def _was_settled(tx: Transaction, one: Ended, now: dict[str, tuple[object, ...]]) -> bool:
+    """Tell whether an earlier turn, whose answer was lost, has settled this attempt in this very way."""
+    run, fence = one.leased.run, one.leased.lease.fence
+    if run.id not in now:
+        return False
+    found_fence, state, _ = now[run.id]
+    seen = run._replace(state=str(state), fence=found_fence if isinstance(found_fence, int) else None)
+    return settled_before(tx, seen, fence, one.report)
+
+
+def _heeding(one: Ended, stop: object) -> Ended:
+    asked = one.leased.run._replace(stop=None if stop is None else str(stop))
+    return one._replace(settlement=heeding(asked, one.settlement))
+
+
+def _settle(tx: Transaction, ended: Sequence[Ended]) -> None:
+    """Write those down together that ended alike; most have."""
+    alike: dict[tuple[object, ...], list[Ended]] = defaultdict(list)
+    for one in ended:
+        never_began = not one.began and one.leased.run.started_us is None
+        key = (one.leased.lease.fence, one.settlement, one.report, one.began, never_began)
+        alike[key].append(one)
+    for group in alike.values():
+        _settle_alike(tx, group)
+
+
+def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> None:
+    first = group[0]
+    settlement, report, fence = first.settlement, first.report, first.leased.lease.fence
+    ids = json.dumps(sorted(one.leased.run.id for one in group))
+    refund = 0 if settlement.uses_attempt else 1
+    rows = tx.rows(
+        "settle_runs",
+        ids=ids,
+        fence=fence,
+        state=settlement.state.value,
+        reason=settlement.reason.value if settlement.reason else None,
+        ready_us=to_us(settlement.ready_at) if settlement.ready_at else None,
+        steps_back=settlement.reason is Reason.RETRY,
+        refund=refund,
+        resume=settlement.resume,
+        never_began=not first.began and first.leased.run.started_us is None,
+        exit_code=report.exit_code,
+        cost_micro=report.cost_micro,
+        summary=report.summary,
+        log=report.log,
+    )
+    assert len(rows) == len(group), "the runs were locked while they were running"
+    values = {"outcome": report.outcome, "exit_code": report.exit_code, "last_log": report.last_log}
+    tx.rows("end_attempts", ids=ids, fence=fence, began=first.began, **values)
+    tx.rows("audit_settled", ids=ids, refund=refund)
+    if not settlement.state.terminal:
+        tx.rows("announce", what="ready")
+        return
+    ended_us: dict[str, int] = dict(rows)
+    for one in group:
+        if one.leased.run.schedule is not None:
+            note_end(tx, one.leased.run, settlement.state, ended_us=int(ended_us[one.leased.run.id]))
+
+
+def _to_free(one: Ended) -> list[Key]:
+    """Return what others may want. Nobody ever asks again for a run that has ended, so that is left with its lease."""
+    run, lease = one.leased.run, one.leased.lease
+    if lease.resources == (f"run:{run.id}",) and not lease.gates and one.settlement.state.terminal:
+        return []
+    return keys_of(lease.tenant, lease.resources)
+
+
+def _free(tx: Transaction, ended: Iterable[Ended]) -> None:
+    groups: dict[tuple[str, int, bool], list[Key]] = defaultdict(list)
+    for one in ended:
+        lease = one.leased.lease
+        groups[lease.id, lease.fence, one.began and one.clean] += _to_free(one)
+    for (lease_id, fence, clean), keys in groups.items():
+        if keys:
+            tx.rows("free_resources", keys=json.dumps(sorted(keys)), id=lease_id, fence=fence, clean=clean)
+
+
+def _close(tx: Transaction, closing: Sequence[Lease], ended: Sequence[Ended]) -> None:
+    """End leases without runs; one whose processes may still be about is kept as lost, for whoever comes next."""
+    unclean = {one.leased.lease.id for one in ended if not one.clean}
+    for lease in closing:
+        if lease.id in unclean:
+            tx.rows("lose", id=lease.id, fence=lease.fence, why="ended with processes left")
+        else:
+            tx.rows("forget_held", id=lease.id, fence=lease.fence)

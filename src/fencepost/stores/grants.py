@@ -1,0 +1,281 @@
+"""Which runs a lane gets: looked at, checked again and granted under one lease, waiting for nobody."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from fencepost.model import lease as rules
+from fencepost.model.definition import schedule_from_json
+from fencepost.model.errors import StoreUnavailable
+from fencepost.model.lease import Claim, Held, Lease
+from fencepost.model.run import RunState
+from fencepost.ports.runs import LeasedRun, RunRow, Standing, Wanted
+from fencepost.stores.leases import claim_values, held_of, owed_by, waiter_of
+from fencepost.stores.queue import spending_beside
+from fencepost.stores.run_rows import ScheduleRow, end_ready, run_of, try_schedule
+from fencepost.stores.ticks import clock
+from fencepost.stores.transaction import Transaction
+
+LOOKS_MAX = 4  # at a line in which nobody could go
+Key = tuple[str, str]
+
+
+class _Offer:
+    """A run that may start, what it wants, and what stands behind it."""
+
+    __slots__ = ("gates", "keys", "once", "predecessors", "run", "stored")
+
+    def __init__(self, run: RunRow, gates: tuple[str, ...], *, once: bool) -> None:
+        self.run = run
+        self.keys: list[Key] = [(tenant, name) for tenant, name, *_ in json.loads(run.resources)]
+        self.gates = gates
+        self.once = once
+        self.stored = 0  # the highest fence that any of its resources had
+        self.predecessors: tuple[Held, ...] = ()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nobody can ever have held what it wants: it wants only itself, and was never leased."""
+        return self.run.fence is None and self.keys == [(self.run.tenant, f"run:{self.run.id}")]
+
+
+def grant(tx: Transaction, wanted: Wanted, *, store_id: str, absent: set[Key]) -> list[LeasedRun]:
+    """Lease the next runs of one line under one lease; `absent` gets the resources that have no row yet."""
+    if wanted.again:
+        return _granted_before(tx, wanted, store_id)
+    for tenant, rank in tx.rows("lane_lines"):
+        offers = _offers(tx, tenant, rank, wanted, absent)
+        if offers:
+            return _take(tx, offers, wanted, store_id)
+    return []
+
+
+def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set[Key]) -> list[_Offer]:
+    """Return who can go, looking further down the line while nobody can."""
+    passed: list[str] = []
+    for _ in range(LOOKS_MAX):
+        values = {"tenant": tenant, "rank": rank, "passed": json.dumps(passed), "limit": wanted.limit}
+        runs = [run_of(row) for row in tx.rows("lane_heads", **values)]
+        if not runs:
+            return []
+        offers = _free_of_others(tx, list(_fit(tx, runs, wanted)), absent)
+        if offers:
+            return offers
+        passed += [run.id for run in runs]
+    return []
+
+
+def _fit(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted) -> Iterator[_Offer]:
+    """Look at each for the last time before it starts, and end those that must not any more."""
+    look = _Look(tx, runs)
+    for run in runs:
+        if run.schedule is not None and look.is_busy(run):
+            continue
+        standing = look.standing(run)
+        if standing.halted or not look.has_room(run):
+            continue
+        reason = wanted.recheck(run, standing)
+        if reason is not None:
+            end_ready(tx, run, reason, actor="leaser")
+            continue
+        look.taken[run.schedule] += 1
+        yield _Offer(run, wanted.gates_of(run), once=look.is_once(run))
+
+
+class _Look:
+    """What holds now for the runs of one line, read once for all of them."""
+
+    def __init__(self, tx: Transaction, runs: Sequence[RunRow]) -> None:
+        self._tx = tx
+        self._tenant = runs[0].tenant
+        self.taken: Counter[str | None] = Counter()
+        names = sorted({run.schedule for run in runs if run.schedule is not None})
+        self._schedules = {name: try_schedule(tx, self._tenant, name) for name in names}
+        self._known = {name for name in names if tx.rows("definition_of", tenant=self._tenant, schedule=name)}
+        agents = {run.agent for run in runs if run.schedule is None}
+        self._agents = {name for name in agents if tx.rows("agent_in_force", tenant=self._tenant, agent=name)}
+        self.now_us = clock(tx)
+        keys = json.dumps([(self._tenant, name) for name in names] or [(self._tenant, "")])
+        rows = tx.rows("pauses_since", schedules=keys, since_us=self.now_us)
+        self._paused = {row[1] for row in rows if row[2] <= self.now_us}
+        self._running: dict[str, int] = {}
+
+    def is_busy(self, run: RunRow) -> bool:
+        """Tell whether somebody else has the run's schedule at the moment."""
+        return self._schedules[run.schedule or ""] is None and run.schedule in self._known
+
+    def is_once(self, run: RunRow) -> bool:
+        schedule = self._schedule(run)
+        return schedule is not None and schedule_from_json(schedule.definition).once
+
+    def has_room(self, run: RunRow) -> bool:
+        if run.schedule is None:
+            return True
+        if run.schedule not in self._running:
+            ((running,),) = self._tx.rows("running_of", tenant=run.tenant, schedule=run.schedule)
+            self._running[run.schedule] = running
+        return self._running[run.schedule] + self.taken[run.schedule] < run.lease_max
+
+    def standing(self, run: RunRow) -> Standing:
+        schedule = self._schedule(run)
+        return Standing(
+            now_us=self.now_us,
+            definition=schedule.definition if schedule else None,
+            in_force=schedule.in_force if schedule else run.schedule is None and run.agent in self._agents,
+            paused=run.schedule is not None and run.schedule in self._paused,
+            halted="" in self._paused,
+            once_done=schedule.once_done if schedule else False,
+            spending=spending_beside(self._tx, run, schedule, self.now_us),
+        )
+
+    def _schedule(self, run: RunRow) -> ScheduleRow | None:
+        return self._schedules.get(run.schedule) if run.schedule is not None else None
+
+
+def _free_of_others(tx: Transaction, offers: list[_Offer], absent: set[Key]) -> list[_Offer]:
+    """Keep those whose resources nobody holds, waits for, has locked, or was granted just before in this batch."""
+    keys = sorted({key for offer in offers if not offer.is_new for key in offer.keys})
+    if not keys:
+        return offers
+    text = json.dumps(keys)
+    rows = {(row[0], row[1]): row for row in tx.rows("try_resources", keys=text)}
+    absent.update(key for key in keys if key not in rows)
+    holders = [held_of(row) for row in tx.rows("lock_holders", keys=text)]
+    waiters = [waiter_of(row) for row in tx.rows("waiters_on", keys=text)]
+    lost = [held_of(row) for row in tx.rows("lost_on", keys=text)]
+    blocked = {key for held in rules.blockers(holders, ()) for key in rules.keys_of(held.tenant, held.resources)}
+    blocked |= {key for one in rules.ahead(waiters, None, ()) for key in rules.keys_of(one.tenant, one.resources)}
+    kept = []
+    for offer in offers:
+        if offer.is_new:
+            kept.append(offer)
+        elif not blocked.intersection(offer.keys) and all(key in rows for key in offer.keys):
+            blocked.update(offer.keys)
+            mine = [rows[key] for key in offer.keys]
+            offer.stored = max(row[2] for row in mine)
+            offer.gates = tuple(dict.fromkeys((*offer.gates, *owed_by(mine))))
+            offer.predecessors = _before(offer, [*lost, *holders])
+            kept.append(offer)
+    for held in holders:
+        if held.expired and any(held in offer.predecessors for offer in kept):
+            tx.rows("lose", id=held.id, fence=held.fence, why="expired")
+    return kept
+
+
+def _before(offer: _Offer, helds: Sequence[Held]) -> tuple[Held, ...]:
+    """Return who may still be about that held what this run wants."""
+    mine = set(offer.keys)
+    return tuple(
+        held._replace(lost=True) for held in helds if mine.intersection(rules.keys_of(held.tenant, held.resources))
+    )
+
+
+def _take(tx: Transaction, offers: Sequence[_Offer], wanted: Wanted, store_id: str) -> list[LeasedRun]:
+    ((floor, clock_us, store),) = tx.rows("fence_facts")
+    if store != store_id:
+        raise StoreUnavailable(f"the store was restored as {store} while it was in use; start again.")
+    fence = rules.next_fence(max(offer.stored for offer in offers), floor, clock_us)
+    tx.remember(fence)
+    names = tuple(name for offer in offers for _, name in offer.keys)
+    claim = wanted.claim._replace(tenant=offers[0].run.tenant, resources=names)
+    tx.rows("insert_lease", **claim_values(claim), fence=fence, starts=wanted.starts > 0)
+    _grant_resources(tx, offers, claim.id, fence)
+    worker = f"{claim.supervisor.host.name}:{claim.supervisor.pid}"
+    at_once = _startable(offers, wanted.starts)
+    numbers: dict[str, int] = {}
+    for started, group in ((True, at_once), (False, [one for one in offers if one not in at_once])):
+        if group:
+            numbers |= _take_alike(tx, group, claim.id, fence, worker, started=started)
+    kept = _checkpoints(tx, offers)
+    return [
+        LeasedRun(
+            _running(offer.run, numbers[offer.run.id], claim.id, fence, worker),
+            _lease_of(offer, claim, fence, store_id),
+            offer.predecessors,
+            kept.get(offer.run.id),
+            started=offer in at_once,
+        )
+        for offer in offers
+    ]
+
+
+def _startable(offers: Sequence[_Offer], starts: int) -> set[_Offer]:
+    """Return those that have nothing to do before their start: no gate to raise, nobody to end, nothing to retire."""
+    plain = [offer for offer in offers if not (offer.gates or offer.predecessors or offer.once)]
+    return set(plain[:starts])
+
+
+def _grant_resources(tx: Transaction, offers: Sequence[_Offer], lease_id: str, fence: int) -> None:
+    alike: dict[tuple[str, ...], list[Key]] = defaultdict(list)
+    for offer in offers:
+        alike[offer.gates] += offer.keys
+    for gates, keys in alike.items():
+        values = {"id": lease_id, "fence": fence, "owed_gates": json.dumps(gates)}
+        taken = tx.rows("grant_resources", keys=json.dumps(sorted(keys)), **values)
+        assert len(taken) == len(keys), "all resources are granted, or none"
+
+
+def _take_alike(
+    tx: Transaction, offers: Sequence[_Offer] | set[_Offer], lease_id: str, fence: int, worker: str, *, started: bool
+) -> dict[str, int]:
+    ids = json.dumps(sorted(offer.run.id for offer in offers))
+    taken = tx.rows("take_runs", ids=ids, lease_id=lease_id, fence=fence, worker=worker, started=started)
+    assert len(taken) == len(offers), "the runs were locked while they were ready"
+    tx.rows("insert_attempts", ids=ids, started=started)
+    tx.rows("audit_leased", ids=ids)
+    return {str(run_id): int(number) for run_id, number in taken}
+
+
+def _running(run: RunRow, number: int, lease_id: str, fence: int, worker: str) -> RunRow:
+    return run._replace(
+        state=RunState.RUNNING.value,
+        reason=None,
+        attempt=number,
+        lease_id=lease_id,
+        fence=fence,
+        worker=worker,
+        stop=None,
+    )
+
+
+def _lease_of(offer: _Offer, claim: Claim, fence: int, store_id: str) -> Lease:
+    """Return the lease as one run of the batch has it: its own resources, the fence of all."""
+    names = tuple(name for _, name in offer.keys)
+    return Lease(
+        id=claim.id,
+        tenant=claim.tenant,
+        resources=names,
+        fence=fence,
+        run_id=offer.run.id,
+        store=store_id,
+        ttl_seconds=claim.ttl_seconds,
+        gates=offer.gates,
+    )
+
+
+def _checkpoints(tx: Transaction, offers: Sequence[_Offer]) -> dict[str, str]:
+    """Return what earlier attempts left; a run that was never leased has none."""
+    ids = [offer.run.id for offer in offers if offer.run.fence is not None]
+    return dict(tx.rows("checkpoints", ids=json.dumps(ids))) if ids else {}
+
+
+def _granted_before(tx: Transaction, wanted: Wanted, store_id: str) -> list[LeasedRun]:
+    """Return what a turn granted whose answer was lost; writing a renewal makes it as durable as a new grant."""
+    runs = [run_of(row) for row in tx.rows("runs_of_lease", lease_id=wanted.claim.id)]
+    if not runs or runs[0].fence is None:
+        return []
+    fence = runs[0].fence
+    if not tx.rows("renew", id=wanted.claim.id, fence=fence):
+        return []
+    claim = wanted.claim._replace(tenant=runs[0].tenant)
+    offers = [_Offer(run, wanted.gates_of(run), once=False) for run in runs]
+    keys = json.dumps(sorted(key for offer in offers for key in offer.keys))
+    begun = {row[0] for row in tx.rows("begun_of_lease", ids=json.dumps([run.id for run in runs]), fence=fence)}
+    lost = [held_of(row) for row in tx.rows("lost_on", keys=keys)]
+    kept: dict[str, str] = dict(tx.rows("checkpoints", ids=json.dumps([run.id for run in runs])))
+    answers = []
+    for offer in offers:
+        lease = _lease_of(offer, claim, fence, store_id)
+        before = _before(offer, lost)
+        answers.append(LeasedRun(offer.run, lease, before, kept.get(offer.run.id), started=offer.run.id in begun))
+    return answers

@@ -1,0 +1,137 @@
+-- :name lane_lines
+-- As `ready_lines`, of the runs that lanes carry out.
+WITH RECURSIVE each_tenant (tenant) AS (
+    SELECT min(tenant) FROM run INDEXED BY run_lane WHERE state = 'ready' AND in_process
+    UNION ALL
+    SELECT (SELECT min(run.tenant) FROM run INDEXED BY run_lane
+             WHERE run.state = 'ready' AND run.in_process AND run.tenant > each_tenant.tenant)
+      FROM each_tenant
+     WHERE tenant IS NOT NULL),
+line (tenant, rank) AS (
+    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_lane
+                     WHERE run.state = 'ready' AND run.in_process AND run.tenant = each_tenant.tenant)
+      FROM each_tenant
+     WHERE tenant IS NOT NULL
+    UNION ALL
+    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_lane
+                     WHERE run.state = 'ready' AND run.in_process AND run.tenant = line.tenant AND run.rank > line.rank)
+      FROM line
+     WHERE rank IS NOT NULL)
+SELECT tenant, rank
+  FROM (SELECT tenant, rank, (SELECT max(fence) FROM run
+                               WHERE run.tenant = line.tenant AND fence IS NOT NULL) AS served
+          FROM line WHERE rank IS NOT NULL) AS each_line
+ WHERE NOT EXISTS (SELECT 1 FROM pause
+                    WHERE pause.tenant = each_line.tenant AND schedule = ''
+                      AND since_us <= wall_us() AND until_us > wall_us())
+ ORDER BY served NULLS FIRST, tenant, rank
+
+-- :name lane_heads
+-- As `line_heads`; the whole file is locked already. A run without a schedule
+-- leases only itself, so there is nothing to look up for it.
+SELECT * FROM lane_run
+ WHERE state = 'ready' AND tenant = :tenant AND rank = :rank
+   AND place_us <= wall_us() AND ready_us <= wall_us()
+   AND id NOT IN (SELECT value FROM json_each(:passed))
+   AND (schedule IS NULL
+        OR (NOT EXISTS (SELECT 1 FROM json_each(lane_run.resources) AS mine
+                          JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
+                          JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
+                         WHERE lease_fact.remaining_ns > 0)
+            AND lease_max > (SELECT count(*) FROM run AS other INDEXED BY run_live
+                               JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
+                              WHERE other.tenant = lane_run.tenant AND other.schedule = lane_run.schedule
+                                AND other.state = 'running' AND other.state IN ('ready', 'running')
+                                AND lease_fact.remaining_ns > 0)))
+ ORDER BY place_us, id
+ LIMIT :limit
+
+-- :name try_resources
+SELECT tenant, name, fence, owed_gates
+  FROM resource
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
+ ORDER BY tenant, name
+
+-- :name grant_resources
+INSERT INTO resource (tenant, name, fence, lease_id, owed_gates)
+SELECT value ->> 0, value ->> 1, :fence, :id, :owed_gates FROM json_each(:keys) WHERE true
+ON CONFLICT (tenant, name) DO UPDATE
+   SET fence = excluded.fence, lease_id = excluded.lease_id, owed_gates = excluded.owed_gates
+ WHERE resource.fence < excluded.fence
+RETURNING name
+
+-- :name take_runs
+UPDATE run
+   SET state = 'running', reason = NULL, lease_id = :lease_id, fence = :fence, worker = :worker,
+       attempt = attempt + 1, stop = NULL,
+       started_us = CASE WHEN :started THEN coalesce(started_us, wall_us()) ELSE started_us END
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'ready'
+RETURNING id, attempt
+
+-- :name insert_attempts
+INSERT INTO attempt (run_id, number, fence, worker, started_us)
+SELECT id, attempt, fence, worker, CASE WHEN :started THEN wall_us() END
+  FROM run
+ WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- :name audit_leased
+INSERT INTO audit (tenant, at_us, actor, verb, subject, detail)
+SELECT tenant, wall_us(), 'leaser', 'lease', 'run:' || id,
+       json_object('fence', fence, 'attempt', attempt, 'worker', worker, 'manifest_hash', manifest_hash)
+  FROM run
+ WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- :name checkpoints
+SELECT run_id, content FROM checkpoint
+ WHERE run_id IN (SELECT value FROM json_each(:ids))
+
+-- :name runs_of_lease
+SELECT * FROM run_fact WHERE lease_id = :lease_id AND state = 'running' ORDER BY place_us, id
+
+-- :name begun_of_lease
+SELECT run_id FROM attempt
+ WHERE run_id IN (SELECT value FROM json_each(:ids)) AND fence = :fence
+   AND started_us IS NOT NULL
+
+-- :name lock_runs
+SELECT id, fence, state, stop
+  FROM run
+ WHERE id IN (SELECT value FROM json_each(:ids))
+ ORDER BY id
+
+-- :name settle_runs
+UPDATE run
+   SET state = :state, reason = :reason, ready_us = coalesce(:ready_us, ready_us),
+       place_us = CASE WHEN :steps_back THEN coalesce(:ready_us, place_us) ELSE place_us END,
+       attempt = attempt - :refund, resume = :resume,
+       started_us = CASE WHEN :never_began THEN NULL ELSE started_us END,
+       ended_us = CASE WHEN :state <> 'ready' THEN wall_us() END,
+       exit_code = :exit_code, cost_micro = coalesce(:cost_micro, cost_micro),
+       summary = coalesce(:summary, summary), log = coalesce(:log, log),
+       lease_id = NULL, worker = NULL
+ WHERE id IN (SELECT value FROM json_each(:ids))
+   AND +fence = :fence AND state = 'running'
+RETURNING id, ended_us
+
+-- :name end_attempts
+UPDATE attempt
+   SET ended_us = coalesce(ended_us, wall_us()), outcome = :outcome, exit_code = :exit_code,
+       last_log = :last_log, started_us = CASE WHEN :began THEN started_us END
+ WHERE run_id IN (SELECT value FROM json_each(:ids)) AND fence = :fence
+
+-- :name audit_settled
+INSERT INTO audit (tenant, at_us, actor, verb, subject, detail)
+SELECT tenant, wall_us(), 'settler', 'settle', 'run:' || id,
+       json_object('state', state, 'reason', reason, 'fence', fence, 'attempt', attempt + :refund)
+  FROM run
+ WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- :name stops_asked
+SELECT id, stop FROM run
+ WHERE lease_id = :lease_id AND fence = :fence AND state = 'running' AND stop IS NOT NULL
+
+-- :name lane_ready
+SELECT count(*)
+  FROM (SELECT 1 FROM run INDEXED BY run_lane
+         WHERE state = 'ready' AND in_process AND ready_us <= wall_us()
+         LIMIT :limit)
