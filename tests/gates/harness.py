@@ -3,15 +3,24 @@
 Each harness has a real target. `place` is all that another process needs to find the same one.
 """
 
+# ruff: noqa: ANN401  # connections of several libraries
+
+import os
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import psycopg
 
 from fencepost.gates.file import FileGate
+from fencepost.gates.sql.gate import SqlGate
 from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
 from fencepost.ports.gate import Gate
+
+Asked = Callable[[str], Any]  # for a fixture by its name
 
 
 def nothing() -> None:
@@ -57,7 +66,7 @@ class FileHarness:
 
     @classmethod
     @contextmanager
-    def made(cls, folder: Path) -> "Iterator[FileHarness]":
+    def made(cls, folder: Path, _: Asked) -> "Iterator[FileHarness]":
         yield cls(str(folder / "out.txt"))
 
     @property
@@ -83,8 +92,88 @@ class FileHarness:
         return f"printf %s {text} | fencepost gate write-file {self.place}"
 
 
-Making = Callable[[Path], AbstractContextManager[Harness]]
+class SqlHarness:
+    """A table in a database, written through a connection of the program's own."""
+
+    stale_writes = 10_000
+
+    def __init__(self, place: str) -> None:
+        self.place = place  # the database's URL
+        os.environ["GATED_URL"] = place
+        self._own: list[Any] = []
+
+    @classmethod
+    @contextmanager
+    def sqlite(cls, folder: Path, _: Asked) -> "Iterator[SqlHarness]":
+        with closing(sqlite3.connect(folder / "app.db")) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("CREATE TABLE report (text TEXT)")
+            database.commit()
+        with cls(f"sqlite:{folder}/app.db")._closing() as made:
+            yield made
+
+    @classmethod
+    @contextmanager
+    def postgres(cls, _: Path, asked: Asked) -> "Iterator[SqlHarness]":
+        url = asked("postgres_url")
+        with psycopg.connect(url) as connection:
+            connection.execute("CREATE TABLE report (text text)")
+        with cls(url)._closing() as made:
+            made.stale_writes = 1_000  # a millisecond each on a quiet machine
+            yield made
+
+    @contextmanager
+    def _closing(self) -> "Iterator[SqlHarness]":
+        try:
+            yield self
+        finally:
+            del os.environ["GATED_URL"]
+            for connection in self._own:
+                connection.close()
+
+    @property
+    def target(self) -> str:
+        return "sql:env:GATED_URL"
+
+    def gate(self) -> Gate:
+        return open_gate(self.target)
+
+    def write(self, proof: Proof, text: str, pause: Callable[[], None] = nothing) -> None:
+        gate = self.gate()
+        assert isinstance(gate, SqlGate)
+        mark = "?" if self.place.startswith("sqlite:") else "%s"
+        with gate.transaction(proof, self._connection()) as connection:
+            connection.execute("DELETE FROM report")
+            pause()
+            connection.execute(f"INSERT INTO report VALUES ({mark})", (text,))
+
+    def content(self) -> str | None:
+        with closing(self._connect()) as connection:
+            row = connection.execute("SELECT text FROM report").fetchone()
+        return str(row[0]) if row else None
+
+    def command(self, text: str) -> str:
+        script = f"DELETE FROM report; INSERT INTO report VALUES ('{text}');"
+        return f'echo "{script}" | fencepost gate write-sql {self.target}'
+
+    def _connection(self) -> Any:
+        """Return this thread's connection; a program keeps its own between writes."""
+        if not self._own:
+            self._own.append(self._connect())
+        return self._own[0]
+
+    def _connect(self) -> Any:
+        if self.place.startswith("sqlite:"):
+            return sqlite3.connect(self.place.removeprefix("sqlite:"), check_same_thread=False)
+        return psycopg.connect(self.place)
+
+
+Making = Callable[[Path, Asked], AbstractContextManager[Harness]]
 
 # kind -> how a target is made; the second process only knows its place
-HARNESSES: dict[str, Making] = {"file": FileHarness.made}
-BY_PLACE: dict[str, Callable[[str], Harness]] = {"file": FileHarness}
+HARNESSES: dict[str, Making] = {
+    "file": FileHarness.made,
+    "sqlite": SqlHarness.sqlite,
+    "postgres": SqlHarness.postgres,
+}
+BY_PLACE: dict[str, Callable[[str], Harness]] = {"file": FileHarness, "sqlite": SqlHarness, "postgres": SqlHarness}

@@ -27,11 +27,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def harness(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+def harness(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Harness]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fencepost.gates.sql.open.WAIT_SECONDS", 2)
     for name in [name for name in os.environ if name.startswith("FENCEPOST_") and "TEST" not in name]:
         monkeypatch.delenv(name)
-    with HARNESSES[kind](tmp_path) as made:
+    with HARNESSES[kind](tmp_path, request.getfixturevalue) as made:
         yield made
 
 

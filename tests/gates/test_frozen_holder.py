@@ -23,11 +23,13 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def harness(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+def harness(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Harness]:
     place = tmp_path / "target"
     place.mkdir()
     monkeypatch.chdir(place)
-    with HARNESSES[kind](place) as made:
+    with HARNESSES[kind](place, request.getfixturevalue) as made:
         yield made
 
 

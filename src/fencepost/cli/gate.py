@@ -38,6 +38,39 @@ def write_file(argv: list[str]) -> int:
     return 0
 
 
+def write_sql(argv: list[str]) -> int:
+    """Run what comes from stdin in one gated transaction."""
+    parser = _parser("write-sql", "fencepost gate write-sql ledger-db < close-month.sql")
+    parser.add_argument("target", metavar="TARGET", help="sql:env:NAME, or the name of a gate of kind sql")
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    written = gates.write_sql(_writer(args), args.target, sys.stdin.buffer.read().decode())
+    if args.json:
+        _print_json(written._asdict())
+    return 0
+
+
+def sql_guard(argv: list[str]) -> int:
+    """Put tables behind the gate of their database."""
+    parser = _parser("sql-guard", "fencepost gate sql-guard ledger-db journal posting --print")
+    parser.add_argument("target", metavar="TARGET", help="sql:env:NAME, or the name of a gate of kind sql")
+    parser.add_argument("table", metavar="TABLE", nargs="+", help="a table to guard")
+    parser.add_argument("--resource", metavar="KIND:NAME", default="", help="let only writers pass that hold this")
+    parser.add_argument("--tenant", default="default", help="whose resource that is (default: default)")
+    parser.add_argument("--remove", action="store_true", help="take the guard away again")
+    parser.add_argument("--print", action="store_true", help="print the definitions instead of carrying them out")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
+    args = parser.parse_args(argv)
+    definitions = gates.guard_tables(
+        args.target, args.table, resource=args.resource, tenant=args.tenant, remove=args.remove, act=not args.print
+    )
+    if args.print:
+        print("\n\n".join(f"{definition};" for definition in definitions))
+    elif not args.quiet:
+        print(f"{', '.join(args.table)}: {'no longer ' if args.remove else ''}guarded")
+    return 0
+
+
 def raise_gates(argv: list[str]) -> int:
     """Lift the marks of each target to the fence."""
     parser = _parser("raise", "fencepost gate raise file:out/report.json file:site/")
@@ -87,6 +120,8 @@ def check(argv: list[str]) -> int:
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "write-file": (write_file, "replace a file by stdin, if the fence still passes"),
+    "write-sql": (write_sql, "run SQL from stdin in one transaction, if the fence still passes"),
+    "sql-guard": (sql_guard, "put tables behind a trigger that refuses writers without a fence"),
     "raise": (raise_gates, "lift the marks of targets, so that older fences are refused"),
     "status": (status, "show which fences targets have seen"),
     "check": (check, "ask whether a write would pass now"),
@@ -123,7 +158,9 @@ def _parser(name: str, example: str) -> ArgumentParser:
 
 
 def _add_targets(parser: ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="+", help="file:PATH; a directory guards everything below it")
+    parser.add_argument(
+        "target", metavar="TARGET", nargs="+", help="kind:where, or the name of a gate in the configuration"
+    )
 
 
 def _add_proof(parser: ArgumentParser) -> None:

@@ -53,6 +53,14 @@ def disk() -> "Disk":
     return filesystem
 
 
+def _sql(target: Target) -> "Gate":
+    from fencepost.gates.sql.gate import open_sql_gate
+    from fencepost.host.clock import SystemClock
+
+    return open_sql_gate(target, clock=SystemClock())
+
+
 OPENERS: "dict[str, Opener]" = {
     "file": lambda target: file_gate(target.where),
+    "sql": _sql,
 }

@@ -9,7 +9,7 @@ from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mappin
 from fencepost.operations.gate_kinds import file_gate, open_gate
 
 if TYPE_CHECKING:
-    from fencepost.ports.gate import GateStatus, Stream
+    from fencepost.ports.gate import Gate, GateStatus, Stream
 
 Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
 
@@ -39,6 +39,48 @@ def write_file(writer: Writer, path: str, data: "bytes | Iterable[bytes] | Strea
         writer.supervisor("gate", gate=gate.target)
     size = gate.write(writer.proof, data)
     return Written(gate.target, writer.proof.fence, size)
+
+
+def write_sql(writer: Writer, target: str, script: str) -> Written:
+    """Run SQL statements in one transaction that passes the gate of their database."""
+    from fencepost.gates.sql.gate import SqlGate
+
+    gate = _declared(writer, target)
+    if not isinstance(gate, SqlGate):
+        raise Invalid(f"{gate.target} is no database; write-sql is for gates of kind sql.")
+    gate.run_script(writer.proof, script)
+    return Written(gate.target, writer.proof.fence, len(script.encode()))
+
+
+def guard_tables(
+    target: str, tables: Iterable[str], *, resource: str = "", tenant: str = "default", remove: bool = False, act: bool
+) -> list[str]:
+    """Return the definitions that put tables behind their database's gate, or take them out; carry them out if asked."""
+    from fencepost.gates.sql.gate import SqlGate
+
+    gate = open_gate(target)
+    if not isinstance(gate, SqlGate):
+        raise Invalid(f"{gate.target} is no database; sql-guard is for gates of kind sql.")
+    found = [
+        definition
+        for table in tables
+        for definition in gate.guard(
+            table, resource=resource and parse_resource(resource), tenant=tenant, remove=remove
+        )
+    ]
+    definitions = list(dict.fromkeys(found))
+    if act:
+        gate.install(definitions)
+    return definitions
+
+
+def _declared(writer: Writer, target: str) -> "Gate":
+    """Open a gate to write through; inside a run, only one that the run has declared."""
+    gate = open_gate(target)
+    if writer.supervisor is not None:
+        # Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
+        writer.supervisor("gate", gate=gate.target)
+    return gate
 
 
 def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> "GateStatus":
