@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.leasing import claim_for, recheck_for, understood
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, to_json
+from fencepost.model.lease import Claim
 from fencepost.model.run import Reason
 from fencepost.ports.runs import RunRow, Standing
 from fencepost.ports.ticks import Counted
-from tests.support.runtime import MYSELF, us
+from tests.support.runtime import MYSELF, Runtime, us
 
 NOON = us("2027-01-15T12:00:00")
 MINUTE = 60_000_000
@@ -118,3 +119,20 @@ def test_a_claim_asks_for_what_the_run_needs_and_what_the_worker_adds() -> None:
     assert (claim.id, claim.run_id, claim.tenant, claim.ttl_seconds) == ("l", "r1", "default", 30)
     assert claim.resources == ("project:p", "schedule:s", "repo:r")
     assert (claim.gates, claim.cgroup, claim.guard, claim.label) == (("file:x",), "/c", MYSELF, "agent")
+
+
+def test_a_run_that_a_newer_program_defined_is_left_to_a_newer_worker(runtime: Runtime) -> None:
+    runtime.cron("a", priority=5)
+    runtime.cron("b")
+    runtime.tick_at("2027-01-15T08:01:00")
+    newer = '{"command":["true"],"name":"agent","from_tomorrow":1}'
+    runtime.sql("UPDATE $run SET manifest = ? WHERE schedule = 'a'", newer)
+
+    def claim(run: RunRow) -> Claim | None:
+        return claim_for(run, lease_id="l", supervisor=MYSELF, ttl_seconds=30) if understood(run) else None
+
+    leased = runtime.store.lease_run(claim, recheck_for)
+    assert leased is not None
+    assert leased.run.schedule == "b", "it keeps nobody else waiting"
+    (left,) = runtime.runs("a")
+    assert (left.state, left.attempt) == ("ready", 0)

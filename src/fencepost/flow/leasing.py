@@ -15,6 +15,7 @@ from fencepost.model.definition import (
     schedule_from_json,
     timeouts_of,
 )
+from fencepost.model.errors import Misconfigured
 from fencepost.model.lease import Claim, Turn
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.process import ProcessId
@@ -59,8 +60,21 @@ def claim_for(
     )
 
 
+def understood(run: RunRow, definition: str | None = None) -> bool:
+    """Tell whether this program knows every word of what it shall run; if not, a newer worker will take it."""
+    try:
+        _timeouts(run.manifest)
+        if definition is not None:
+            _schedule(definition)
+    except Misconfigured:
+        return False
+    return True
+
+
 def recheck_for(run: RunRow, standing: Standing) -> Reason | None:
-    """Return why a ready run must end instead of starting, by what holds now; None: go."""
+    """Return why a ready run must end instead of starting, by what holds now; None: go, if it is `understood`."""
+    if not understood(run, standing.definition):
+        return None
     if _waited_too_long(run, standing):
         return Reason.QUEUE_TIMEOUT
     trigger = TriggerKind(run.trigger)

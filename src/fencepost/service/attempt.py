@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.leasing import claim_for, recheck_for, understood
 from fencepost.host import cgroup
 from fencepost.host.logs import LogFile, last_lines, log_path
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
@@ -156,7 +156,9 @@ class _Attempt:
         return WORKED
 
     def _claim(self, run: RunRow) -> Claim | None:
-        """Claim what the run wants and its project; None if it works in one that is not here."""
+        """Claim what the run wants and its project; None if it works in one that is not here, or speaks of news."""
+        if not understood(run):
+            return None
         agent = agent_from_json(run.manifest)
         self._project = self._bench.grounds.find(run.tenant, agent.project) if agent.project else None
         if agent.project and self._project is None:

@@ -11,6 +11,8 @@ SENTENCES = {
     "rights listed in docs/how-to/use-postgresql.md.",
     "42P01": "has lost its Fencepost tables; restore a backup with: fencepost store restore FILE",
     "3F000": "has lost its Fencepost tables; restore a backup with: fencepost store restore FILE",
+    "42703": "no longer has what this Fencepost asks for ({said}): a newer one has migrated it. Upgrade this one; there is no "
+    "way back for the store.",
     "53100": "has no disk space left; nothing was changed. Free some space and try again.",
     "53200": "is out of memory ({said}); nothing was changed.",
     "53300": "has no connection left; raise max_connections, or put a pooler before it.",

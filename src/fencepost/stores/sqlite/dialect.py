@@ -171,6 +171,11 @@ def sentence_for(path: str, error: BaseException | None) -> str | None:  # noqa:
             return f"the disk with {path} is full; nothing was changed. Free some space and try again."
         case apsw.IOError() | apsw.PermissionsError() | apsw.AuthError():
             return f"{path} could not be read or written ({error})."
+        case apsw.SQLError() if str(error).startswith(("no such", "table ")):
+            return (
+                f"{path} no longer has what this Fencepost asks for ({error}): a newer one has migrated it. "
+                "Upgrade this one; there is no way back for the store."
+            )
         case OSError():
             return f"{error.filename or f'{path}.fence'} could not be written: {error.strerror}."
     return None

@@ -1,0 +1,73 @@
+"""The program of an earlier day, unpacked: the real one, that speaks to the store as it did then."""
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.grounds import durable_server, durable_url
+from tests.support.site import Site
+
+HERE = Path(__file__).parent
+PACKED = sorted(HERE.glob("schema-*.tar.xz"))
+
+
+class OldSite(Site):
+    """The same folder and the same store, and another `fencepost`."""
+
+    def __init__(self, site: Site, source: Path) -> None:
+        super().__init__(site.folder, site.store)
+        self._source = source
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "PYTHONPATH": str(self._source)}
+
+    def python(self, *words: str) -> str:
+        """Run Python with the old program."""
+        ran = subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The oldest program that must still be able to work."""
+    folder = tmp_path_factory.mktemp("old")
+    with tarfile.open(PACKED[0]) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / "src"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def now(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    """The program of today, with a store of either kind."""
+    url = None if request.param == "sqlite" else request.getfixturevalue("durable_url")
+    (tmp_path / "home").mkdir()
+    site = Site(tmp_path / "home", url)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def then(now: Site, source: Path) -> Iterator[OldSite]:
+    """The program of then, at the same place."""
+    old = OldSite(now, source)
+    where = old.python("-c", "import fencepost; print(fencepost.__file__)").strip()
+    assert where.startswith(str(source) + os.sep)
+    yield old
+    old.close()
+
+
+__all__ = ["durable_server", "durable_url"]
