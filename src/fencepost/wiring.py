@@ -85,11 +85,18 @@ def open_patiently(url: str) -> RuntimeStore:
 
 def engine_of(name: str) -> Engine:
     """Return the engine of an agent."""
+    from fencepost.engines.claude import ClaudeEngine
+    from fencepost.engines.cli import CliEngine
     from fencepost.engines.command import CommandEngine
     from fencepost.engines.python import PythonEngine
     from fencepost.model.errors import Misconfigured
 
-    engines: dict[str, Engine] = {"command": CommandEngine(), "python": PythonEngine()}
+    engines: dict[str, Engine] = {
+        "command": CommandEngine(),
+        "python": PythonEngine(),
+        "claude": ClaudeEngine(),
+        "cli": CliEngine(),
+    }
     if name not in engines:
         raise Misconfigured(f"this worker has no engine {name!r}; it knows {', '.join(engines)}.")
     return engines[name]

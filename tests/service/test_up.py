@@ -107,7 +107,12 @@ def test_an_agent_that_stands_still_is_ended_and_one_that_works_is_not(site: Sit
     (run,) = site.runs()
 
     assert run.reason == "stall_timeout"
-    assert Path(run.log or "").read_text() == "1\n2\n3\n4\n"
+    assert Path(run.log or "").read_text().splitlines()[:4] == [
+        "1",
+        "2",
+        "3",
+        "4",
+    ]  # the shell may tell of its child's end
 
 
 def test_a_running_agent_can_be_cancelled(site: Site) -> None:

@@ -8,7 +8,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
-from fencepost.operations.fields import run_fields
+from fencepost.operations.fields import MICRO, run_fields
 from fencepost.operations.looking import Filter, Listing, Seen, Store, list_runs
 from fencepost.operations.words import ago, span
 
@@ -73,8 +73,18 @@ def print_runs(listing: Listing) -> None:
         print("no runs")
         return
     rows = [row(seen, listing.now_us) for seen in listing.runs]
+    head: tuple[str, ...] = ("RUN", "STATE", "WHAT", "WHEN", "TOOK", "WHY")
+    if any(seen.run.cost_micro is not None for seen in listing.runs):  # a column that says something
+        head = (*head[:-1], "COST", head[-1])
+        rows = [(*one[:-1], cost(seen), one[-1]) for one, seen in zip(rows, listing.runs, strict=True)]
     colours = [COLOURS.get(seen.run.state, "") for seen in listing.runs]
-    options.print_table(("RUN", "STATE", "WHAT", "WHEN", "TOOK", "WHY"), rows, colours)
+    options.print_table(head, rows, colours)
+
+
+def cost(seen: Seen) -> str:
+    """Tell what a run has cost, where it said so."""
+    micro = seen.run.cost_micro
+    return "" if micro is None else f"${micro / MICRO:.2f}"
 
 
 def row(seen: Seen, now_us: int) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.runs import COLOURS, standing
 from fencepost.model.run import RunState
-from fencepost.operations.fields import MICRO, attempt_fields, run_fields
+from fencepost.operations.fields import MICRO, attempt_fields, run_fields, usage_of
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail, show
-from fencepost.operations.words import ago, fate, plain, rfc3339, span, why_so
+from fencepost.operations.words import ago, counted, fate, plain, rfc3339, span, why_so
 from fencepost.ports.runs import AttemptRow
 
 EXAMPLES = """\
@@ -61,6 +61,7 @@ def fields(detail: Detail, log: Log | None) -> dict[str, object]:
         "stop": run.stop,
         "discarded_at": rfc3339(run.discarded_us),
         "replays": [one.id for one in detail.seen.replays],
+        "usage": usage_of(detail.seen.attempts) or None,
         "attempts": [attempt_fields(one) for one in detail.seen.attempts],
         "lease": None
         if held is None
@@ -124,6 +125,8 @@ def result_lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
         yield "lease", f"pid {held.supervisor.pid} on {held.supervisor.host.name}, {left}"
     if run.cost_micro is not None:
         yield "cost", f"{run.cost_micro / MICRO:.4f} USD"
+    if usage := usage_of(detail.seen.attempts):
+        yield "usage", ", ".join(f"{name} {amount:,}" for name, amount in usage.items())
     if run.summary:
         yield "summary", run.summary
     if log is not None:
@@ -134,7 +137,9 @@ def attempt_words(attempt: AttemptRow, now_us: int) -> str:
     """Tell one try in one line."""
     took = span((attempt.ended_us or now_us) - attempt.started_us) if attempt.started_us else "never started"
     code = f", exit code {attempt.exit_code}" if attempt.exit_code is not None else ""
-    return f"{attempt.outcome or 'running'}{code}, {took}, fence {attempt.fence}, {attempt.worker}"
+    turns = f", {counted(attempt.turns, 'turn')}" if attempt.turns else ""
+    session = f", session {attempt.session}" if attempt.session else ""
+    return f"{attempt.outcome or 'running'}{code}, {took}{turns}, fence {attempt.fence}, {attempt.worker}{session}"
 
 
 def state_words(detail: Detail) -> str:

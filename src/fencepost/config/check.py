@@ -1,5 +1,6 @@
 """Checks the shape of a file: known sections, known keys, values of the right kind. Collects, and goes on."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +46,11 @@ class Checker:
         """Remember a problem with what stands at a path."""
         where = ".".join(str(part) for part in path)
         self.problems.append(Problem(self._document.place(*path), f"{where}: {message}" if where else message))
+
+    @property
+    def folder(self) -> str:
+        """The folder of the file, which its paths are relative to."""
+        return os.path.dirname(os.path.abspath(self._document.path))
 
     def is_text(self, *path: str | int) -> bool:
         """Tell whether a value was written as one text."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fencepost.config.check import Checker, Entry
+from fencepost.config.check_engines import check_engine_options
 from fencepost.config.kinds import did_you_mean
 from fencepost.config.schema import AGENTS, GATES, OPTIONS
 from fencepost.model.definition import AgentDefinition, retry_of, timeouts_of
@@ -16,7 +17,7 @@ NEEDS = {
     "command": ("command",),
     "python": ("function",),
     "http": ("url",),
-    "claude": ("prompt",),
+    "claude": ("prompt", "prompt_file"),
     "cli": ("preset", "argv"),
 }
 RETRY_KEYS = ("max_attempts", "backoff", "backoff_max", "retry_exit_codes", "on_lost")
@@ -32,6 +33,7 @@ def check_agent(checker: Checker, entry: Entry, known: Known) -> AgentDefinition
     if "engine" not in entry.bad:
         _check_engine(checker, entry)
     _check_command(checker, entry)
+    check_engine_options(checker, entry, known["engines"])
     _check_references(checker, entry, known)
     agent = _definition(entry, known.get("gates", {}))
     for build, keys in ((retry_of, RETRY_KEYS), (timeouts_of, TIMEOUT_KEYS)):

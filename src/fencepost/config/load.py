@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fencepost.config import schema
 from fencepost.config.check import Checker, Entry
 from fencepost.config.check_agents import check_agent
+from fencepost.config.check_engines import check_definitions
 from fencepost.config.check_gates import check_gate
 from fencepost.config.check_schedules import check_schedule
 from fencepost.config.kinds import check_name, did_you_mean
@@ -76,7 +77,13 @@ class _Loading:
         gates = self._gates()
         tenants = self._plain(schema.TENANTS)
         notifications = self._plain(schema.NOTIFICATIONS)
-        known = {"projects": projects, "gates": gates, "allowed": tenants.get(settings.tenant, {})}
+        engines = check_definitions(checker)
+        known = {
+            "projects": projects,
+            "gates": gates,
+            "engines": engines,
+            "allowed": tenants.get(settings.tenant, {}),
+        }
         agents = {
             entry.name: agent
             for entry in checker.named(schema.AGENTS)

@@ -33,6 +33,7 @@ from fencepost.config.kinds import (
     one_of,
     some_of,
 )
+from fencepost.model.cli_definition import PROMPT_BY
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.missed import CATCHUP_MAX, MissedRule
 from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX
@@ -48,6 +49,7 @@ EVENTS = ("failure", "dead_letter", "miss", "stall")
 # Git-ignored things that tools make again by themselves.
 DISCARDED = ("__pycache__", "*.pyc", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", "target")
 WORKTREE_KEYS = ("worktree_base", "worktrees_dir", "copy", "discard", "merge")
+PERMISSION_MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 REQUIRED = MISSING
 
 
@@ -142,12 +144,21 @@ AGENTS = Section(
         _agent("shell", BOOLEAN, "Hand `command`, then one text, to `/bin/sh`.", "command"),
         _agent("function", FUNCTION, "What is called with the run's context.", "python"),
         _agent("prompt", TEXT, "What the agent is asked; `{period_start}` and other fields of the run are put in.", "claude", "cli"),
+        _option("prompt_file", TEXT, "A file with the prompt, relative to this one. It is read at apply, so that a change of it is a new version.", "claude", "cli"),
+        _option("resume_prompt", TEXT, "What it is asked when it goes on after an interruption. Default: to look at what is done, and to go on.", "claude", "cli"),
         _option("model", TEXT, "The model that is asked for.", "claude", "cli"),
+        _option("fallback_model", TEXT, "The models that are asked when that one is overloaded.", "claude"),
         _option("tools", TEXTS, "The tools that it may use without asking.", "claude", default=()),
-        _option("permission_mode", TEXT, "How it asks for permission.", "claude"),
+        _option("disallowed_tools", TEXTS, "The tools that it may not use.", "claude", default=()),
+        _option("permission_mode", one_of(*PERMISSION_MODES), "How it asks for permission.", "claude"),
+        _option("append_system_prompt", TEXT, "What is added to its system prompt.", "claude"),
+        _option("settings", JSON, "Settings of this agent's runs alone, as in its settings file.", "claude", default={}),
+        _option("mcp_servers", JSON, "The MCP servers of its runs, and no others, as in `.mcp.json`.", "claude", default={}),
+        _option("checks", BOOLEAN, "Check the lease before each turn and each tool that changes something, and put the MCP gateway before its MCP servers.", "claude", default=False),
+        _option("result_grace", DURATION, "How long it may take to leave after it has said that it is done. Default: 60s.", "claude", "cli"),
         _option("max_turns", integer(1), "After how many turns it stops.", "claude", default=None),
         _option("args", TEXTS, "Further arguments for its command line.", "claude", "cli", default=()),
-        _option("preset", TEXT, "A ready definition: codex, gemini, opencode, aider and others.", "cli"),
+        _option("preset", TEXT, "How the CLI is called and read: aider, amp, codex, cursor-agent, gemini, goose, opencode, or an `[engines.NAME]` of your own.", "cli"),
         _option("argv", TEXTS, "The command line as a template, where there is no preset.", "cli", default=()),
         _option("url", LOCATION, "Where the run is posted to.", "http"),
         _option("headers", VARIABLES, "Further headers of the request.", "http", default={}),
@@ -158,6 +169,7 @@ AGENTS = Section(
         _agent("secrets", SECRETS, "Variables whose value is fetched when the run starts, and masked in its log."),
         _agent("timeout", DURATION, "After how long an attempt is ended."),
         _agent("stall_timeout", DURATION, "After how long without progress an attempt is ended. Default: never."),
+        _agent("tool_timeout", DURATION, "After how long one open tool call counts as standing still. Default: 1h where there is a `stall_timeout`.", "claude", "cli"),
         _agent("queue_timeout", DURATION, "How long a run may wait for its start."),
         _agent("max_attempts", integer(1, ATTEMPTS_MAX), "How many tries a run has."),
         _agent("backoff", DURATION, "How long to wait after the first failure; doubled each time."),
@@ -169,6 +181,25 @@ AGENTS = Section(
         _agent("budget_usd", USD, "What one run may cost. Default: no limit."),
         _agent("log_max", integer(1000, 10_000_000_000), "How many bytes of output are kept."),
         _agent("options", JSON, "Anything else that only its engine understands."),
+    ),
+)  # fmt: skip
+
+ENGINE = Section(
+    "engines",
+    'How a CLI agent is called and how its output is read, for `engine = "cli"` and `preset = "NAME"`. See [CLI definitions](cli-definitions.md).',
+    (
+        Key("extends", TEXT, "", "A definition to start from; the keys here replace its keys."),
+        Key("argv", TEXTS, (), "The command line, with placeholders such as `{prompt}`, `{session}`, `{args}`."),
+        Key("resume_argv", TEXTS, (), "The command line that goes on with `{session}`. Default: it cannot."),
+        Key("prompt_by", one_of(*PROMPT_BY), "stdin", "How it gets the prompt."),
+        Key("model_args", TEXTS, (), "What `{model_args}` becomes where the agent names a model."),
+        Key("names_session", BOOLEAN, False, "`{session}` in `argv` is a UUID of ours, known before the first event."),
+        Key("resume_prompt", TEXT, "", "What it is asked when it goes on."),
+        Key("env", VARIABLES, {}, "Variables of its environment."),
+        Key("exit_codes", JSON, {}, "What its exit codes mean: `succeeded`, `failed`, `misconfigured` (not tried again)."),
+        Key("interrupt", DURATION, "0s", "How long SIGINT may take to end a turn before SIGTERM. Default: no SIGINT."),
+        Key("result_grace", DURATION, "60s", "How long it may take to leave after it has said that it is done."),
+        Key("output", JSON, {}, "Where session, work, calls, outcome, cost and usage are found."),
     ),
 )  # fmt: skip
 
@@ -246,6 +277,6 @@ NOTIFICATIONS = Section(
     ),
 )
 
-SECTIONS = (FENCEPOST, PROJECTS, AGENTS, GATE, SCHEDULES, HOOKS, TENANTS, NOTIFICATIONS)
+SECTIONS = (FENCEPOST, PROJECTS, AGENTS, ENGINE, GATE, SCHEDULES, HOOKS, TENANTS, NOTIFICATIONS)
 BY_NAME = {section.name: section for section in SECTIONS}
-OPTIONS = frozenset(key.name for key in AGENTS.keys if key.name not in _defaults(AgentDefinition))
+OPTIONS = frozenset(key.name for key in AGENTS.keys if key.name not in _defaults(AgentDefinition)) | {"definition"}

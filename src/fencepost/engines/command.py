@@ -2,7 +2,7 @@
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Misconfigured
-from fencepost.ports.engine import Launch
+from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import RunRow
 
 
@@ -11,7 +11,7 @@ class CommandEngine:
 
     __slots__ = ()
 
-    def launch(self, agent: AgentDefinition, run: RunRow) -> Launch:
+    def launch(self, agent: AgentDefinition, run: RunRow, _: Setting) -> Launch:
         """Start the argv as it is: nothing of the run is put into it, values travel by environment and file."""
         if not agent.command:
             raise Misconfigured(f'agent {agent.name} has no command (run {run.id}); write command = ["program", "…"].')

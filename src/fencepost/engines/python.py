@@ -4,7 +4,7 @@ import sys
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Misconfigured
-from fencepost.ports.engine import Launch
+from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import RunRow
 
 
@@ -13,7 +13,7 @@ class PythonEngine:
 
     __slots__ = ()
 
-    def launch(self, agent: AgentDefinition, run: RunRow) -> Launch:
+    def launch(self, agent: AgentDefinition, run: RunRow, _: Setting) -> Launch:
         """Start an interpreter that calls the function."""
         module, colon, function = agent.function.partition(":")
         if not (module and colon and function):

@@ -39,14 +39,16 @@ def spawn(
     ignore: Collection[int] = (),
     terminal: int | None = None,
     folder: str | None = None,
+    errors: str | None = None,
 ) -> int:
     """Start a program and return its pid, or raise the OSError that kept it from starting.
 
-    `terminal` is a descriptor whose foreground the new group takes over; `folder` is where it works.
+    `terminal` is a descriptor whose foreground the new group takes over; `folder` is where it works;
+    `errors` is a pipe that standard error goes to.
     """
-    if terminal is None and folder is None and hasattr(os, "posix_spawn"):
+    if terminal is None and folder is None and errors is None and hasattr(os, "posix_spawn"):
         return _spawn_quickly(argv, env, ignore)
-    return _fork(argv, env, ignore=ignore, terminal=terminal, folder=folder)
+    return _fork(argv, env, ignore=ignore, terminal=terminal, folder=folder, errors=errors)
 
 
 def _spawn_quickly(argv: Sequence[str], env: Mapping[str, str], ignore: Collection[int]) -> int:
@@ -71,12 +73,13 @@ def _fork(
     ignore: Collection[int] = (),
     terminal: int | None = None,
     folder: str | None = None,
+    errors: str | None = None,
 ) -> int:
     """Start it by a fork, which can do more on the way."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become(argv, env, ignore=ignore, terminal=terminal, folder=folder, failure=writer)
+        _become(argv, env, ignore=ignore, terminal=terminal, folder=folder, errors=errors, failure=writer)
     os.close(writer)
     try:
         failure = os.read(reader, 16)
@@ -96,6 +99,7 @@ def _become(
     ignore: Collection[int],
     terminal: int | None,
     folder: str | None,
+    errors: str | None,
     failure: int,
 ) -> None:
     """Turn the forked child into the program; the pipe closes by itself when that works."""
@@ -106,6 +110,8 @@ def _become(
         _clean_signals(ignore)
         if folder is not None:
             os.chdir(folder)
+        if errors is not None:
+            _speak_to(errors)
         _first(lambda path: os.execve(path, list(argv), dict(env)), argv[0], env)  # noqa: S606  # an argv list
     except OSError as error:
         os.write(failure, str(error.errno).encode())
@@ -128,6 +134,14 @@ def _first(start: Callable[[str], int], name: str, env: Mapping[str, str]) -> in
         except OSError as error:
             denied = denied or error
     raise denied or missing
+
+
+def _speak_to(errors: str) -> None:
+    """Make a named pipe standard error; if nobody reads it any more, that is an error and no reason to wait."""
+    pipe = os.open(errors, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(pipe, True)
+    os.dup2(pipe, 2)
+    os.close(pipe)
 
 
 def _clean_signals(ignore: Collection[int]) -> None:

@@ -36,6 +36,7 @@ from fencepost.model.zone import find_zone
 
 Trigger = CronTrigger | AtTrigger | MergedTrigger | EveryTrigger
 
+TOOL_TIMEOUT = "1h"
 TRIGGERS_KEPT_MAX = 32_768  # many schedules share an expression; reading one anew costs more than its next tick
 
 
@@ -56,6 +57,7 @@ class AgentDefinition:
     secrets: dict[str, str] = field(default_factory=dict)  # environment name -> env:NAME or file:PATH
     timeout: str = "1h"
     stall_timeout: str = ""
+    tool_timeout: str = ""
     queue_timeout: str = "1d"
     max_attempts: int = 1
     backoff: str = "30s"
@@ -216,11 +218,13 @@ def retry_of(agent: AgentDefinition) -> RetryPolicy:
 
 
 def timeouts_of(agent: AgentDefinition) -> Timeouts:
-    """Build the three limits of time."""
+    """Build the limits of time; where standing still is limited, so is one tool call."""
+    tool = agent.tool_timeout or (TOOL_TIMEOUT if agent.stall_timeout else "")
     return Timeouts(
         queue_timeout=_duration(agent.queue_timeout) if agent.queue_timeout else None,
         timeout=_duration(agent.timeout) if agent.timeout else None,
         stall_timeout=_duration(agent.stall_timeout) if agent.stall_timeout else None,
+        tool_timeout=_duration(tool) if tool else None,
     )
 
 

@@ -13,10 +13,14 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The agent ended by itself with a code; `ambiguous` if an effect of it is neither done nor undone."""
+    """The agent ended by itself with a code; `ambiguous` if an effect of it is neither done nor undone.
+
+    `said`: by its own words it failed, whatever its code was.
+    """
 
     exit_code: int
     ambiguous: bool = False
+    said: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _after_failure(failed: Failed, attempt: int, retry: RetryPolicy, *, ready_at
         return _after_ambiguous_end(Reason.AMBIGUOUS, attempt, retry, ready_at=ready_at)
     if attempt < retry.max_attempts and retry.retries(failed.exit_code):
         return Settlement(RunState.READY, Reason.RETRY, ready_at=ready_at)
-    return Settlement(RunState.DEAD, Reason.EXIT_CODE)
+    return Settlement(RunState.DEAD, Reason.AGENT_ERROR if failed.said else Reason.EXIT_CODE)
 
 
 def is_ambiguous(failed: Failed, retry: RetryPolicy) -> bool:
@@ -171,14 +171,18 @@ def drain(retry: RetryPolicy, *, resumable: bool, now: datetime, deadline_at: da
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a run may wait, work and stand still; None: no limit."""
+    """How long a run may wait, work and stand still; None: no limit.
+
+    While a tool call is open, an agent has nothing to say: then `tool_timeout` stands in for `stall_timeout`.
+    """
 
     queue_timeout: timedelta | None = timedelta(days=1)
     timeout: timedelta | None = timedelta(hours=1)
     stall_timeout: timedelta | None = None
+    tool_timeout: timedelta | None = None
 
     def __post_init__(self) -> None:
-        for name in ("queue_timeout", "timeout", "stall_timeout"):
+        for name in ("queue_timeout", "timeout", "stall_timeout", "tool_timeout"):
             limit = getattr(self, name)
             if limit is not None and limit <= timedelta(0):
                 raise Invalid(f"{name} must be longer than 0s; leave it out for the default.")
@@ -189,10 +193,14 @@ class Timeouts:
             return None
         return Settlement(RunState.DEAD, Reason.QUEUE_TIMEOUT, uses_attempt=False)
 
-    def exceeded(self, *, ran_for: timedelta, silent_for: timedelta) -> TimedOut | None:
-        """Return the limit that a running agent has reached, if any; the hard one first."""
+    def exceeded(
+        self, *, ran_for: timedelta, silent_for: timedelta, calling_for: timedelta | None = None
+    ) -> TimedOut | None:
+        """Return the limit that a running agent has reached, if any; the hard one first.
+
+        `calling_for`: since when the oldest open tool call is open, if one is.
+        """
         if self.timeout is not None and ran_for >= self.timeout:
             return TimedOut(Reason.TIMEOUT)
-        if self.stall_timeout is not None and silent_for >= self.stall_timeout:
-            return TimedOut(Reason.STALL_TIMEOUT)
-        return None
+        limit, still_for = (self.stall_timeout, silent_for) if calling_for is None else (self.tool_timeout, calling_for)
+        return TimedOut(Reason.STALL_TIMEOUT) if limit is not None and still_for >= limit else None

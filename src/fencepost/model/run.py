@@ -72,6 +72,7 @@ class Reason(StrEnum):
     BUDGET = "budget"
     # dead
     EXIT_CODE = "exit_code"
+    AGENT_ERROR = "agent_error"
     AMBIGUOUS = "ambiguous"
     LOST = "lost"
     TIMEOUT = "timeout"
@@ -133,6 +134,7 @@ MOVES = (
         frozenset(
             {
                 Reason.EXIT_CODE,
+                Reason.AGENT_ERROR,
                 Reason.AMBIGUOUS,
                 Reason.LOST,
                 Reason.TIMEOUT,

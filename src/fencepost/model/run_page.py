@@ -42,6 +42,7 @@ REASONS = {
     Reason.CALENDAR: "a blackout had begun when its turn came",
     Reason.BUDGET: "no money or no place in the hour was left",
     Reason.EXIT_CODE: "the agent ended with a code that is not to be retried, or no attempt is left",
+    Reason.AGENT_ERROR: "the agent said itself that it failed, whatever its exit code was, or never said that it was done",
     Reason.AMBIGUOUS: "the agent ended, and nobody can say how far it got",
     Reason.LOST: "its worker was lost after the agent had started",
     Reason.TIMEOUT: "it ran longer than `timeout`",

@@ -12,7 +12,7 @@ from fencepost.model.retry import OnLost
 from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, EveryTrigger
 
-ENGINES_READY = frozenset({"command", "python"})
+ENGINES_READY = frozenset({"command", "python", "claude", "cli"})
 RESUMABLE_ENGINES = frozenset({"claude", "cli"})
 CATCH_UP_KEYS = {"grace": "60s", "catchup_window": "7d", "catchup_max": 10, "stagger": "30s"}
 SECRET_WORDS = ("SECRET", "TOKEN", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "PRIVATE_KEY")

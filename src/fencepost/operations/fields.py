@@ -1,5 +1,9 @@
 """Runs, dead letters and ticks as scripts see them: names that are never changed, only added to."""
 
+import json
+from collections import Counter
+from collections.abc import Sequence
+
 from fencepost.model.definition import agent_from_json
 from fencepost.operations.looking import Seen
 from fencepost.operations.places import resources_in
@@ -57,7 +61,19 @@ def attempt_fields(attempt: AttemptRow) -> dict[str, object]:
         "outcome": attempt.outcome,
         "exit_code": attempt.exit_code,
         "last_log": attempt.last_log,
+        "session": attempt.session,
+        "cost_usd": None if attempt.cost_micro is None else attempt.cost_micro / MICRO,
+        "turns": attempt.turns,
+        "usage": json.loads(attempt.usage) if attempt.usage else None,
     }
+
+
+def usage_of(attempts: Sequence[AttemptRow]) -> dict[str, int]:
+    """Return the llm_tokens of all tries at a run, by kind."""
+    total: Counter[str] = Counter()
+    for attempt in attempts:
+        total.update(json.loads(attempt.usage) if attempt.usage else {})
+    return dict(sorted(total.items()))
 
 
 def tick_fields(tick: TickRow) -> dict[str, object]:

@@ -72,6 +72,19 @@ class AttemptRow(NamedTuple):
     outcome: str | None
     exit_code: int | None
     last_log: str | None
+    session: str | None = None  # the agent's own name of its conversation
+    cost_micro: int | None = None
+    turns: int | None = None
+    usage: str | None = None  # JSON: llm_tokens by kind
+
+
+class Completion(NamedTuple):
+    """What was last heard of a run that is carried out elsewhere."""
+
+    fence: int
+    state: str  # running, succeeded or failed
+    content: str
+    beats: int
 
 
 class Standing(NamedTuple):
@@ -94,6 +107,7 @@ class LeasedRun(NamedTuple):
     predecessors: tuple[Held, ...]
     checkpoint: str | None
     started: bool = False  # its start is on record already, with the lease
+    session: str | None = None  # the conversation to go on with, when resuming
 
 
 class Report(NamedTuple):
@@ -105,6 +119,9 @@ class Report(NamedTuple):
     summary: str | None = None
     log: str | None = None
     last_log: str | None = None
+    session: str | None = None
+    turns: int | None = None
+    usage: str | None = None
 
 
 class Ended(NamedTuple):
@@ -171,8 +188,8 @@ class RunStore(Protocol):
         """
         ...
 
-    def start_run(self, leased: LeasedRun) -> None:
-        """Record that the agent is about to start, or raise LeaseLost."""
+    def start_run(self, leased: LeasedRun, *, session: str | None = None) -> None:
+        """Record that the agent is about to start, with its session if that is known, or raise LeaseLost."""
         ...
 
     def settle(self, lease: Lease, settlement: Settlement, report: Report, *, clean: bool) -> None:
@@ -201,6 +218,14 @@ class RunStore(Protocol):
 
     def put_checkpoint(self, lease: Lease, content: str) -> None:
         """Keep what a resumed run shall get back, or raise LeaseLost."""
+        ...
+
+    def note_session(self, lease: Lease, session: str) -> None:
+        """Record which conversation the agent is in, so that it can be taken up again, or raise LeaseLost."""
+        ...
+
+    def completion(self, run_id: str) -> Completion | None:
+        """Return what was last heard of a run that is carried out elsewhere; its end before anything else."""
         ...
 
     def next_ready_us(self) -> int | None:

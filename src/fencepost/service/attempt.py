@@ -8,41 +8,35 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from fencepost.flow.leasing import claim_for, recheck_for, understood
 from fencepost.host import cgroup
 from fencepost.host.logs import LogFile, last_lines, log_path
+from fencepost.model.budget import parse_usd
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, Invalid, LeaseLost, Misconfigured, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, kill_grace, renew_every
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.moment import from_us
-from fencepost.model.outcome import (
-    Failed,
-    Interrupted,
-    Lost,
-    NotStarted,
-    Outcome,
-    Settlement,
-    Stopped,
-    Succeeded,
-    TimedOut,
-)
+from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget, Settlement
 from fencepost.model.retry import DrainStep, drain, settle
 from fencepost.model.run import Reason, RunId
-from fencepost.ports.engine import Engine, Launch
+from fencepost.ports.engine import Engine, Launch, Setting
 from fencepost.ports.processes import Traces
 from fencepost.ports.runs import LeasedRun, Report, RunRow, RunStore
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import build_environment, secrets_of
 from fencepost.service.answers import Answers
+from fencepost.service.ends import INTERRUPTS, LOSSES, outcome_of, shown_code
 from fencepost.service.guard import ASK_PART, KILL_SECONDS, GuardHandle, post_guard
 from fencepost.service.line import Message
+from fencepost.service.listening import DONE, Listening, Told
 from fencepost.service.order import Order, Tools
-from fencepost.service.output import Output, let_go_of_standard, take_standard
+from fencepost.service.output import Output, fill_standard_input, let_go_of_standard, take_standard
 from fencepost.service.projects import Grounds
 from fencepost.service.renewal import Renewal, Renewer, Term
 from fencepost.service.run_answers import RunAnswers
@@ -132,6 +126,9 @@ class _Attempt:
         self._told_deadline_ns = 0
         self._ended: Message | None = None
         self._drain_ns: int | None = None
+        self._listening: Listening | None = None
+        self._told = Told()
+        self._ask_ns: int | None = None  # when an interrupted agent that is still there is asked to stop
 
     def run(self, leased: Callable[[bool], None]) -> int:
         asked_ns = self._term.now_ns()
@@ -190,7 +187,10 @@ class _Attempt:
         try:
             if hash_of(found.run.manifest) != found.run.manifest_hash:
                 raise Misconfigured("the manifest is not the one that was applied.")
-            launch = self._bench.engine_of(self._agent.engine).launch(self._agent, found.run)
+            if self._is_used_up(found.run):
+                return OverBudget(), False
+            setting = Setting(plan_run_folder(found.run.id).path, found.session)
+            launch = self._bench.engine_of(self._agent.engine).launch(self._agent, found.run, setting)
             self._output.keep(log, list(secrets_of(self._agent, os.environ).values()))
         except FencepostError as error:
             return self._not_started(log, error, Reason.MISCONFIGURED), False
@@ -203,7 +203,17 @@ class _Attempt:
             return Lost(started=False), False
         except FencepostError as error:
             return self._not_started(log, error, Reason.GATE_UNREACHABLE), False
-        return self._work(found, launch.argv, launch.env, log)
+        return self._work(found, launch, log)
+
+    def _is_used_up(self, run: RunRow) -> bool:
+        """Tell whether earlier attempts have spent what one run may cost."""
+        return bool(run.cost_micro) and self._left_micro(run) == 0
+
+    def _left_micro(self, run: RunRow) -> int | None:
+        """Return what the run may still cost; None: any amount."""
+        if not self._agent.budget_usd:
+            return None
+        return max(0, parse_usd(self._agent.budget_usd) - (run.cost_micro or 0))
 
     def _prepare(self, found: LeasedRun, launch: Launch) -> None:
         """Raise every gate, then end what predecessors left here."""
@@ -222,15 +232,15 @@ class _Attempt:
         log.write(f"fencepost: not started: {error}\n".encode())
         return NotStarted(reason)
 
-    def _work(
-        self, found: LeasedRun, argv: tuple[str, ...], extra: dict[str, str], log: LogFile
-    ) -> tuple[Outcome, bool]:
+    def _work(self, found: LeasedRun, launch: Launch, log: LogFile) -> tuple[Outcome, bool]:
         folder = plan_run_folder(found.run.id)
         folder.make(found.run.payload)
         if found.run.resume:
             folder.put_checkpoint(found.checkpoint or "null")
-        os.write(0, found.run.payload.encode())
-        os.lseek(0, 0, os.SEEK_SET)
+        for name, text in launch.files:
+            folder.put(name, text)
+        fill_standard_input(found.run.payload if launch.stdin is None else launch.stdin)
+        self._listen(found.run, launch, folder.path, log)
         key = os.urandom(24).hex()
         renewer = Renewer(found.lease, self._term, self._bench.open_runtime)
         first = renew_every(found.lease.ttl_seconds)
@@ -241,22 +251,37 @@ class _Attempt:
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
             env = build_environment(os.environ, self._agent, found.run, found.lease, folder=folder, key=key)
-            if not self._start(found, argv, {**env, **extra}, log):
+            if not self._start(found, launch, {**env, **launch.env}, log):
                 return NotStarted(Reason.MISCONFIGURED), False
             return self._watch(found, answering, answers), True
         finally:
             self._renewal.stop()
             answering.close()
 
-    def _start(self, found: LeasedRun, argv: tuple[str, ...], env: dict[str, str], log: LogFile) -> bool:
-        self._store.start_run(found)
+    def _listen(self, run: RunRow, launch: Launch, folder: str, log: LogFile) -> None:
+        """Listen to an agent whose output is understood."""
+        if launch.manner is None:
+            return
+        self._listening = Listening(
+            launch,
+            launch.manner,
+            folder=folder,
+            output=self._output,
+            now_ns=self._tools.clock.awake_ns,
+            budget_micro=self._left_micro(run),
+        )
+        self._listening.keep(log, list(secrets_of(self._agent, os.environ).values()))
+
+    def _start(self, found: LeasedRun, launch: Launch, env: dict[str, str], log: LogFile) -> bool:
+        self._store.start_run(found, session=launch.session)
         self._told_deadline_ns = self._term.deadline_ns
         self._guard.line.send(
             start={
-                "argv": argv,
+                "argv": launch.argv,
                 "env": env,
                 "terminal": None,
                 "folder": self._project.path if self._project else None,
+                "errors": self._listening.path if self._listening else None,
                 "deadline_ns": self._term.deadline_ns,
                 "counts_sleep": self._store.facts().counts_sleep,
                 "grace_seconds": self._grace * ASK_PART,
@@ -267,7 +292,7 @@ class _Attempt:
                 if "spawned" in message:
                     self._group = message["spawned"]
                 elif "failed" in message:
-                    log.write(f"fencepost: cannot run {argv[0]!r}: {os.strerror(message['failed'])}.\n".encode())
+                    log.write(f"fencepost: cannot run {launch.argv[0]!r}: {os.strerror(message['failed'])}.\n".encode())
                     return False
                 elif "late" in message:
                     raise LeaseLost("the lease ran out before the start.")
@@ -280,11 +305,13 @@ class _Attempt:
         line, mailbox = self._guard.line.fd, self._mailbox.fd
         clock = Stopwatch(self._tools.clock.awake_ns, timeouts_of(self._agent))
         fds = {line, mailbox, self._output.fd, self._worker_alive}
+        if self._listening:
+            fds.add(self._listening.errors.fd)
         while self._ended is None:
             ready, _, _ = select.select([*fds, *answering.fds()], [], [], self._patience(clock))
             if self._output.fd in ready and not self._output.drain():
                 fds.discard(self._output.fd)
-            clock.progress(self._output.seen + answers.progressed)
+            self._note_progress(clock, answers, ready)
             if self._worker_alive in ready:
                 fds.discard(self._worker_alive)
                 self._end("worker gone", self._grace * ASK_PART)
@@ -296,11 +323,28 @@ class _Attempt:
                 self._hear_guard()
             if self._renewal.first_in_seconds() == 0:
                 self._renewal.start()
-            self._look(found, clock, resumable=answers.has_checkpoint)
+            self._look(found, clock, resumable=self._is_resumable(answers))
             if self._why and self._term.now_ns() >= self._overdue_ns:
                 self._guard.kill()
         self._output.finish()
-        return self._outcome(self._ended, resumable=answers.has_checkpoint)
+        if self._listening:
+            self._listening.finish()
+        told = answers.told() if self._listening is None else self._listening.told()
+        self._told = told._replace(summary=self._output.hide(told.summary) if told.summary else None)
+        return self._outcome(self._ended, resumable=self._is_resumable(answers))
+
+    def _note_progress(self, clock: Stopwatch, answers: RunAnswers, ready: list[int]) -> None:
+        """Count signs of work: those in the output if it is understood, else any output."""
+        if self._listening is None:
+            clock.progress(self._output.seen + answers.progressed)
+            return
+        if self._listening.errors.fd in ready:
+            self._listening.errors.drain()
+        clock.progress(self._listening.work + answers.progressed)
+        clock.calls(self._listening.open_calls)
+
+    def _is_resumable(self, answers: RunAnswers) -> bool:
+        return answers.has_checkpoint or (self._listening is not None and self._listening.resumable)
 
     def _patience(self, clock: Stopwatch) -> float:
         waits = [clock.left_seconds()]
@@ -309,6 +353,9 @@ class _Attempt:
             waits.append(first)
         if not self._why:
             waits.append(self._term.left_seconds)
+            waits.append(self._listening.left_seconds() if self._listening else clock.left_seconds())
+        if self._ask_ns is not None:
+            waits.append((self._ask_ns - self._term.now_ns()) / 1e9)
         return max(0.0, min(waits))
 
     def _hear_guard(self) -> None:
@@ -322,6 +369,7 @@ class _Attempt:
 
     def _hear_renewal(self) -> None:
         if self._renewal.lost:
+            self._ask_ns = self._term.now_ns() if self._ask_ns is not None else None
             self._end("lost", 0)
         elif self._term.over:
             self._end("lost", self._grace * ASK_PART)
@@ -334,8 +382,12 @@ class _Attempt:
         over = clock.exceeded()
         if over is not None:
             self._end(over.reason.value, self._grace * ASK_PART)
+        if self._listening is not None:
+            self._attend(self._listening, found)
         if self._drain_ns is not None and self._drained(resumable=resumable):
             self._end("drain", self._grace * ASK_PART)
+        if self._ask_ns is not None and self._term.now_ns() >= self._ask_ns:
+            self._ask(self._grace * ASK_PART)
         if clock.is_time_to_look() and not self._why:
             try:
                 asked = self._store.stop_asked(found.lease)
@@ -343,6 +395,17 @@ class _Attempt:
                 return  # the renewal finds out, and says so
             if asked:
                 self._end(f"stop {asked}", self._grace * ASK_PART)
+
+    def _attend(self, listening: Listening, found: LeasedRun) -> None:
+        """Write down which conversation it is in, as soon as that is known; end it when its words give reason to."""
+        session = listening.unnoted_session()
+        if session is not None:
+            with suppress(LeaseLost, StoreUnavailable):  # the renewal finds out; or it is tried again
+                self._store.note_session(found.lease, session)
+                listening.noted(session)
+        due = listening.due()
+        if due is not None:
+            self._end(due, self._grace * ASK_PART)
 
     def _drained(self, *, resumable: bool) -> bool:
         assert self._drain_ns is not None
@@ -355,8 +418,18 @@ class _Attempt:
     def _end(self, why: str, grace_seconds: float) -> None:
         if self._why is None:
             self._why = why
-            self._overdue_ns = self._term.now_ns() + round((self._grace * OVERDUE_PART + KILL_SECONDS) * 1e9)
-            self._guard.line.send(end=why, grace_seconds=grace_seconds)
+            if self._listening and self._listening.interrupt_seconds and why in INTERRUPTS:
+                self._guard.line.send(signal=int(signal.SIGINT), group=False)
+                self._ask_ns = self._term.now_ns() + round(self._listening.interrupt_seconds * 1e9)
+                self._overdue_ns = self._ask_ns + round(KILL_SECONDS * 1e9)
+            else:
+                self._ask(grace_seconds)
+
+    def _ask(self, grace_seconds: float) -> None:
+        """Let the guard end the tree."""
+        self._ask_ns = None
+        self._overdue_ns = self._term.now_ns() + round((self._grace * OVERDUE_PART + KILL_SECONDS) * 1e9)
+        self._guard.line.send(end=self._why, grace_seconds=grace_seconds)
 
     def _is_ending(self) -> bool:
         return bool(self._why or self._renewal.lost)
@@ -365,15 +438,12 @@ class _Attempt:
         why = self._why or str(ended["why"])
         status: int = ended["ended"]
         self._exit_code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        if why in ("lost", "deadline", "worker gone", "guard gone"):
-            return Lost(started=True)
-        if why in (Reason.TIMEOUT.value, Reason.STALL_TIMEOUT.value):
-            return TimedOut(Reason(why))
-        if why == "drain":
-            return Interrupted(resumable=resumable)
-        if why.startswith("stop "):
-            return Stopped(Reason(why.removeprefix("stop ")))
-        return Succeeded() if self._exit_code == 0 else Failed(self._exit_code)
+        if self._listening is not None and why not in LOSSES:
+            judged = self._listening.outcome(self._exit_code, ended_by_us=why not in ("exit", DONE))
+            if judged is not None:
+                self._exit_code = shown_code(judged, self._exit_code, why)
+                return judged
+        return outcome_of(why, self._exit_code, resumable=resumable)
 
     def _settle(self, found: LeasedRun, outcome: Outcome, *, started: bool) -> None:
         """Write the end down; whoever took the lease meanwhile has the last word."""
@@ -386,6 +456,7 @@ class _Attempt:
             exit_code=getattr(self, "_exit_code", None) if started else None,
             log=path,
             last_log=last_lines(path),
+            **self._told._asdict(),
         )
         self._write_down(found, settlement, report, gone=self._ended is None or bool(self._ended["gone"]))
 

@@ -179,6 +179,7 @@ class Guard:
                 ignore=self._ignored,
                 terminal=order["terminal"],
                 folder=order.get("folder"),
+                errors=order.get("errors"),
             )
         except OSError as error:
             self._line.send(failed=error.errno)

@@ -3,7 +3,9 @@
 import os
 
 from fencepost.host.logs import LogFile
+from fencepost.model.light import Callable
 
+Listener = Callable[[bytes], None]
 READ_BYTES = 65_536
 SECRET_MIN = 4  # shorter ones would hide half of every log
 HIDDEN = b"[redacted]"
@@ -18,6 +20,7 @@ class Output:
         self._log: LogFile | None = None
         self._secrets: list[bytes] = []
         self._held = b""
+        self.listener: Listener | None = None  # hears everything as it was printed
         os.set_blocking(fd, False)
 
     def keep(self, log: LogFile, secrets: list[str]) -> None:
@@ -35,7 +38,16 @@ class Output:
             return False
         self.seen += len(data)
         self._write(data)
+        if self.listener is not None:
+            self.listener(data)
         return True
+
+    def hide(self, text: str) -> str:
+        """Blot the secrets out of a text."""
+        data = text.encode("utf-8", "replace")
+        for secret in self._secrets:
+            data = data.replace(secret, HIDDEN)
+        return data.decode("utf-8", "replace").replace("\0", "�")
 
     def finish(self) -> None:
         """Take the rest without waiting: a grandchild may hold the pipe open for ever."""
@@ -83,3 +95,11 @@ def let_go_of_standard() -> None:
     for descriptor in (1, 2):
         os.dup2(null, descriptor)
     os.close(null)
+
+
+def fill_standard_input(text: str) -> None:
+    """Put what the agent shall read into the file that is its standard input."""
+    data = memoryview(text.encode())
+    while data:
+        data = data[os.write(0, data) :]
+    os.lseek(0, 0, os.SEEK_SET)

@@ -1,11 +1,16 @@
-"""What a worker answers to its agent besides the lease: checkpoints, progress, and the gates by their names."""
+"""What a worker answers to its agent besides the lease: checkpoints, progress, gates by name, reports, news from outside."""
 
+import json
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 
-from fencepost.model.errors import LeaseLost, StoreUnavailable
+from fencepost.model.budget import measured_usd
+from fencepost.model.errors import Invalid, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Lease
+from fencepost.model.transcript import NUMBER_MAX, SUMMARY_MAX
 from fencepost.ports.runs import RunStore
 from fencepost.service.answers import LOST, Answers
+from fencepost.service.listening import Told
 from fencepost.service.run_socket import Answer, Handler
 
 CHECKPOINT_MAX = 65_536
@@ -20,6 +25,7 @@ class RunAnswers:
         self._gates = gates
         self._store = store
         self._lease = lease
+        self._told = Told()
         self.progressed = 0
         self.has_checkpoint = store.checkpoint(lease.run_id) is not None
 
@@ -31,7 +37,13 @@ class RunAnswers:
             "progress": self._progress,
             "checkpoint_get": self._checkpoint_get,
             "checkpoint_set": self._checkpoint_set,
+            "report": self._report,
+            "completion": self._completion,
         }
+
+    def told(self) -> Told:
+        """Return what the agent has reported about itself."""
+        return self._told
 
     def _gate_named(self, request: Answer) -> Answer:
         """Answer where a gate of the agent leads, spelled as it was raised."""
@@ -75,3 +87,60 @@ class RunAnswers:
             return {"ok": False, "code": error.code, "message": str(error)}
         self.has_checkpoint = True
         return {"ok": True}
+
+    def _report(self, request: Answer) -> Answer:
+        """Take note of what the agent says about its work; the last word stands."""
+        answer = self._answers["check"](request)
+        if not answer["ok"]:
+            return answer
+        try:
+            self._told = report_of(request, before=self._told)
+        except Invalid as error:
+            return {"ok": False, "code": error.code, "message": str(error)}
+        return {"ok": True}
+
+    def _completion(self, request: Answer) -> Answer:
+        """Tell what was heard from outside about this run; an end counts whichever attempt it was for."""
+        answer = self._answers["check"](request)
+        if not answer["ok"]:
+            return answer
+        try:
+            heard = self._store.completion(self._lease.run_id)
+        except StoreUnavailable as error:
+            return {"ok": False, "code": error.code, "message": str(error)}
+        if heard is None or (heard.state == "running" and heard.fence != self._lease.fence):
+            return {"ok": True, "state": None}
+        return {"ok": True, "state": heard.state, "content": heard.content, "beats": heard.beats}
+
+
+def report_of(request: Answer, *, before: Told) -> Told:
+    """Read a report: summary, cost_usd, turns, usage, each if it is there; or raise Invalid."""
+    summary, cost, turns, usage = (request.get(name) for name in ("summary", "cost_usd", "turns", "usage"))
+    return before._replace(
+        summary=before.summary if summary is None else str(summary)[:SUMMARY_MAX],
+        cost_micro=before.cost_micro if cost is None else measured_usd(Decimal(_figure("cost_usd", cost))),
+        turns=before.turns if turns is None else int(Decimal(_figure("turns", turns))),
+        usage=before.usage if usage is None else _usage(usage),
+    )
+
+
+def _figure(name: str, value: object) -> str:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            number = Decimal(str(value))
+        except InvalidOperation:
+            number = Decimal("NaN")
+        if number.is_finite() and 0 <= number <= NUMBER_MAX:
+            return str(value)
+    raise Invalid(f"{name} is a number that is not negative.")
+
+
+def _usage(value: object) -> str:
+    """Read llm_tokens by kind; from a command line they come as text."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Invalid('usage is an object of figures, such as {"input": 1200, "output": 80}.')
+    return json.dumps({str(name): int(Decimal(_figure(f"usage.{name}", one))) for name, one in found.items()})

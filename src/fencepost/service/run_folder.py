@@ -42,6 +42,11 @@ class RunFolder:
         """Lay out what a resumed agent gets back."""
         self._put(self.checkpoint, content)
 
+    def put(self, name: str, text: str) -> None:
+        """Lay out a file of the engine's."""
+        assert "/" not in name, name
+        self._put(f"{self.path}/{name}", text)
+
     def _put(self, path: str, text: str) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:

@@ -106,12 +106,18 @@ class SqlQueue(SqlTicks):
             worker=worker,
             stop=None,
         )
-        return LeasedRun(now, lease, answer.predecessors, checkpoint_of(tx, run.id))
+        return LeasedRun(now, lease, answer.predecessors, checkpoint_of(tx, run.id), session=_session(tx, run))
 
 
 def checkpoint_of(tx: Transaction, run_id: str) -> str | None:
     """Return what the run's last attempt left for the next."""
     rows = tx.rows("checkpoint", run_id=run_id)
+    return str(rows[0][0]) if rows else None
+
+
+def _session(tx: Transaction, run: RunRow) -> str | None:
+    """Return the conversation that a resumed run shall go on with."""
+    rows = tx.rows("session_of", run_id=run.id) if run.resume else []
     return str(rows[0][0]) if rows else None
 
 

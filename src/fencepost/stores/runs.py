@@ -11,7 +11,7 @@ from fencepost.model.lease import Lease, keys_of
 from fencepost.model.moment import to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState, TriggerKind
-from fencepost.ports.runs import AttemptRow, LeasedRun, Report, RunRow
+from fencepost.ports.runs import AttemptRow, Completion, LeasedRun, Report, RunRow
 from fencepost.stores.leases import give_back, held_of, take_away
 from fencepost.stores.queue import SqlQueue, checkpoint_of
 from fencepost.stores.run_rows import audit, end_ready, lock_run, lock_schedule, note_end, run_of
@@ -21,15 +21,15 @@ from fencepost.stores.transaction import Row, Transaction
 class SqlRuns(SqlQueue):
     """RunStore's verbs over named statements."""
 
-    def start_run(self, leased: LeasedRun) -> None:
-        """Record that the agent is about to start, or raise LeaseLost."""
+    def start_run(self, leased: LeasedRun, *, session: str | None = None) -> None:
+        """Record that the agent is about to start, with its session if that is known, or raise LeaseLost."""
         lease = leased.lease
 
         def work(tx: Transaction) -> None:
             _spend_once(tx, leased.run)
             _still_ours(tx.rows("start_run", id=lease.run_id, fence=lease.fence), lease)
             _still_ours(tx.rows("start", id=lease.id, fence=lease.fence), lease)
-            tx.rows("start_attempt", run_id=lease.run_id, fence=lease.fence)
+            tx.rows("start_attempt", run_id=lease.run_id, fence=lease.fence, session=session)
 
         self._dialect.write(work)
 
@@ -88,6 +88,22 @@ class SqlRuns(SqlQueue):
         """Keep what a resumed run shall get back, or raise LeaseLost."""
         values = {"run_id": lease.run_id, "fence": lease.fence, "content": content}
         self._dialect.write(lambda tx: _still_ours(tx.rows("put_checkpoint", **values), lease))
+
+    def note_session(self, lease: Lease, session: str) -> None:
+        """Record which conversation the agent is in, so that it can be taken up again, or raise LeaseLost."""
+        values = {"run_id": lease.run_id, "fence": lease.fence, "session": session}
+        self._dialect.write(lambda tx: _still_ours(tx.rows("note_session", **values), lease))
+
+    def completion(self, run_id: str) -> Completion | None:
+        """Return what was last heard of a run that is carried out elsewhere; its end before anything else."""
+        rows = self._dialect.read(lambda tx: tx.rows("completion", run_id=run_id))
+        return Completion(*rows[0]) if rows else None
+
+    def put_completion(self, run_id: str, *, tenant: str, fence: int, state: str, content: str) -> str | None:
+        """Keep a heartbeat or an end from outside; return what stands now, or None if the fence is not the run's."""
+        values = {"run_id": run_id, "tenant": tenant, "fence": fence, "state": state, "content": content}
+        rows = self._dialect.write(lambda tx: tx.rows("put_completion", **values))
+        return str(rows[0][0]) if rows else None
 
     def next_ready_us(self) -> int | None:
         """Return when the next run becomes ready; those that are ready already are no reason to wait."""
@@ -215,6 +231,10 @@ def _end_attempt(tx: Transaction, run_id: str, fence: int, report: Report) -> No
         outcome=report.outcome,
         exit_code=report.exit_code,
         last_log=report.last_log,
+        session=report.session,
+        cost_micro=report.cost_micro,
+        turns=report.turns,
+        usage=report.usage,
     )
 
 

@@ -102,7 +102,7 @@ UPDATE fencepost.run
        attempt = attempt - %(refund)s, resume = %(resume)s,
        started_us = CASE WHEN %(never_began)s THEN NULL ELSE started_us END,
        ended_us = CASE WHEN %(state)s <> 'ready' THEN (SELECT fencepost.clock_us()) END,
-       exit_code = %(exit_code)s, cost_micro = coalesce(%(cost_micro)s::bigint, cost_micro),
+       exit_code = %(exit_code)s, cost_micro = coalesce(cost_micro + %(cost_micro)s::bigint, %(cost_micro)s::bigint, cost_micro),
        summary = coalesce(%(summary)s::text, summary), log = coalesce(%(log)s::text, log),
        lease_id = NULL, worker = NULL
  WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))

@@ -21,7 +21,8 @@ SELECT * FROM fencepost.run_fact
  LIMIT %(limit)s
 
 -- :name look_attempts
-SELECT run_id, number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+SELECT run_id, number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session,
+       cost_micro, turns, usage
   FROM fencepost.attempt
  WHERE run_id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
  ORDER BY run_id, fence

@@ -114,15 +114,17 @@ UPDATE fencepost.run SET started_us = coalesce(started_us, fencepost.clock_us())
 RETURNING id
 
 -- :name start_attempt
-UPDATE fencepost.attempt SET started_us = fencepost.clock_us() WHERE run_id = %(run_id)s AND fence = %(fence)s
+UPDATE fencepost.attempt SET started_us = fencepost.clock_us(), session = %(session)s
+ WHERE run_id = %(run_id)s AND fence = %(fence)s
 
 -- :name settle_run
+-- Each attempt says what it cost itself; the run has cost all of them.
 UPDATE fencepost.run
    SET state = %(state)s, reason = %(reason)s, ready_us = coalesce(%(ready_us)s::bigint, ready_us),
        place_us = CASE WHEN %(steps_back)s THEN coalesce(%(ready_us)s::bigint, place_us) ELSE place_us END,
        attempt = attempt - %(refund)s, resume = %(resume)s,
        ended_us = CASE WHEN %(state)s <> 'ready' THEN fencepost.clock_us() END,
-       exit_code = %(exit_code)s, cost_micro = coalesce(%(cost_micro)s::bigint, cost_micro),
+       exit_code = %(exit_code)s, cost_micro = coalesce(cost_micro + %(cost_micro)s::bigint, %(cost_micro)s::bigint, cost_micro),
        summary = coalesce(%(summary)s::text, summary), log = coalesce(%(log)s::text, log),
        lease_id = NULL, worker = NULL
  WHERE id = %(id)s AND fence = %(fence)s AND state = 'running'
@@ -131,11 +133,12 @@ RETURNING ended_us
 -- :name end_attempt
 UPDATE fencepost.attempt
    SET ended_us = coalesce(ended_us, fencepost.clock_us()), outcome = %(outcome)s, exit_code = %(exit_code)s,
-       last_log = %(last_log)s
+       last_log = %(last_log)s, session = coalesce(%(session)s::text, session),
+       cost_micro = %(cost_micro)s, turns = %(turns)s, usage = %(usage)s
  WHERE run_id = %(run_id)s AND fence = %(fence)s
 
 -- :name attempt_of
-SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
   FROM fencepost.attempt
  WHERE run_id = %(run_id)s AND fence = %(fence)s
 
@@ -191,7 +194,7 @@ SELECT * FROM fencepost.run_fact
  LIMIT %(limit)s
 
 -- :name attempts
-SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
   FROM fencepost.attempt WHERE run_id = %(run_id)s ORDER BY fence
 
 -- :name discard
@@ -223,3 +226,31 @@ SELECT * FROM fencepost.run_fact
 
 -- :name definition_of
 SELECT definition FROM fencepost.schedule WHERE tenant = %(tenant)s AND name = %(schedule)s
+
+-- :name note_session
+-- Only a run that still holds its lease may name its session.
+UPDATE fencepost.attempt SET session = %(session)s
+ WHERE run_id = %(run_id)s AND fence = %(fence)s
+   AND EXISTS (SELECT 1 FROM fencepost.run WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running')
+RETURNING run_id
+
+-- :name session_of
+SELECT session FROM fencepost.attempt WHERE run_id = %(run_id)s AND session IS NOT NULL ORDER BY fence DESC LIMIT 1
+
+-- :name put_completion
+-- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.
+INSERT INTO fencepost.completion (run_id, fence, state, content, beats, at_us)
+SELECT id, fence, %(state)s, %(content)s, 1, fencepost.clock_us()
+  FROM fencepost.run WHERE id = %(run_id)s AND tenant = %(tenant)s AND fence = %(fence)s AND state = 'running' FOR UPDATE
+ON CONFLICT (run_id, fence) DO UPDATE
+   SET beats = completion.beats + 1, at_us = fencepost.clock_us(),
+       state = CASE WHEN completion.state = 'running' THEN excluded.state ELSE completion.state END,
+       content = CASE WHEN completion.state = 'running' THEN excluded.content ELSE completion.content END
+RETURNING state
+
+-- :name completion
+-- The newest word about a run; an end that came before its worker was lost still counts.
+SELECT fence, state, content, beats FROM fencepost.completion
+ WHERE run_id = %(run_id)s
+ ORDER BY state = 'running', fence DESC
+ LIMIT 1

@@ -106,7 +106,7 @@ UPDATE run
        attempt = attempt - :refund, resume = :resume,
        started_us = CASE WHEN :never_began THEN NULL ELSE started_us END,
        ended_us = CASE WHEN :state <> 'ready' THEN wall_us() END,
-       exit_code = :exit_code, cost_micro = coalesce(:cost_micro, cost_micro),
+       exit_code = :exit_code, cost_micro = coalesce(cost_micro + :cost_micro, :cost_micro, cost_micro),
        summary = coalesce(:summary, summary), log = coalesce(:log, log),
        lease_id = NULL, worker = NULL
  WHERE id IN (SELECT value FROM json_each(:ids))

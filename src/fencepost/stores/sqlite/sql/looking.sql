@@ -19,7 +19,8 @@ SELECT * FROM run_fact
  LIMIT :limit
 
 -- :name look_attempts
-SELECT run_id, number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+SELECT run_id, number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session,
+       cost_micro, turns, usage
   FROM attempt
  WHERE run_id IN (SELECT value FROM json_each(:ids))
  ORDER BY run_id, fence

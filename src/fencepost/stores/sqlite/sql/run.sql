@@ -131,15 +131,17 @@ UPDATE run SET started_us = coalesce(started_us, wall_us())
 RETURNING id
 
 -- :name start_attempt
-UPDATE attempt SET started_us = wall_us() WHERE run_id = :run_id AND fence = :fence
+UPDATE attempt SET started_us = wall_us(), session = :session
+ WHERE run_id = :run_id AND fence = :fence
 
 -- :name settle_run
+-- Each attempt says what it cost itself; the run has cost all of them.
 UPDATE run
    SET state = :state, reason = :reason, ready_us = coalesce(:ready_us, ready_us),
        place_us = CASE WHEN :steps_back THEN coalesce(:ready_us, place_us) ELSE place_us END,
        attempt = attempt - :refund, resume = :resume,
        ended_us = CASE WHEN :state <> 'ready' THEN wall_us() END,
-       exit_code = :exit_code, cost_micro = coalesce(:cost_micro, cost_micro),
+       exit_code = :exit_code, cost_micro = coalesce(cost_micro + :cost_micro, :cost_micro, cost_micro),
        summary = coalesce(:summary, summary), log = coalesce(:log, log),
        lease_id = NULL, worker = NULL
  WHERE id = :id AND fence = :fence AND state = 'running'
@@ -148,11 +150,12 @@ RETURNING ended_us
 -- :name end_attempt
 UPDATE attempt
    SET ended_us = coalesce(ended_us, wall_us()), outcome = :outcome, exit_code = :exit_code,
-       last_log = :last_log
+       last_log = :last_log, session = coalesce(:session, session),
+       cost_micro = :cost_micro, turns = :turns, usage = :usage
  WHERE run_id = :run_id AND fence = :fence
 
 -- :name attempt_of
-SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
   FROM attempt
  WHERE run_id = :run_id AND fence = :fence
 
@@ -208,7 +211,7 @@ SELECT * FROM run_fact
  LIMIT :limit
 
 -- :name attempts
-SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
+SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
   FROM attempt WHERE run_id = :run_id ORDER BY fence
 
 -- :name discard
@@ -238,3 +241,31 @@ SELECT * FROM run_fact
 
 -- :name definition_of
 SELECT definition FROM schedule WHERE tenant = :tenant AND name = :schedule
+
+-- :name note_session
+-- Only a run that still holds its lease may name its session.
+UPDATE attempt SET session = :session
+ WHERE run_id = :run_id AND fence = :fence
+   AND EXISTS (SELECT 1 FROM run WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running')
+RETURNING run_id
+
+-- :name session_of
+SELECT session FROM attempt WHERE run_id = :run_id AND session IS NOT NULL ORDER BY fence DESC LIMIT 1
+
+-- :name put_completion
+-- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.
+INSERT INTO completion (run_id, fence, state, content, beats, at_us)
+SELECT id, fence, :state, :content, 1, wall_us()
+  FROM run WHERE id = :run_id AND tenant = :tenant AND fence = :fence AND state = 'running'
+ON CONFLICT (run_id, fence) DO UPDATE
+   SET beats = completion.beats + 1, at_us = wall_us(),
+       state = CASE WHEN completion.state = 'running' THEN excluded.state ELSE completion.state END,
+       content = CASE WHEN completion.state = 'running' THEN excluded.content ELSE completion.content END
+RETURNING state
+
+-- :name completion
+-- The newest word about a run; an end that came before its worker was lost still counts.
+SELECT fence, state, content, beats FROM completion
+ WHERE run_id = :run_id
+ ORDER BY state = 'running', fence DESC
+ LIMIT 1

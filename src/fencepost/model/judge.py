@@ -1,0 +1,32 @@
+"""What an attempt's end means, by the agent's own words first and its exit code second."""
+
+from collections.abc import Mapping
+
+from fencepost.model.outcome import Failed, Outcome, OverBudget, Succeeded
+from fencepost.model.retry import SIGNALLED
+from fencepost.model.transcript import Transcript
+
+FAILED = 1
+
+
+def judge(  # noqa: PLR0911  # one value per case, every case named
+    told: Transcript, exit_code: int, *, tells_success: bool, exit_codes: Mapping[int, int], ended_by_us: bool
+) -> Outcome | None:
+    """Return how it ended, or None where our own reason for ending it stands.
+
+    An agent that was told to go on with a session and had it not may have begun another: nobody knows what that did.
+    """
+    if told.lost_session:
+        return Failed(exit_code or FAILED, ambiguous=True, said=True)
+    if told.succeeded:
+        return Succeeded()
+    if ended_by_us:
+        return None
+    if told.over_budget:
+        return OverBudget()
+    code = exit_codes.get(exit_code, exit_code)
+    if told.failure is not None:
+        return Failed(code if 0 < code <= SIGNALLED else FAILED, ambiguous=told.ambiguous, said=True)
+    if code == 0 and not tells_success:
+        return Succeeded()
+    return Failed(code or FAILED, said=code == 0)

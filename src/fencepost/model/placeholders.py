@@ -1,0 +1,57 @@
+"""Puts facts of a run into a text, as data: each `{name}` is replaced once, and what was put in is never read again.
+
+Braces that hold no name, as in JSON or code, are left alone. `{{name}}` stands for `{name}` itself.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+from fencepost.model.errors import Invalid
+
+# What a prompt or an argument may ask for. The payload is JSON and may come from outside.
+FIELDS = (
+    "run_id",
+    "tenant",
+    "agent",
+    "schedule",
+    "schedule_version",
+    "trigger",
+    "tick",
+    "period_start",
+    "period_end",
+    "backfill_from",
+    "last_success",
+    "idempotency_key",
+    "attempt",
+    "fence",
+    "payload",
+)
+_PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Replace every placeholder by its value, or raise Invalid for one that nobody knows."""
+    check_placeholders(template, values)
+
+    def value_of(found: re.Match[str]) -> str:
+        return "{" + found[1] + "}" if found[1] else values[found[2]]
+
+    return _PLACEHOLDER.sub(value_of, template)
+
+
+def check_placeholders(template: str, known: Collection[str]) -> None:
+    """Refuse a placeholder that nobody can fill, with the one that was probably meant."""
+    for found in _PLACEHOLDER.finditer(template):
+        name = found[2]
+        if name and name not in known:
+            near = get_close_matches(name, list(known), n=1)
+            hint = f" Did you mean {{{near[0]}}}?" if near else f" There are {', '.join(known)}."
+            raise Invalid(
+                f"there is no placeholder {{{name}}}.{hint} To write it as it is, double the braces: {{{{{name}}}}}."
+            )
+
+
+def as_data(payload: str) -> str:
+    """Wrap a payload so that a reader sees where data begins and ends; nothing in it can close the tag."""
+    return f"<payload>\n{payload.replace('<', chr(92) + 'u003c')}\n</payload>"

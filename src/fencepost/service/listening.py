@@ -1,0 +1,179 @@
+"""Listens to an agent whose output we understand: session, work, open calls, the end, and what it cost.
+
+Standard error has a way of its own here, so that a warning never tears an event apart; both go to the same log.
+"""
+
+import json
+import os
+from collections.abc import Callable
+
+from fencepost.host.logs import LogFile
+from fencepost.model.judge import judge
+from fencepost.model.light import NamedTuple
+from fencepost.model.outcome import Outcome
+from fencepost.model.transcript import Transcript
+from fencepost.ports.engine import Launch, Manner
+from fencepost.service.output import Output
+
+LINE_MAX = 8_000_000
+ERRORS = "errors"  # a pipe with a name, in the run's folder
+
+DONE, LOST_SESSION, OVER_BUDGET = "done", "lost session", "over budget"
+
+
+class Told(NamedTuple):
+    """What an attempt leaves behind besides its log."""
+
+    summary: str | None = None
+    cost_micro: int | None = None
+    turns: int | None = None
+    usage: str | None = None
+    session: str | None = None
+
+
+class Lines:
+    """Cuts what is read into lines; one that is too long is passed over, at no cost of memory."""
+
+    def __init__(self, hear: Callable[[bytes], None], too_long: Callable[[], None]) -> None:
+        self._hear = hear
+        self._too_long = too_long
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take in what was read."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._add(line)
+            self.flush()
+        self._add(rest)
+
+    def flush(self) -> None:
+        """Let a line be heard that is at its end."""
+        if self._size > LINE_MAX:
+            self._too_long()
+        elif self._size:
+            self._hear(b"".join(self._parts))
+        self._parts, self._size = [], 0
+
+    def _add(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size <= LINE_MAX:
+            self._parts.append(part)
+        else:
+            self._parts.clear()
+
+
+class Listening:
+    """One attempt's agent, heard."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        manner: Manner,
+        *,
+        folder: str,
+        output: Output,
+        now_ns: Callable[[], int],
+        budget_micro: int | None,
+    ) -> None:
+        self._manner = manner
+        self._transcript = Transcript(manner.output, resumes=manner.resumes)
+        self._given = launch.session
+        self._noted = launch.session
+        self._now_ns = now_ns
+        self._budget_micro = budget_micro
+        self._over_ns: int | None = None  # since when it has said how it ended
+        self._out = Lines(self._transcript.hear, self._transcript.hear_oversized)
+        self._aside = Lines(lambda line: self._transcript.hear(line, aside=True), lambda: None)
+        output.listener = self._out.feed
+        self.path = f"{folder}/{ERRORS}"
+        os.mkfifo(self.path, 0o600)
+        # For writing too: so it is never at its end, and the agent finds a reader whenever it comes.
+        self.errors = Output(os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+        self.errors.listener = self._aside.feed
+
+    def keep(self, log: LogFile, secrets: list[str]) -> None:
+        """Write standard error to the log too."""
+        self.errors.keep(log, secrets)
+
+    @property
+    def work(self) -> int:
+        """How many signs of work there were."""
+        return self._transcript.work
+
+    @property
+    def open_calls(self) -> tuple[str, ...]:
+        """The tool calls that have not come back."""
+        return tuple(self._transcript.open_calls)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether the conversation can be taken up again; one that has not begun to work may not have been kept."""
+        known = self._transcript.session or self._given
+        return self._manner.can_resume and known is not None and self._transcript.work > 0
+
+    @property
+    def interrupt_seconds(self) -> float:
+        """How long SIGINT may take before SIGTERM."""
+        return self._manner.interrupt_seconds
+
+    def unnoted_session(self) -> str | None:
+        """Return a session that should be written down now."""
+        session = self._transcript.session
+        return session if session is not None and session != self._noted else None
+
+    def noted(self, session: str) -> None:
+        """Take note that it was written down."""
+        self._noted = session
+
+    def due(self) -> str | None:
+        """Return why the agent must be ended now, if it must."""
+        told = self._transcript
+        if told.lost_session:
+            return LOST_SESSION
+        if self._budget_micro is not None and told.cost is not None and told.cost > self._budget_micro:
+            return OVER_BUDGET
+        if not told.is_over:
+            self._over_ns = None
+            return None
+        self._over_ns = self._over_ns or self._now_ns()
+        return DONE if self.left_seconds() == 0 else None
+
+    def left_seconds(self) -> float:
+        """Return for how long nothing of this needs a look."""
+        if self._over_ns is None:
+            return float("inf")
+        return max(0.0, self._manner.result_grace_seconds - (self._now_ns() - self._over_ns) / 1e9)
+
+    def finish(self) -> None:
+        """Take in the rest."""
+        self.errors.finish()
+        self._out.flush()
+        self._aside.flush()
+        self._transcript.finish()
+        os.close(self.errors.fd)
+
+    def outcome(self, exit_code: int, *, ended_by_us: bool) -> Outcome | None:
+        """Return how it ended by its own words, or None where our reason for ending it stands."""
+        return judge(
+            self._transcript,
+            exit_code,
+            tells_success=self._manner.output.tells_success,
+            exit_codes=dict(self._manner.exit_codes),
+            ended_by_us=ended_by_us,
+        )
+
+    def told(self) -> Told:
+        """Return what is worth keeping."""
+        told = self._transcript
+        words = told.failure or told.summary
+        if told.lost_session:
+            words = f"it could not go on with its session {self._manner.resumes}: {words or 'it began another one'}"
+        return Told(
+            summary=words or None,
+            cost_micro=told.cost,
+            turns=told.turns,
+            usage=json.dumps(told.usage, sort_keys=True) if told.usage else None,
+            session=told.session,
+        )

@@ -1,0 +1,42 @@
+"""Stand-ins for agent CLIs on a PATH of their own, and sites where they run under the real daemon."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.site import Site
+
+STANDINS = Path(__file__).parent / "standins"
+
+
+def install(folder: Path) -> str:
+    """Put every stand-in on a PATH under its CLI's name, and return that PATH."""
+    place = folder / "bin"
+    place.mkdir()
+    for script in STANDINS.glob("*.py"):
+        program = place / script.stem
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
+        program.chmod(0o755)
+    return f"{place}:{os.environ['PATH']}"
+
+
+class Bench(Site):
+    """A site with stand-ins."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.path = install(folder)
+
+    def environment(self) -> dict[str, str]:
+        made = super().environment()
+        return {**made, "PATH": f"{self.folder}/bin:{made['PATH']}"}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.close()

@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+"""Stands in for Gemini CLI (`gemini --output-format stream-json`), as its headless reference describes it.
+
+Events are init, message, tool_use, tool_result, error and result with status and stats; 41 is the exit code of missing
+authentication.
+"""
+
+import json
+import os
+import sys
+
+STANDIN = os.environ.get("STANDIN", "works")
+prompt = sys.stdin.read()
+assert sys.argv[1:3] == ["--output-format", "stream-json"]
+
+
+def emit(**event: object) -> None:
+    print(json.dumps({"timestamp": "2026-01-01T00:00:00Z", **event}), flush=True)
+
+
+if STANDIN == "no login":
+    print("Please set an Auth method", file=sys.stderr)
+    sys.exit(41)
+emit(type="init", session_id="8f14e45f-ceea-4e7a-9c5d-0c8a7b6d5e4f", model="auto")
+emit(type="message", role="user", content=prompt)
+emit(type="tool_use", tool_name="run_shell_command", tool_id="t1", parameters={})
+emit(type="tool_result", tool_id="t1", status="success", output="")
+emit(type="message", role="assistant", content=f"gemini answers: {prompt}")
+emit(type="result", status="success", stats={"input_tokens": 70, "output_tokens": 7, "cached": 0, "tool_calls": 1})
