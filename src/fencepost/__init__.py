@@ -4,6 +4,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fencepost.api import lease as lease
     from fencepost.api import try_lease as try_lease
+    from fencepost.app import Fencepost as Fencepost
+    from fencepost.app.run import Run as Run
     from fencepost.context import RunContext as RunContext
     from fencepost.model.errors import Busy as Busy
     from fencepost.model.errors import FencepostError as FencepostError
@@ -20,11 +22,13 @@ _HOMES = {
     "Busy": "model.errors",
     "Done": "model.ledger",
     "FenceRefused": "model.errors",
+    "Fencepost": "app",
     "FencepostError": "model.errors",
     "HeldLease": "service.holding",
     "InDoubt": "model.errors",
     "LeaseLost": "model.errors",
     "NotDone": "model.ledger",
+    "Run": "app.run",
     "RunContext": "context",
     "StoreUnavailable": "model.errors",
     "lease": "api",

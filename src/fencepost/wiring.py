@@ -11,6 +11,7 @@ from fencepost.model.light import TYPE_CHECKING
 if TYPE_CHECKING:
     from fencepost.model.light import Any, Mapping
     from fencepost.operations.projects import Ground
+    from fencepost.config.load import Config
     from fencepost.ports.engine import Engine
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore
     from fencepost.stores.sqlite.store import Opening, SqliteStore
 
+WORKERS_MAX = 1000
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
 
@@ -149,6 +151,33 @@ def _look_at_projects(grounds: Grounds) -> None:
         project = grounds.find(grounds.tenant, name)
         if project is not None and config is not None:
             note_project(project, config, os.environ)
+
+
+def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, workers: int, ttl: float) -> int:
+    """Serve for a program, and give its signals back afterwards."""
+    import signal
+    from datetime import timedelta
+    from threading import current_thread, main_thread
+
+    from fencepost.model.duration import parse_duration
+    from fencepost.model.lease import check_ttl
+    from fencepost.service.station import Plan
+
+    if current_thread() is not main_thread():
+        raise Invalid(f"app.{name}() takes signals and forks, so that it belongs in the main thread of the program.")
+    if not 0 <= workers <= WORKERS_MAX:
+        raise Invalid(f"workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
+    settings = config.settings
+    retention = timedelta(seconds=parse_duration(settings.retention))
+    drain = parse_duration(settings.drain_timeout)
+    plan = Plan(settings.tenant, ticks, workers, check_ttl(ttl), drain, retention)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return serve(url, plan, name=name, folder=folder, projects=config.projects)
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def shown(url: str) -> str:

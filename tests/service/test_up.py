@@ -270,3 +270,24 @@ def _commands() -> str:
         except OSError:
             continue  # it has ended meanwhile
     return "\n".join(found)
+
+
+class SiteWithStore(Site):
+    """A site whose store is named by the environment."""
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "FENCEPOST_STORE": self.store}
+
+
+def test_the_stores_address_reaches_no_agent(tmp_path: Path) -> None:
+    site = SiteWithStore(tmp_path)
+    try:
+        site.configure('[agents.nosy]\ncommand = ["sh", "-c", "env"]\npass_env = ["XDG_STATE_HOME"]\n')
+        site.up("--workers", "1")
+
+        said = site.fencepost("run", "nosy", "--wait")
+
+        assert "XDG_STATE_HOME=" in said
+        assert "FENCEPOST_STORE=" not in said
+    finally:
+        site.close()

@@ -57,8 +57,12 @@ class Config:
 
 def load(path: str) -> Config:
     """Read a file and check all of it; raise InvalidConfig with every problem there is."""
-    document = read_document(path)
-    return _Loading(document).config(os.path.realpath(path))
+    return check(read_document(path), os.path.realpath(path))
+
+
+def check(document: Document, owner: str) -> Config:
+    """Check definitions, wherever they were written; `owner` is the file that has them."""
+    return _Loading(document).config(owner)
 
 
 class _Loading:

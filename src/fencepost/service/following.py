@@ -9,6 +9,7 @@ from fencepost.host.logs import log_path
 from fencepost.model.run import RunState
 from fencepost.ports.clock import Clock
 from fencepost.ports.runs import RunRow
+from fencepost.service.order import new_id
 
 CHUNK = 65_536
 READ_EVERY_SECONDS = 0.1
@@ -108,6 +109,26 @@ def follow(
     finally:
         if tail is not None:
             tail.close()
+
+
+def wait_for_end(
+    look: Callable[[], RunRow], *, timeout_seconds: float | None = None, clock: Clock | None = None
+) -> RunRow | None:
+    """Look at a run until it has ended, and return it; None if it has not in time."""
+    clock = clock or system_clock()
+    give_up_ns = None if timeout_seconds is None else clock.awake_ns() + round(timeout_seconds * 1e9)
+    while True:
+        run = look()
+        if RunState(run.state).terminal:
+            return run
+        if give_up_ns is not None and clock.awake_ns() >= give_up_ns:
+            return None
+        clock.sleep(READ_EVERY_SECONDS)
+
+
+def new_run_id() -> str:
+    """Name a run that somebody asks for now."""
+    return new_id(system_clock())
 
 
 def last_lines(data: bytes, lines: int | None) -> bytes:

@@ -1,0 +1,53 @@
+"""The Python door for async code: the store blocks by nature, so each verb is done in a thread and awaited."""
+
+from asyncio import to_thread
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fencepost.app.definitions import Function
+from fencepost.app.options import Span
+from fencepost.app.run import Run
+from fencepost.operations.registry import Planned
+
+if TYPE_CHECKING:
+    from fencepost.app import Fencepost
+
+
+class AsyncFencepost:
+    """The verbs of an app, awaited."""
+
+    def __init__(self, app: "Fencepost") -> None:
+        self._app = app
+
+    async def apply(self, *, take_over: bool = False) -> Planned:
+        """Put the definitions into the registry; see Fencepost.apply."""
+        return await to_thread(self._app.apply, take_over=take_over)
+
+    async def trigger(
+        self,
+        target: str | Function,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        tick: datetime | None = None,
+        again: bool = False,
+    ) -> Run:
+        """Run a schedule or an agent now; see Fencepost.trigger."""
+        return await to_thread(self._app.trigger, target, payload=payload, key=key, tick=tick, again=again)
+
+    async def show(self, run_id: str) -> Run:
+        """Return a run as it is now."""
+        return await to_thread(self._app.show, run_id)
+
+    async def runs(self, *, state: str = "", schedule: str = "", agent: str = "", limit: int = 100) -> list[Run]:
+        """Return runs, newest first."""
+        return await to_thread(self._app.runs, state=state, schedule=schedule, agent=agent, limit=limit)
+
+    async def wait(self, run_id: str, *, timeout: Span | None = None) -> Run:  # noqa: ASYNC109  # the store's verb has it
+        """Wait for a run to end; see Fencepost.wait."""
+        return await to_thread(self._app.wait, run_id, timeout=timeout)
+
+    async def cancel(self, run_id: str) -> Run:
+        """Take a queued run out, or ask a running one to stop."""
+        return await to_thread(self._app.cancel, run_id)

@@ -1,0 +1,263 @@
+"""The Python door: definitions in a program are checked, applied and run like those of a file."""
+
+import asyncio
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Thread
+from typing import get_type_hints
+
+import pytest
+
+import fencepost
+from fencepost import Busy, Fencepost, RunContext
+from fencepost.app.options import AgentOptions, PolicyOptions
+from fencepost.config.problems import InvalidConfig
+from fencepost.config.schema import AGENTS, SCHEDULES
+from fencepost.model.errors import Invalid, Misconfigured
+from tests.support.site import Site
+
+ROOT = Path(__file__).parents[2]
+NOT_FOR_PYTHON = {"engine", "function"}
+
+
+def work(run: RunContext) -> None:
+    """Do nothing; a worker could import it."""
+
+
+async def work_later(run: RunContext) -> None:
+    """Do nothing, later."""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Fencepost:
+    return Fencepost(f"sqlite:{tmp_path}/state.db", timezone="UTC")
+
+
+def test_a_decorated_function_is_a_schedule_with_an_agent(app: Fencepost) -> None:
+    same = app.schedule(cron="0 2 1 * *", timezone="Europe/Berlin", missed="coalesce", timeout=timedelta(hours=4))(work)
+
+    config = app.config()
+
+    assert same is work
+    assert config.schedules["work"].agent == "work-agent"
+    assert (config.schedules["work"].timezone, config.schedules["work"].missed) == ("Europe/Berlin", "coalesce")
+    agent = config.agents["work-agent"]
+    assert (agent.engine, agent.function) == ("python", f"{__name__}:work")
+    assert agent.timeout == "14400000ms"
+
+
+def test_one_agent_may_have_several_schedules(app: Fencepost) -> None:
+    app.agent(max_attempts=3)(work)
+    app.schedule(every="15m")(work)
+    app.schedule(cron="@daily", name="nightly")(work)
+
+    config = app.config()
+
+    assert {name: one.agent for name, one in config.schedules.items()} == {"work-every": "work", "nightly": "work"}
+    assert config.agents["work"].max_attempts == 3
+
+
+def test_a_schedule_may_have_several_triggers(app: Fencepost) -> None:
+    app.schedule(cron=["0 2 * * *", "0 14 * * *"], at=datetime(2026, 12, 1, 9, tzinfo=UTC))(work)
+
+    definition = app.config().schedules["work"]
+
+    assert len(definition.cron) == 2
+    assert "2026-12-01T09:00:00Z" in definition.at
+
+
+def test_everything_that_is_wrong_is_said_at_once_with_its_line(app: Fencepost) -> None:
+    app.schedule(cron="61 * * * *", timezone="Mars/Olympus")(work)
+    line = sys._getframe().f_lineno - 1
+    app.agent(gates=["nowhere"], tiemout="4h")(work_later)  # type: ignore[call-arg]
+
+    with pytest.raises(InvalidConfig) as refused:
+        app.config()
+
+    text = str(refused.value)
+    assert f"test_app.py:{line}:1: schedules.work.cron" in text
+    assert f"test_app.py:{line}:1: schedules.work.timezone" in text
+    assert f"test_app.py:{line + 2}:1: agents.work-later.gates.0" in text
+    assert 'Did you mean "timeout"?' in text
+
+
+def test_cron_without_a_zone_is_refused_as_in_a_file(tmp_path: Path) -> None:
+    app = Fencepost(f"sqlite:{tmp_path}/state.db")
+    app.schedule(cron="0 2 * * *")(work)
+
+    with pytest.raises(InvalidConfig, match="timezone"):
+        app.config()
+
+
+def test_what_no_worker_could_import_is_refused(app: Fencepost) -> None:
+    def inner(run: RunContext) -> None: ...
+
+    for function in (inner, lambda _: None):
+        with pytest.raises(Invalid, match="a worker could not import"):
+            app.schedule(every="1m")(function)
+
+
+def test_a_name_may_be_given_once(app: Fencepost) -> None:
+    app.agent(name="same")(work)
+
+    with pytest.raises(Invalid, match="two agents called 'same', the first on line"):
+        app.agent(name="same")(work_later)
+
+
+def test_options_of_an_agent_are_said_where_it_is_defined(app: Fencepost) -> None:
+    app.agent()(work)
+
+    with pytest.raises(Invalid, match="say timeout there"):
+        app.schedule(every="1m", timeout="4h")(work)
+
+
+def test_the_typed_keys_are_the_schemas_keys() -> None:
+    agents = {key.name for key in AGENTS.keys if not key.engines or "python" in key.engines} - NOT_FOR_PYTHON
+    schedules = {key.name for key in SCHEDULES.keys} - {"agent", "cron", "every", "at", "timezone"}
+
+    assert set(get_type_hints(AgentOptions)) == agents
+    assert set(get_type_hints(PolicyOptions)) == schedules
+    assert not agents & schedules
+
+
+def test_apply_is_idempotent_and_retires_what_is_gone(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path}/state.db"
+
+    def kinds(app: Fencepost) -> dict[str, str]:
+        return {change.name: change.kind.value for change in app.apply().plan.schedules}
+
+    first = Fencepost(url)
+    first.schedule(every="15m")(work)
+    first.schedule(every="1h")(work_later)
+    assert kinds(first) == {"work": "added", "work-later": "added"}
+    assert kinds(first) == {"work": "unchanged", "work-later": "unchanged"}
+
+    second = Fencepost(url)
+    second.schedule(every="15m")(work)
+    assert kinds(second) == {"work": "unchanged", "work-later": "retired"}
+
+
+def test_a_trigger_is_durable_and_idempotent_by_its_key(app: Fencepost) -> None:
+    app.agent()(work)
+    app.apply()
+
+    made = app.trigger(work, payload={"n": 1}, key="k")
+    same = app.trigger("work", key="k")
+
+    assert (made.state, made.trigger, made.earlier) == ("ready", "manual", False)
+    assert (same.id, same.earlier) == (made.id, True)
+    assert [run.id for run in app.runs(agent="work")] == [made.id]
+    assert app.show(made.id[:12]).ready_at.tzinfo is UTC
+    with pytest.raises(Busy, match="has not ended"):
+        app.wait(made.id, timeout="10ms")
+    assert app.cancel(made.id).state == "cancelled"
+    assert app.wait(made.id).ended
+
+
+def test_async_code_awaits_the_same_verbs(app: Fencepost) -> None:
+    app.agent()(work_later)
+
+    async def ask() -> list[str]:
+        await app.aio.apply()
+        made = await app.aio.trigger(work_later)
+        await app.aio.cancel(made.id)
+        ended = await app.aio.wait(made.id, timeout="10s")
+        return [ended.state, *(run.state for run in await app.aio.runs())]
+
+    assert asyncio.run(ask()) == ["cancelled", "cancelled"]
+
+
+def test_what_is_no_target_is_said(app: Fencepost) -> None:
+    app.apply()
+
+    with pytest.raises(Invalid, match="neither a schedule nor an agent"):
+        app.trigger(work)
+    with pytest.raises(Invalid, match="nothing"):
+        app.trigger("nothing")
+
+
+def test_serving_belongs_in_the_main_thread_and_outside_of_runs(
+    app: Fencepost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def elsewhere() -> None:
+        try:
+            app.up()
+        except Invalid as error:
+            said.append(str(error))
+
+    thread = Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert "main thread" in said[0]
+
+    monkeypatch.setenv("FENCEPOST_SOCKET", "/x")
+    with pytest.raises(Misconfigured, match="__main__"):
+        app.up()
+
+
+def test_an_explicit_store_wins_and_the_environment_comes_next(
+    app: Fencepost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FENCEPOST_STORE", "sqlite:/elsewhere.db")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    assert app.store_url == f"sqlite:{tmp_path}/state.db"
+    assert Fencepost().store_url == "sqlite:/elsewhere.db"
+    monkeypatch.delenv("FENCEPOST_STORE")
+    assert Fencepost().store_url.startswith(f"sqlite:{tmp_path}/fencepost/")
+    monkeypatch.setenv("MY_STORE", "sqlite:/mine.db")
+    assert Fencepost("env:MY_STORE").store_url == "sqlite:/mine.db"
+
+
+def test_importing_fencepost_loads_none_of_it() -> None:
+    code = "import sys, fencepost; print(*[m for m in sys.modules if m.startswith('fencepost.')])"
+
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == ""
+    assert all(getattr(fencepost, name) for name in fencepost.__all__)
+
+
+@pytest.fixture
+def example(site: Site) -> Iterator[subprocess.Popen[bytes]]:
+    """The example, started the way a person does."""
+    shutil.copy(ROOT / "examples/python/books.py", site.folder)
+    program = subprocess.Popen(
+        [sys.executable, "books.py"],
+        cwd=site.folder,
+        env={**site.environment(), "FENCEPOST_STORE": site.store},
+        stderr=subprocess.PIPE,
+    )
+    with program:
+        yield program
+        if program.poll() is None:
+            program.kill()
+
+
+def test_the_example_applies_itself_runs_and_drains(site: Site, example: subprocess.Popen[bytes]) -> None:
+    assert example.stderr is not None
+    assert any(b"room for 2 runs" in line for line in example.stderr)
+    app = Fencepost(site.store)
+
+    for _ in range(2):
+        ended = app.wait(app.trigger("close-books", payload={"month": "2026-10"}).id, timeout="60s")
+        assert ended.succeeded, ended
+
+    assert (site.folder / "sent.txt").read_text() == "2026-10\n"
+    assert (site.folder / "report.json").read_text() == '{"month": "2026-10", "invoice": "INV-2026-10"}'
+    site.until(lambda: any(run.succeeded for run in app.runs(schedule="sweep")))
+    example.send_signal(signal.SIGTERM)
+    assert example.wait(30) == 0
+
+
+def test_the_tick_is_an_aware_instant(app: Fencepost) -> None:
+    app.schedule(cron="0 2 * * *")(work)
+    app.apply()
+
+    with pytest.raises(Invalid, match="did not exist at"):
+        app.trigger(work, tick=datetime(2020, 1, 1, 2, tzinfo=UTC))

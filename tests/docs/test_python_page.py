@@ -1,0 +1,56 @@
+"""The Python pages name what there is, and their programs are programs."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from fencepost import Fencepost, RunContext
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "reference/python.md").read_text()
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str) -> list[str]:
+    return BLOCK.findall((DOCS / page).read_text())
+
+
+def test_every_public_name_is_on_the_page() -> None:
+    assert [name for name in fencepost.__all__ if name not in PAGE] == []
+
+
+@pytest.mark.parametrize(("kind", "pattern"), [(Fencepost, r"`@?app\.(\w+)"), (RunContext, r"^\| (`\w.*?) \|")])
+def test_what_the_page_names_exists_and_nothing_is_left_out(kind: type, pattern: str) -> None:
+    section = PAGE.split(f"## {kind.__name__}\n")[1].split("\n## ")[0]
+    named = {word for row in re.findall(pattern, section, re.MULTILINE) for word in re.findall(r"(?:^|`)(\w+)", row)}
+    public = {name for name in vars(kind) if not name.startswith("_")}
+
+    assert named <= public
+    assert public - named <= {"store_url"}
+
+
+@pytest.mark.parametrize("page", ["how-to/schedule-from-python.md", "how-to/do-it-once.md"])
+def test_python_blocks_are_python(page: str) -> None:
+    assert blocks(page)
+    for block in blocks(page):
+        compile(block, page, "exec")
+
+
+def test_the_first_program_of_the_how_to_is_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs as a module of its own, as a reader would save it."""
+    path = tmp_path / "books_of_the_page.py"
+    path.write_text(blocks("how-to/schedule-from-python.md")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    module = __import__("books_of_the_page")
+    monkeypatch.delitem(sys.modules, "books_of_the_page")
+
+    config = module.app.config()
+
+    assert {name: one.agent for name, one in config.schedules.items()} == {
+        "close-books": "close-books-agent",
+        "sweep": "sweep-agent",
+    }
+    assert config.agents["close-books-agent"].gates == ("report",)
