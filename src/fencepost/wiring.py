@@ -9,9 +9,9 @@ from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fencepost.config.load import Config
     from fencepost.model.light import Any, Mapping
     from fencepost.operations.projects import Ground
-    from fencepost.config.load import Config
     from fencepost.ports.engine import Engine
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
