@@ -7,6 +7,7 @@ Each harness has a real target. `place` is all that another process needs to fin
 
 import os
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 import psycopg
 
 from fencepost.gates.file import FileGate
+from fencepost.gates.git.gate import GitGate
 from fencepost.gates.sql.gate import SqlGate
 from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
@@ -168,6 +170,66 @@ class SqlHarness:
         return psycopg.connect(self.place)
 
 
+class GitHarness:
+    """A branch of a bare repository, pushed from a clone."""
+
+    stale_writes = 10
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._folder = Path(place)
+
+    @classmethod
+    @contextmanager
+    def made(cls, folder: Path, _: Asked) -> "Iterator[GitHarness]":
+        made = cls(str(folder))
+        made.git("init", "--quiet", "--bare", "-b", "main", f"{folder}/remote.git", folder=folder)
+        made.git("clone", "--quiet", f"{folder}/remote.git", f"{folder}/clone", folder=folder)
+        yield made
+
+    @property
+    def target(self) -> str:
+        return f"git:{self.place}/remote.git#branch=main"
+
+    def gate(self) -> Gate:
+        return open_gate(self.target)
+
+    def write(self, proof: Proof, text: str, pause: Callable[[], None] = nothing) -> None:
+        gate = self.gate()
+        assert isinstance(gate, GitGate)
+        gate.push(proof, self.commit(text), clone=f"{self.place}/clone", meanwhile=pause)
+
+    def content(self) -> str | None:
+        try:
+            return self.git("show", "main:report.txt", folder=self._folder / "remote.git")
+        except subprocess.CalledProcessError:
+            return None
+
+    def command(self, text: str) -> str:
+        clone = f"{self.place}/clone"
+        return (
+            f"cd {clone} && git pull -q --rebase origin main 2>/dev/null; printf %s {text} > report.txt && git add -A "
+            f"&& git -c user.name=a -c user.email=a@b commit -qm {text} && fencepost gate git-push '{self.target}'"
+        )
+
+    def commit(self, text: str) -> str:
+        """Return a commit with the text, on top of whatever the remote has."""
+        clone = self._folder / "clone"
+        blob = self.git("hash-object", "-w", "--stdin", folder=clone, stdin=text).strip()
+        tree = self.git("mktree", folder=clone, stdin=f"100644 blob {blob}\treport.txt\n").strip()
+        self.git("fetch", "--quiet", "origin", folder=clone)
+        head = self.git("for-each-ref", "--format=%(objectname)", "refs/remotes/origin/main", folder=clone).strip()
+        parents = ["-p", head] if head else []
+        return self.git("commit-tree", tree, *parents, "-m", text, folder=clone).strip()
+
+    def git(self, *words: str, folder: Path, stdin: str = "") -> str:
+        identity = ["-c", "user.name=agent", "-c", "user.email=agent@example.com"]
+        ran = subprocess.run(
+            ["git", *identity, *words], cwd=folder, input=stdin, capture_output=True, text=True, check=True
+        )
+        return ran.stdout
+
+
 Making = Callable[[Path, Asked], AbstractContextManager[Harness]]
 
 # kind -> how a target is made; the second process only knows its place
@@ -175,5 +237,11 @@ HARNESSES: dict[str, Making] = {
     "file": FileHarness.made,
     "sqlite": SqlHarness.sqlite,
     "postgres": SqlHarness.postgres,
+    "git": GitHarness.made,
 }
-BY_PLACE: dict[str, Callable[[str], Harness]] = {"file": FileHarness, "sqlite": SqlHarness, "postgres": SqlHarness}
+BY_PLACE: dict[str, Callable[[str], Harness]] = {
+    "file": FileHarness,
+    "sqlite": SqlHarness,
+    "postgres": SqlHarness,
+    "git": GitHarness,
+}

@@ -71,6 +71,37 @@ def sql_guard(argv: list[str]) -> int:
     return 0
 
 
+def git_push(argv: list[str]) -> int:
+    """Push a commit to a gated branch."""
+    parser = _parser("git-push", "fencepost gate git-push git:git@host:team/site.git#branch=main")
+    parser.add_argument("target", metavar="TARGET", help="git:URL#branch=NAME, or the name of a gate of kind git")
+    parser.add_argument("revision", metavar="REVISION", nargs="?", default="HEAD", help="what to push (default: HEAD)")
+    parser.add_argument("--clone", metavar="PATH", default=".", help="the clone that has it (default: here)")
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    writer = _writer(args)
+    commit = gates.push_git(writer, args.target, args.revision, clone=args.clone)
+    if args.json:
+        _print_json({"target": args.target, "fence": writer.proof.fence, "commit": commit})
+    elif not args.quiet:
+        print(f"{args.target} is at {commit[:12]}")
+    return 0
+
+
+def git_hook(argv: list[str]) -> int:
+    """Install the hooks of a repository, or be one of them."""
+    parser = _parser("git-hook", "fencepost gate git-hook install /srv/git/site.git")
+    parser.add_argument("what", choices=("install", "pre-receive", "reference-transaction"), help="install, or a hook")
+    parser.add_argument("rest", metavar="REPOSITORY", nargs="*", help="the bare repository (default: here)")
+    args = parser.parse_args(argv)
+    if args.what == "install":
+        for path in gates.install_git_hooks(args.rest[0] if args.rest else "."):
+            print(path)
+    elif args.what == "pre-receive" or args.rest[:1] == ["prepared"]:
+        gates.judge_git(sys.stdin.read().splitlines())
+    return 0
+
+
 def raise_gates(argv: list[str]) -> int:
     """Lift the marks of each target to the fence."""
     parser = _parser("raise", "fencepost gate raise file:out/report.json file:site/")
@@ -122,6 +153,8 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "write-file": (write_file, "replace a file by stdin, if the fence still passes"),
     "write-sql": (write_sql, "run SQL from stdin in one transaction, if the fence still passes"),
     "sql-guard": (sql_guard, "put tables behind a trigger that refuses writers without a fence"),
+    "git-push": (git_push, "push a commit to a gated branch, forward only"),
+    "git-hook": (git_hook, "let a git server refuse pushes without a fence, or with a stale one"),
     "raise": (raise_gates, "lift the marks of targets, so that older fences are refused"),
     "status": (status, "show which fences targets have seen"),
     "check": (check, "ask whether a write would pass now"),

@@ -2,13 +2,13 @@
 
 import errno
 import fcntl
-import json
 import os
 import stat
 from contextlib import contextmanager, suppress
 
 from fencepost.gates.beneath import NO_LINK, sync
 from fencepost.gates.draft import Draft
+from fencepost.gates.mark_text import decode, encode
 from fencepost.gates.place import FOLDER, Place
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import Mark
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
 
 _WHOLE_DIRECTORY = ".dir"
-_FORMAT = 1
 _SIZE_MAX = 4_194_304
 _NAME_MAX = 240
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -50,7 +49,7 @@ class Guard:
     def read(self) -> dict[str, Mark]:
         """Return the marks, none if no fence was ever raised here, or raise BrokenMarks."""
         try:
-            return _decode(self._content())
+            return decode(self._content())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -63,7 +62,7 @@ class Guard:
         """Replace the marks and return when they would survive a power cut."""
         first = not self.exists()
         with Draft(self.folder, 0o600) as draft:
-            draft.fill([_encode(marks)])
+            draft.fill([encode(marks)])
             # The folder's owner, so that a write by root does not shut the others out.
             draft.complete(like=os.fstat(self.folder), mask=0o600)
             draft.publish(self._stem + ".fence", self.folder)
@@ -197,25 +196,6 @@ def _stem(name: str) -> str:
 
         return "sha256-" + sha256(os.fsencode(name)).hexdigest()
     return name
-
-
-def _encode(marks: dict[str, Mark]) -> bytes:
-    document = {"format": _FORMAT, "marks": {key: mark._asdict() for key, mark in sorted(marks.items())}}
-    return json.dumps(document, indent=1).encode() + b"\n"
-
-
-def _decode(content: bytes) -> dict[str, Mark]:
-    document = json.loads(content)
-    if document["format"] != _FORMAT:
-        raise ValueError("it was written by another release of Fencepost")
-    return {key: _mark(fields) for key, fields in document["marks"].items()}
-
-
-def _mark(fields: dict[str, object]) -> Mark:
-    mark = Mark(**fields)  # type: ignore[arg-type]  # looked at in the next line
-    if not all(type(value) is kind for value, kind in zip(mark, (int, str, str, str, int), strict=True)):
-        raise ValueError("a mark has a field of the wrong type")
-    return mark
 
 
 def _reason(error: Exception) -> str:

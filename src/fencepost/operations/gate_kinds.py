@@ -60,7 +60,15 @@ def _sql(target: Target) -> "Gate":
     return open_sql_gate(target, clock=SystemClock())
 
 
+def _git(target: Target) -> "Gate":
+    from fencepost.gates.git.gate import open_git_gate
+    from fencepost.host.clock import SystemClock
+
+    return open_git_gate(target, clock=SystemClock())
+
+
 OPENERS: "dict[str, Opener]" = {
     "file": lambda target: file_gate(target.where),
     "sql": _sql,
+    "git": _git,
 }

@@ -52,6 +52,30 @@ def write_sql(writer: Writer, target: str, script: str) -> Written:
     return Written(gate.target, writer.proof.fence, len(script.encode()))
 
 
+def push_git(writer: Writer, target: str, revision: str, *, clone: str) -> str:
+    """Push a commit to a gated branch and return it."""
+    from fencepost.gates.git.gate import GitGate
+
+    gate = _declared(writer, target)
+    if not isinstance(gate, GitGate):
+        raise Invalid(f"{gate.target} is no repository; git-push is for gates of kind git.")
+    return gate.push(writer.proof, revision, clone=clone)
+
+
+def install_git_hooks(repository: str) -> list[str]:
+    """Put the gate's hooks into a bare repository and return their paths."""
+    from fencepost.gates.git.hook import install
+
+    return install(repository)
+
+
+def judge_git(moves: Iterable[str]) -> None:
+    """Be such a hook: raise FenceRefused if git must not make these moves."""
+    from fencepost.gates.git.hook import judge
+
+    judge(moves)
+
+
 def guard_tables(
     target: str, tables: Iterable[str], *, resource: str = "", tenant: str = "default", remove: bool = False, act: bool
 ) -> list[str]:

@@ -1,0 +1,141 @@
+"""The gate of a branch: its marks are in a ref beside it, and both move in one atomic push or neither does."""
+
+import os
+from typing import TYPE_CHECKING
+
+from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.scratch import Scratch, Seen, scratch
+from fencepost.gates.git.words import DEFAULT_BRANCH, NOTHING, branch_of, branch_ref, fence_ref, remote_of
+from fencepost.gates.reference import resolved
+from fencepost.model.errors import Busy, GateUnreachable, Misconfigured
+from fencepost.model.gate import Proof, check, raised
+from fencepost.model.target import Target
+from fencepost.ports.gate import GateStatus
+
+if TYPE_CHECKING:
+    from fencepost.ports.clock import Clock
+
+TRIES = 8
+NO_ATOMIC = "does not support --atomic push"
+
+
+class GitGate:
+    """A branch of a remote. Every push moves the marks too, so that a raise in between refuses it."""
+
+    def __init__(self, target: Target, *, clock: "Clock") -> None:
+        self._clock = clock
+        self._branch = branch_of(target.option("branch", DEFAULT_BRANCH))
+        self._remote = _canonical(remote_of(resolved(target.where)))
+        where = target.where if target.where.startswith("env:") else self._remote
+        self._target = Target("git", where, (("branch", self._branch),))
+
+    @property
+    def target(self) -> str:
+        """Return `git:`, the remote and the branch."""
+        return self._target.text
+
+    def raise_fence(self, proof: Proof, *, adopt: bool = False) -> None:
+        """Lift the marks, or raise FenceRefused; a push that was on its way finds them moved, and fails."""
+        with scratch(self._remote, self.target) as place:
+            for _ in range(TRIES):
+                seen = place.see(self._branch)
+                check(proof, seen.marks, target=self.target, adopt=adopt)
+                lifted = raised(proof, seen.marks, at_us=self._clock.wall_us())
+                if lifted == seen.marks:
+                    return
+                if self._moved(place, (fence_ref(self._branch), seen.fence, place.seal(lifted, parent=seen.fence))):
+                    return
+        raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time.")
+
+    def push(self, proof: Proof, revision: str = "HEAD", *, clone: str = ".", meanwhile: object = None) -> str:
+        """Push a commit of a clone to the branch, forward only, and return it; raise FenceRefused if the fence is stale.
+
+        The branch is expected where the remote has it now, and the commit must descend from there: what the clone's
+        index or its remote-tracking branches say does not matter.
+        """
+        commit = self._commit(revision, clone)
+        with scratch(self._remote, self.target, clone=clone) as place:
+            for _ in range(TRIES):
+                seen = place.see(self._branch)
+                check(proof, seen.marks, target=self.target)
+                if seen.head == commit:
+                    return commit
+                self._demand_forward(place, seen, commit)
+                lifted = raised(proof, seen.marks, at_us=self._clock.wall_us())
+                fence = (fence_ref(self._branch), seen.fence, place.seal(lifted, parent=seen.fence))
+                if callable(meanwhile):
+                    meanwhile()
+                if self._moved(place, (branch_ref(self._branch), seen.head, commit), fence):
+                    return commit
+        raise Busy(f"{self.target} moves all the time; nothing was pushed. Try again later.")
+
+    def probe(self) -> None:
+        """Raise Misconfigured unless the remote can move two refs at once, and lets us; nothing is written."""
+        with scratch(self._remote, self.target) as place:
+            seen = place.see(self._branch)
+            self._moved(
+                place, (fence_ref(self._branch), seen.fence, place.seal(seen.marks, parent=seen.fence)), dry_run=True
+            )
+
+    def check(self, proof: Proof) -> None:
+        """Raise FenceRefused if a push would be refused now; it may be refused later all the same."""
+        with scratch(self._remote, self.target) as place:
+            check(proof, place.see(self._branch).marks, target=self.target)
+
+    def status(self) -> GateStatus:
+        """Return the marks of the branch."""
+        with scratch(self._remote, self.target) as place:
+            return GateStatus(self.target, place.see(self._branch).marks, ())
+
+    def _moved(self, place: Scratch, *moves: tuple[str, str, str], dry_run: bool = False) -> bool:
+        """Push; False if the remote has moved since we looked, so that looking again tells why."""
+        try:
+            place.push(*moves, dry_run=dry_run)
+        except Failed as error:
+            said = str(error)
+            if NO_ATOMIC in said:
+                raise Misconfigured(
+                    f"{self.target} cannot move two refs at once (git push --atomic), so a gate cannot be kept there; "
+                    "use a server that can, or its pre-receive hook: fencepost gate git-hook --help"
+                ) from None
+            seen = place.see(self._branch)
+            if any(old != _now(seen, ref, self._branch) for ref, old, _ in moves):
+                return False
+            raise GateUnreachable(f"{self.target} refused the push: {_reason(said)}") from None
+        return True
+
+    def _commit(self, revision: str, clone: str) -> str:
+        if revision.startswith("-"):
+            raise Misconfigured(f"{revision!r} is no revision.")
+        try:
+            return git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", folder=clone).strip()
+        except Failed:
+            raise Misconfigured(f"there is no commit {revision!r} in {os.path.abspath(clone)}.") from None
+
+    def _demand_forward(self, place: Scratch, seen: Seen, commit: str) -> None:
+        if seen.head != NOTHING and not place.is_ancestor(seen.head, commit):
+            raise Misconfigured(
+                f"{self.target} is at {seen.head[:12]}, which {commit[:12]} does not descend from; a gate only moves a "
+                "branch forward. Fetch, rebase or merge, and push again. Nothing was pushed."
+            )
+
+
+def _now(seen: Seen, ref: str, branch: str) -> str:
+    return seen.fence if ref == fence_ref(branch) else seen.head
+
+
+def _reason(said: str) -> str:
+    lines = [line for line in said.splitlines() if line.startswith(("remote:", "error:", "fatal:", "!"))]
+    return "; ".join(lines[:3]) or said[:300]
+
+
+def _canonical(where: str) -> str:
+    """Spell a path the one way; URLs and host:path stay as they are."""
+    if "://" in where or ("/" not in where.partition(":")[0] and ":" in where):
+        return where
+    return os.path.realpath(os.path.expanduser(where))
+
+
+def open_git_gate(target: Target, *, clock: "Clock") -> GitGate:
+    """Open the gate of a branch."""
+    return GitGate(target, clock=clock)

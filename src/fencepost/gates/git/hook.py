@@ -1,0 +1,119 @@
+"""The server's side: hooks that refuse whoever moves a gated branch without moving its marks, forward, with it.
+
+A pre-receive hook looks before anything is changed, and its words reach the person who pushes. Between it and the change
+another push may come; the reference-transaction hook looks again while the refs are locked, and has the last word.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.words import FENCES, MARKS, fence_ref
+from fencepost.gates.mark_text import decode
+from fencepost.model.errors import FenceRefused, Misconfigured
+from fencepost.model.gate import FLOOR, Mark
+
+HOOKS = ("pre-receive", "reference-transaction")
+OURS = "# Written by fencepost gate git-hook"
+HEADS = "refs/heads/"
+
+
+class Move(NamedTuple):
+    """One ref that is about to change."""
+
+    new: str
+    ref: str
+
+
+def judge(lines: Iterable[str]) -> None:
+    """Raise FenceRefused if one of the moves, as git hands them to a hook, must not be made."""
+    moves = [Move(new, ref) for _, new, ref in (line.split(" ", 2) for line in lines if line.count(" ") >= 2)]  # noqa: PLR2004  # old new ref
+    moved = {move.ref: move.new for move in moves}
+    for move in moves:
+        if move.ref.startswith(FENCES):
+            _demand_risen(move)
+        elif move.ref.startswith(HEADS):
+            _demand_fence(move.ref.removeprefix(HEADS), moved)
+
+
+def install(repository: str) -> list[str]:
+    """Write both hooks of a bare repository, and return their paths; a hook of somebody else is left alone."""
+    folder = git("rev-parse", "--path-format=absolute", "--git-path", "hooks", folder=repository, safe=False).strip()
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(folder, name) for name in HOOKS]
+    for path in paths:
+        if os.path.exists(path) and not _is_ours(path):
+            name = os.path.basename(path)
+            raise Misconfigured(
+                f"{path} is there already, and not ours; let it run this first, with its standard input, and stop if "
+                f'it fails: fencepost gate git-hook {name} "$@"'
+            )
+    for path in paths:
+        _write(path, os.path.basename(path))
+    return paths
+
+
+def _demand_fence(branch: str, moved: dict[str, str]) -> None:
+    if _current(fence_ref(branch)) and fence_ref(branch) not in moved:
+        raise FenceRefused(
+            f"{branch} is behind a gate, and this push shows no fence. Nothing was changed. "
+            "Push with: fencepost gate git-push"
+        )
+
+
+def _demand_risen(move: Move) -> None:
+    """Refuse marks that are gone, cannot be read, or went down; another store's were adopted by a person."""
+    before = _current(move.ref)
+    if not before:
+        _marks(move.new, move.ref)
+        return
+    old, new = _marks(before, move.ref), _marks(move.new, move.ref)
+    for key, mark in old.items():
+        now = new.get(key) or new.get(FLOOR)
+        if now is None or _is_lower(now, mark):
+            raise FenceRefused(
+                f"{move.ref} has seen fence {mark.fence} for {key.partition(' ')[2] or 'all others'}, and this push would "
+                "take that back: a newer run has started. Nothing was changed; stop."
+            )
+
+
+def _is_lower(now: Mark, before: Mark) -> bool:
+    if now.store and before.store and now.store != before.store:
+        return False
+    twin = now.fence == before.fence and now.run_id and before.run_id and now.run_id != before.run_id
+    return now.fence < before.fence or bool(twin)
+
+
+def _marks(commit: str, ref: str) -> dict[str, Mark]:
+    try:
+        return decode(_ask("cat-file", "blob", f"{commit}:{MARKS}").encode())
+    except (Failed, ValueError, TypeError, KeyError, AttributeError):
+        raise FenceRefused(f"{ref} would no longer hold marks that can be read. Nothing was changed.") from None
+
+
+def _current(ref: str) -> str:
+    return _ask("for-each-ref", "--format=%(objectname)", ref).strip()
+
+
+def _ask(*words: str) -> str:
+    """Ask git in the middle of a push: new objects are in quarantine, and only the hook's own variables show them."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("GIT_")}
+    return git(*words, folder=".", env=own)
+
+
+def _is_ours(path: str) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return OURS in file.read()
+
+
+def _write(path: str, name: str) -> None:
+    program = " ".join(shlex.quote(word) for word in (sys.executable, "-m", "fencepost"))
+    only = '[ "$1" = prepared ] || exit 0\n' if name == "reference-transaction" else ""
+    draft = f"{path}.{os.getpid()}"
+    with open(draft, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\n{OURS}\n{only}exec {program} gate git-hook {name} "$@"\n')
+    os.chmod(draft, 0o755)  # noqa: S103  # a hook is a program that git's users run
+    os.replace(draft, path)
