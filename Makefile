@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: up test check lint types imports spec bench-cron bench-startup format clean
+.PHONY: up test check lint types imports spec bench-cron bench-startup bench-schedules bench-apply bench-idle format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,16 @@ spec:
 
 bench-cron: $(READY)
 	$(BIN)/python bench/cron.py
+
+bench-schedules: $(READY)
+	$(BIN)/python -m bench.schedules
+	$(BIN)/python -m bench.schedules --registered 1000000
+
+bench-apply: $(READY)
+	$(BIN)/python -m bench.apply
+
+bench-idle: $(READY)
+	$(BIN)/python -m bench.idle
 
 bench-startup: $(READY)
 	$(BIN)/python bench/startup.py

@@ -60,7 +60,7 @@ class Meaning:
 @lru_cache(maxsize=MEANINGS_KEPT)
 def meaning_of(definition: str, manifest: str) -> Meaning:
     """Build a definition once for all its ticks."""
-    schedule, agent = schedule_from_json(definition), agent_from_json(manifest)
+    schedule, (agent, manifest_hash) = schedule_from_json(definition), _agent(manifest)
     return Meaning(
         schedule,
         agent,
@@ -68,8 +68,14 @@ def meaning_of(definition: str, manifest: str) -> Meaning:
         policies_of(schedule, agent),
         calendar_of(schedule),
         jitter_of(schedule),
-        hash_of(manifest),
+        manifest_hash,
     )
+
+
+@lru_cache(maxsize=MEANINGS_KEPT)
+def _agent(manifest: str) -> tuple[AgentDefinition, str]:
+    """Read an agent once for all the schedules that run it."""
+    return agent_from_json(manifest), hash_of(manifest)
 
 
 class Writer:

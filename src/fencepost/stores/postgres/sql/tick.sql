@@ -40,7 +40,10 @@ SELECT tenant, schedule, since_us, until_us, note
 
 -- :name spending
 -- What has started costs money, also if it was cancelled then; what ended without a start does not.
-SELECT run.tenant, run.schedule, counted_us, coalesce(cost_micro, reserved_micro)
+-- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
+SELECT run.tenant, run.schedule, counted_us,
+       CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
+            ELSE coalesce(cost_micro, reserved_micro) END
   FROM jsonb_array_elements(%(schedules)s::jsonb) AS one
  CROSS JOIN LATERAL (SELECT * FROM fencepost.run
                       WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1 AND counted_us > %(since_us)s

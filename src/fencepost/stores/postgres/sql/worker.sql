@@ -19,4 +19,4 @@ SELECT count(*)
          LIMIT %(limit)s) AS ready
 
 -- :name next_ready_after
-SELECT min(ready_us) FROM fencepost.run WHERE state = 'ready' AND ready_us > fencepost.clock_us()
+SELECT min(ready_us) FROM fencepost.run WHERE state = 'ready' AND ready_us > (SELECT fencepost.clock_us())

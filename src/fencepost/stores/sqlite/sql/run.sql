@@ -99,7 +99,10 @@ SELECT definition, hash FROM agent WHERE tenant = :tenant AND name = :agent AND 
 
 -- :name spending_beside
 -- What other runs of the schedule have spent or set aside; those that wait and were counted later come after.
-SELECT counted_us, coalesce(cost_micro, reserved_micro)
+-- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
+SELECT counted_us,
+       CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
+            ELSE coalesce(cost_micro, reserved_micro) END
   FROM run
  WHERE tenant = :tenant AND schedule = :schedule AND counted_us > :since_us AND id <> :id
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= :counted_us))

@@ -30,7 +30,10 @@ SELECT tenant, schedule, since_us, until_us, note
 
 -- :name spending
 -- What has started costs money, also if it was cancelled then; what ended without a start does not.
-SELECT run.tenant, run.schedule, run.counted_us, coalesce(run.cost_micro, run.reserved_micro)
+-- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
+SELECT run.tenant, run.schedule, run.counted_us,
+       CASE WHEN run.state IN ('ready', 'running') THEN coalesce(run.cost_micro, 0) + run.reserved_micro
+            ELSE coalesce(run.cost_micro, run.reserved_micro) END
   FROM json_each(:schedules) AS one
  CROSS JOIN run ON run.tenant = one.value ->> 0 AND run.schedule = one.value ->> 1
  WHERE run.counted_us > :since_us AND (run.state IN ('ready', 'running') OR run.started_us IS NOT NULL)

@@ -1,0 +1,95 @@
+"""1,000 schedules due in one instant: how late is each committed as a ready run, seen by another connection.
+
+A real `fencepost scheduler` decides; another connection looks every few milliseconds how many runs are there. With
+`--registered N` so many further schedules stand in the registry, none of them due. Exits with 1 beyond the target.
+"""
+
+import argparse
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import apsw
+import psycopg
+
+from bench.ground import KINDS, apply, daemon, fill, now, opened, report, stores
+from fencepost.flow.ticker import Ticker
+from fencepost.model.definition import ScheduleDefinition
+from fencepost.model.instant import format_instant
+
+DUE = 1_000
+LEAD_SECONDS = 6.0
+GIVE_UP_SECONDS = 30.0
+LOOK_SECONDS = 0.005
+P99_SECONDS = 0.25
+
+
+def main() -> int:
+    """Measure, print, judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--registered", type=int, default=0, metavar="N", help="further schedules that are not due")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    parser.add_argument("--store", choices=KINDS, action="append")
+    args = parser.parse_args()
+    rows = []
+    with stores(args.store or KINDS) as found:
+        for kind, url in found:
+            prepare(url, args.registered)
+            with daemon(url, "scheduler"):
+                rows += [measure(kind, url, args.registered, turn) for turn in range(args.rounds)]
+    report("1,000 schedules due in one instant", rows, target=f"none lost, p99 below {P99_SECONDS} s")
+    return int(any(row["lost"] or float(str(row["p99_s"])) >= P99_SECONDS for row in rows))
+
+
+def prepare(url: str, registered: int) -> None:
+    """Make the store and fill it."""
+    with opened(url) as store:
+        Ticker(store, lambda: "").step()  # the first look of all has every schedule decided anew
+    if registered:
+        fill(url, registered)
+
+
+def measure(kind: str, url: str, registered: int, turn: int) -> dict[str, object]:
+    """Have the schedules come due together, and see when their runs are there."""
+    due_at = (datetime.now(UTC) + timedelta(seconds=LEAD_SECONDS)).replace(microsecond=0)
+    names = [f"due-{turn}-{number}" for number in range(DUE)]
+    at = format_instant(due_at)
+    apply(url, {name: ScheduleDefinition(name, "agent", at=at) for name in names}, source=f"/round-{turn}.toml")
+    early = due_at.timestamp() - now()
+    time.sleep(max(0.0, early - 0.2))
+    seen = look(url, due_at.timestamp())
+    late = [at for at, count in seen for _ in range(count)]
+    late += [GIVE_UP_SECONDS] * (DUE - len(late))
+    p50, p99 = late[(DUE - 1) // 2], late[DUE * 99 // 100]
+    return {
+        "store": kind,
+        "registered": registered + DUE * (turn + 1),
+        "due": DUE,
+        "lost": DUE - sum(count for _, count in seen),
+        "p50_s": round(p50, 3),
+        "p99_s": round(p99, 3),
+        "max_s": round(late[-1], 3),
+        "applied_early_s": round(early, 1),
+    }
+
+
+def look(url: str, due: float) -> list[tuple[float, int]]:
+    """Return how late each look was, and how many runs it found that the one before had not."""
+    lite = url.startswith("sqlite:")
+    connection: Any = apsw.Connection(url.removeprefix("sqlite:")) if lite else psycopg.connect(url, autocommit=True)
+    question = f"SELECT count(*) FROM {'' if lite else 'fencepost.'}run WHERE tick_us = {round(due * 1e6)}"
+    found: list[tuple[float, int]] = []
+    known = 0
+    while known < DUE and now() < due + GIVE_UP_SECONDS:
+        ((count,),) = connection.execute(question).fetchall()
+        if count > known:
+            found.append((max(0.0, now() - due), count - known))
+            known = count
+        time.sleep(LOOK_SECONDS)
+    connection.close()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
