@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Busy, LeaseLost
+from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import Fate
 from fencepost.operations.requests import request_run
 from tests.stores.rig import SqliteRig
-from tests.support.runtime import DEAD, Runtime, at, together, us
+from tests.support.runtime import DEAD, MYSELF, Runtime, at, together, us
 
 START = at("2027-01-15T08:00:00")
 
@@ -212,3 +213,40 @@ def test_an_instant_with_many_schedules_is_not_worked_through_by_halves(runtime:
         runtime.settle(leased)
         done += 1
     assert done == 6
+
+
+@pytest.mark.parametrize(
+    ("start", "daily"),
+    [("2027-10-30T12:00:00", ["run", "run"]), ("2027-03-27T12:00:00", ["dst_gap", "run"])],
+    ids=["clocks go back", "clocks go ahead"],
+)
+def test_schedulers_that_take_turns_go_through_a_clock_change(runtime: Runtime, start: str, daily: list[str]) -> None:
+    """At the end of summer time the beat stopped, and nobody held the lock afterwards."""
+    runtime.go_to(start)
+    runtime.cron(cron="30 * * * *", timezone="Europe/Berlin", overlap="allow_parallel", parallel_max=100)
+    runtime.cron("daily", cron="30 2 * * *", timezone="Europe/Berlin", overlap="allow_parallel", parallel_max=100)
+    stores = [runtime.another(), runtime.another()]
+    for number in range(2 * 40):
+        runtime.tick(stores[number % 2])
+        runtime.pass_time(1800)
+    assert len({run.occurrence for run in runtime.runs("s")}) == len(runtime.runs("s")) == 40, "each real hour once"
+    assert runtime.kinds("daily") == daily
+
+
+def test_an_election_that_was_rolled_back_makes_no_leader(runtime: Runtime) -> None:
+    """A node believed itself leader for nineteen days, because a rolled-back election kept the old flag."""
+    first, second = runtime.another(), runtime.another()
+    claim = Claim("l1", "default", ("scheduler:default",), "r1", 5, MYSELF)
+    granted = first.acquire(claim)
+    assert isinstance(granted, Granted)
+    runtime.pass_time(6)
+    heir = second.acquire(claim._replace(id="l2", run_id="r2"))
+    assert isinstance(heir, Granted)
+    for _ in range(3):
+        with pytest.raises(LeaseLost):
+            first.renew(granted.lease)
+        runtime.pass_time(1)
+    runtime.cron()
+    runtime.go_to(runtime.now + timedelta(minutes=1))
+    together(runtime.tick, [first, second])
+    assert len(runtime.ticks()) == len(runtime.runs()) == 1, "and if both went on, the unique tick decides"

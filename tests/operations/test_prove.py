@@ -321,3 +321,31 @@ def test_an_every_chain_with_a_hole_is_told(runtime: Runtime) -> None:
     second = runtime.runs()[1]
     runtime.sql("DELETE FROM $tick WHERE occurrence = ?", second.occurrence)
     assert totals(runtime) == (4, 3, 0, 1, 1)
+
+
+def test_whichever_single_record_is_deleted_the_proof_does_not_hold(runtime: Runtime) -> None:
+    """A schedule looked healthy, with a next run in the future, and the row behind it was gone."""
+    runtime.cron("cron", overlap="allow_parallel")
+    runtime.every("every", "1m")
+    for minute in range(1, 5):
+        runtime.tick_at(f"2027-01-15T08:{minute:02d}:00")
+        while leased := runtime.lease():
+            runtime.store.start_run(leased)
+            runtime.settle(leased)
+    assert proof(runtime).holds
+    tables = {"tick": "schedule, occurrence", "run": "id", "schedule": "name"}
+    for table, columns in tables.items():
+        for key in runtime.sql(f"SELECT {columns} FROM ${table} ORDER BY {columns}"):
+            assert holds_without(runtime, table, columns, key) is False, f"{table} {key}"
+    assert proof(runtime).holds
+
+
+def holds_without(runtime: Runtime, table: str, columns: str, key: tuple[object, ...]) -> bool:
+    """Delete one row, prove, and put it back."""
+    where = " AND ".join(f"{column} = ?" for column in columns.split(", "))
+    runtime.sql(f"CREATE TABLE $kept AS SELECT * FROM ${table} WHERE {where}".replace("?", "'{}'").format(*key))
+    runtime.sql(f"DELETE FROM ${table} WHERE {where}", *key)
+    held = proof(runtime).holds
+    runtime.sql(f"INSERT INTO ${table} SELECT * FROM $kept")
+    runtime.sql("DROP TABLE $kept")
+    return held
