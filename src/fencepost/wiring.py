@@ -194,6 +194,25 @@ def log_folder() -> str:
     return os.path.join(state_folder(os.environ), "logs")
 
 
+def audit_key(*, create: bool) -> bytes | None:
+    """Return the key that seals the audit here: the configuration's, or this machine's own."""
+    from fencepost.config.find import audit_key_of, config_path, state_folder
+    from fencepost.host.audit_key import key_from, own_key
+
+    path = config_path(os.environ, os.getcwd())
+    reference = audit_key_of(path) if path else ""
+    if reference:
+        return key_from(reference)
+    return own_key(os.path.join(state_folder(os.environ), "audit.key"), create=create)
+
+
+def audit_key_from(reference: str) -> bytes:
+    """Return a key of the audit by its reference."""
+    from fencepost.host.audit_key import key_from
+
+    return key_from(reference)
+
+
 def migrate_store(url: str) -> tuple[int, int]:
     """Bring a store to this program's schema; return the schema before and after."""
     if url.partition(":")[0] in ("postgresql", "postgres"):

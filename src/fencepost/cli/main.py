@@ -40,7 +40,7 @@ COMMANDS = {
     "dst-check": ("dst_check", "what the coming clock changes do to the schedules"),
     "prove": ("prove", "derive the owed ticks again and compare"),
     "doctor": ("doctor", "look for what is weak or wrong here"),
-    "audit": ("audit_list", "who did what, and what was decided"),
+    "audit": ("audit", "who did what, what was decided, and whether the record is whole"),
     "store": ("store", "migrate, back up, restore or bump the store"),
     "scheduler": ("up:scheduler", "only schedule"),
     "worker": ("up:worker", "only work"),

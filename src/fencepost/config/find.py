@@ -76,6 +76,14 @@ def tenant_of(path: str) -> str:
     return tenant
 
 
+def audit_key_of(path: str) -> str:
+    """Return the reference to the key that seals the audit, or nothing."""
+    reference = _general(path).get("audit_key", "")
+    if not isinstance(reference, str):
+        raise Invalid(f'{path}: audit_key is a reference such as "env:NAME" or "file:/path".')
+    return reference
+
+
 def gate_target(path: str, name: str) -> str | None:
     """Return the target of a gate that the configuration describes by name; paths are relative to the file."""
     from fencepost.model.target import PATHS, target_of

@@ -27,6 +27,8 @@ class Settings(NamedTuple):
     timezone: str = ""
     drain_timeout: str = "60s"
     retention: str = "90d"
+    audit_key: str = ""
+    audit_heads: str = ""
 
 
 @dataclass(frozen=True, slots=True)

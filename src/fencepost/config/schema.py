@@ -116,6 +116,8 @@ FENCEPOST = Section(
         Key("timezone", ZONE, "", "The zone of this file's schedules, where they name none themselves."),
         Key("drain_timeout", DURATION, "60s", "How long a worker that is asked to stop lets its runs finish."),
         Key("retention", RETENTION, "90d", "How long ended runs and decided ticks are kept; at least `1d`. Dead letters stay until they are dealt with."),
+        Key("audit_key", REFERENCE, "", "The key that seals the audit, the same on all machines of one store. Default: one of this machine's own, made at first use in the user's state folder."),
+        Key("audit_heads", TEXT, "", "A file, best on another disk, to which each new seal is appended; `audit verify --heads` then sees whether the audit's end was cut off."),
     ),
     named=False,
 )  # fmt: skip

@@ -78,9 +78,9 @@ def fate(reason: str | None, exit_code: int | None) -> str:
     return why_so(reason) + (f" (exit code {exit_code})" if exit_code is not None else "")
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, nouns: str = "") -> str:
     """Say how many."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {nouns or f'{noun}s'}"
 
 
 def kept_words(kept_for_us: int) -> str:

@@ -1,0 +1,149 @@
+"""`fencepost audit`: who decided what, and whether the record of it is whole."""
+
+import argparse
+import json
+
+from fencepost import wiring
+from fencepost.cli import options
+from fencepost.cli.options import GREEN, RED, YELLOW
+from fencepost.model.audit import Seal, key_id, read_heads
+from fencepost.model.errors import Invalid
+from fencepost.operations.audit import Report, audit_head, export_audit, verify_audit
+from fencepost.operations.fields import audit_fields
+from fencepost.operations.looking import list_audit
+from fencepost.operations.words import counted, rfc3339
+from fencepost.ports.looking import AuditRow
+
+EXAMPLES = """\
+  fencepost audit list --subject schedule:nightly --json
+  fencepost audit export --head >> /mnt/elsewhere/heads.jsonl
+  fencepost audit verify --heads /mnt/elsewhere/heads.jsonl
+"""
+LIMIT = 50
+
+
+def main(argv: list[str]) -> int:
+    """List, verify or export the audit."""
+    args = parser().parse_args(argv)
+    if args.action == "verify":
+        return verify(args)
+    if args.action == "export":
+        return export(args)
+    with options.opened(args) as store:
+        rows = list_audit(store, options.tenant_of(args), verb=args.verb, subject=args.subject, limit=args.limit)
+    if args.json:
+        options.print_json(map(audit_fields, rows))
+    else:
+        print_rows(rows)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    made = options.parser("audit", "What was decided and done; and whether the record of it is whole.", EXAMPLES)
+    made.add_argument("action", nargs="?", choices=["list", "verify", "export"], default="list")
+    made.add_argument("--verb", default="", metavar="V", help="list: only this kind: tick, settle, cancel, apply, ...")
+    made.add_argument("--subject", default="", metavar="S", help="list: only about this, such as schedule:nightly")
+    made.add_argument(
+        "--heads", metavar="FILE", help="verify: exported heads, which show whether the end was cut off since"
+    )
+    made.add_argument(
+        "--key", action="append", default=[], metavar="REF", help="verify: one more key, env:NAME or file:PATH"
+    )
+    made.add_argument("--head", action="store_true", help="export: only the newest seal, one line to keep elsewhere")
+    options.add_listing(made, limit=LIMIT)
+    return made
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Walk the chain; 0 only if all of it is as it was."""
+    heads = _heads(args.heads) if args.heads else []
+    with options.opened(args) as store:
+        report = verify_audit(store, options.tenant_of(args), keys=_keys(args), heads=heads)
+    if args.json:
+        print(json.dumps(fields_of(report)))
+    else:
+        print_report(report)
+    return 0 if report.good else 1
+
+
+def export(args: argparse.Namespace) -> int:
+    """Print the chain, or only its newest seal."""
+    with options.opened(args) as store:
+        tenant = options.tenant_of(args)
+        if not args.head:
+            for line in export_audit(store, tenant):
+                print(line)
+            return 0
+        line = audit_head(store, tenant)
+    if line is None:
+        raise Invalid("nothing is sealed yet; 'fencepost up' seals the audit every few seconds.")
+    print(line)
+    return 0
+
+
+def fields_of(report: Report) -> dict[str, object]:
+    """Return a report as scripts see it."""
+    fault = report.fault
+    return {
+        "tenant": report.tenant,
+        "good": report.good,
+        "integrity": "bad" if fault and fault.kind == "integrity" else "unknown" if report.unknown_keys else "good",
+        "completeness": "bad" if fault and fault.kind == "completeness" else "good",
+        "first_fault": fault._asdict() if fault else None,
+        "entries": report.entries,
+        "seals": report.seals,
+        "unsealed": report.loose.count,
+        "unsealed_since": rfc3339(report.loose.since_us),
+        "heads_compared": report.heads,
+        "unknown_keys": list(report.unknown_keys),
+        "head": report.head._asdict() if report.head else None,
+    }
+
+
+def print_report(report: Report) -> None:
+    """Say what was found, the worst first."""
+    fault = report.fault
+    if fault:
+        print(options.paint(f"{fault.kind}: {fault.where}: {fault.what}", RED))
+    for key in report.unknown_keys:
+        print(options.paint(f"integrity: seals by key {key} cannot be checked without it; add --key", YELLOW))
+    checked = f"{counted(report.entries, 'entry', 'entries')} in {counted(report.seals, 'seal')}"
+    if report.good:
+        print(options.paint(f"good: {checked}, unchanged and without a gap", GREEN))
+    else:
+        print(f"checked: {checked}")
+    if report.loose.count:
+        print(
+            f"{counted(report.loose.count, 'entry', 'entries')} not sealed yet, since {rfc3339(report.loose.since_us)}"
+        )
+    if report.heads:
+        print(f"{counted(report.heads, 'exported head')} compared")
+    elif report.seals:
+        print("whether the end was cut off shows only with --heads")
+
+
+def print_rows(rows: list[AuditRow]) -> None:
+    """Print one line for each."""
+    if not rows:
+        print("the audit is empty")
+        return
+    lines = [(str(rfc3339(one.at_us)), one.actor, one.verb, one.subject, one.detail) for one in rows]
+    options.print_table(("AT", "WHO", "VERB", "SUBJECT", "DETAIL"), lines)
+
+
+def _keys(args: argparse.Namespace) -> dict[str, bytes]:
+    options.use_config(args)
+    configured = wiring.audit_key(create=False)
+    keys = [*([configured] if configured else []), *map(wiring.audit_key_from, args.key)]
+    return {key_id(key): key for key in keys}
+
+
+def _heads(path: str) -> list[Seal]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return list(read_heads(file))
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise Invalid(f"{path}: {error}") from None

@@ -1,0 +1,59 @@
+"""Entry → seal: closes the audit's loose entries in batches, after the fact, so that nothing ever waits for it."""
+
+from collections.abc import Callable, Sequence
+
+from fencepost.model.audit import Entry, Link, Seal, link, seal
+from fencepost.model.light import Protocol
+
+BATCH = 1_000
+BATCHES_MAX = 20  # in one step: a backlog is worked off while the other stages go on
+
+Notarize = Callable[[Sequence[Entry], Seal | None], tuple[Sequence[Link], Seal]]
+
+
+class AuditStore(Protocol):
+    """The verbs that the notary uses."""
+
+    def loose_tenants(self) -> list[str]:
+        """Return the tenants that have something to seal."""
+        ...
+
+    def seal(self, tenant: str, notarize: Notarize, *, limit: int) -> Seal | None:
+        """Seal the oldest entries that are loose, all or none."""
+        ...
+
+
+class Notary:
+    """Seals with a key that the store does not have."""
+
+    def __init__(
+        self,
+        store: AuditStore,
+        key: bytes,
+        clock_us: Callable[[], int],
+        export: Callable[[Seal], None],
+        *,
+        batch: int = BATCH,
+    ) -> None:
+        """`export` keeps a head outside of the store; what it raises ends the step, and the seal stays."""
+        self._store = store
+        self._key = key
+        self._clock_us = clock_us
+        self._export = export
+        self._batch = batch
+
+    def step(self) -> int:
+        """Seal what is loose, within bounds; return how many seals were made."""
+        made = 0
+        for tenant in self._store.loose_tenants():
+            while made < BATCHES_MAX:
+                found = self._store.seal(tenant, self._notarize, limit=self._batch)
+                if found is None:
+                    break
+                made += 1
+                self._export(found)
+        return made
+
+    def _notarize(self, entries: Sequence[Entry], last: Seal | None) -> tuple[Sequence[Link], Seal]:
+        links = link(entries, last)
+        return links, seal(entries[0].tenant, links, last, key=self._key, at_us=self._clock_us())

@@ -1,0 +1,215 @@
+"""The audit's chain: what makes a changed, missing or invented entry show.
+
+Every sealed entry has a place in its tenant's chain and a hash over itself and the entry before it. A seal closes a
+batch: it is authenticated with a key that is not in the store, and names the seal before it. Whoever can write to the
+store but lacks the key can change nothing that is sealed without it showing; and a seal that was exported
+shows whether the end was cut off since, or another chain put in its place.
+"""
+
+import hmac
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+START = "0" * 64  # what stands before the first entry
+KEY_ID_LENGTH = 12
+KEY_MIN_BYTES = 16
+
+
+class Entry(NamedTuple):
+    """What was decided or done."""
+
+    seq: int
+    tenant: str
+    at_us: int
+    actor: str
+    verb: str
+    subject: str
+    detail: str
+
+
+class Link(NamedTuple):
+    """An entry's place in the chain."""
+
+    seq: int
+    place: int
+    hash: str
+
+
+class Seal(NamedTuple):
+    """The end of a batch: everything up to `last_place` was there, and looked like this."""
+
+    tenant: str
+    number: int
+    first_place: int
+    last_place: int
+    hash: str  # of the last entry, and so of all before it
+    at_us: int
+    key_id: str
+    mac: str
+
+
+class Sealed(NamedTuple):
+    """An entry as it is kept, with the links that it was given."""
+
+    entry: Entry
+    place: int
+    hash: str
+
+
+class Fault(NamedTuple):
+    """The first thing that is wrong."""
+
+    kind: str  # integrity | completeness
+    where: str
+    what: str
+
+
+def key_id(key: bytes) -> str:
+    """Name a key without giving it away."""
+    return sha256(b"fencepost audit key\0" + key).hexdigest()[:KEY_ID_LENGTH]
+
+
+def hash_of(entry: Entry, previous: str) -> str:
+    """Return the hash of an entry after another."""
+    content = [entry.seq, entry.tenant, entry.at_us, entry.actor, entry.verb, entry.subject, entry.detail]
+    text = json.dumps([previous, *content], separators=(",", ":"), ensure_ascii=True)
+    return sha256(text.encode()).hexdigest()
+
+
+def link(entries: Iterable[Entry], last: Seal | None) -> list[Link]:
+    """Give entries their places after the last seal."""
+    place, previous = (last.last_place, last.hash) if last else (0, START)
+    links = []
+    for entry in entries:
+        place, previous = place + 1, hash_of(entry, previous)
+        links.append(Link(entry.seq, place, previous))
+    return links
+
+
+def seal(tenant: str, links: Sequence[Link], last: Seal | None, *, key: bytes, at_us: int) -> Seal:
+    """Close a batch."""
+    unsigned = Seal(
+        tenant=tenant,
+        number=last.number + 1 if last else 1,
+        first_place=links[0].place,
+        last_place=links[-1].place,
+        hash=links[-1].hash,
+        at_us=at_us,
+        key_id=key_id(key),
+        mac="",
+    )
+    return unsigned._replace(mac=_mac(unsigned, last, key))
+
+
+def _mac(one: Seal, last: Seal | None, key: bytes) -> str:
+    content = [last.mac if last else START, *one._replace(mac="")]
+    return hmac.new(key, json.dumps(content, separators=(",", ":")).encode(), sha256).hexdigest()
+
+
+class Verdict(NamedTuple):
+    """What a walk over the whole chain found."""
+
+    entries: int
+    seals: int
+    head: Seal | None
+    fault: Fault | None
+    unknown_keys: tuple[str, ...]  # seals by these could not be authenticated here
+
+
+class Verifier:
+    """Walks a chain seal by seal, in bounded memory, and stops at the first fault."""
+
+    def __init__(self, keys: Mapping[str, bytes], heads: Sequence[Seal] = ()) -> None:
+        self._keys = keys
+        self._heads = {head.number: head for head in heads}
+        self._last: Seal | None = None
+        self._entries = 0
+        self._unknown: dict[str, None] = {}
+        self.fault: Fault | None = None
+
+    def take(self, one: Seal, entries: Iterable[Sealed]) -> bool:
+        """Look at the next seal and its entries; False once something is wrong."""
+        self.fault = self._seal_fault(one) or self._entry_fault(one, entries) or self._mac_fault(one)
+        self._last = one
+        return self.fault is None
+
+    def verdict(self) -> Verdict:
+        """Return what was found, with what the exported heads say about the end."""
+        number = self._last.number if self._last else 0
+        beyond = max(self._heads, default=0)
+        if self.fault is None and beyond > number:
+            self.fault = Fault(
+                "completeness",
+                f"seal {beyond}",
+                f"the end was cut off: seal {beyond} was exported, and the newest here is {number}",
+            )
+        return Verdict(self._entries, number, self._last, self.fault, tuple(self._unknown))
+
+    def _seal_fault(self, one: Seal) -> Fault | None:
+        number = self._last.number + 1 if self._last else 1
+        if one.number != number:
+            return Fault("completeness", f"seal {number}", f"seal {number} is missing; the next is {one.number}")
+        place = self._last.last_place + 1 if self._last else 1
+        if one.first_place != place:
+            what = f"it begins at place {one.first_place} instead of {place}"
+            return Fault("integrity", f"seal {one.number}", what)
+        return None
+
+    def _entry_fault(self, one: Seal, entries: Iterable[Sealed]) -> Fault | None:
+        previous = self._last.hash if self._last else START
+        place = one.first_place
+        for found in entries:
+            if found.place != place:
+                return Fault("completeness", f"place {place}", f"the entry at place {place} is missing")
+            if hash_of(found.entry, previous) != found.hash:
+                where = f"entry {found.entry.seq}"
+                said = f"{found.entry.verb} {found.entry.subject} by {found.entry.actor}"
+                return Fault("integrity", where, f"the entry at place {place} was changed ({said})")
+            previous, place = found.hash, place + 1
+            self._entries += 1
+        if place <= one.last_place:
+            return Fault("completeness", f"place {place}", f"the entry at place {place} is missing")
+        if previous != one.hash:
+            what = f"its entries {one.first_place} to {one.last_place} are not those that were sealed"
+            return Fault("integrity", f"seal {one.number}", what)
+        return None
+
+    def _mac_fault(self, one: Seal) -> Fault | None:
+        head = self._heads.get(one.number)
+        if head is not None and head.mac != one.mac:
+            what = "another seal with this number was exported: this is not the chain that it was"
+            return Fault("completeness", f"seal {one.number}", what)
+        key = self._keys.get(one.key_id)
+        if key is None:
+            self._unknown[one.key_id] = None
+            return None
+        if not hmac.compare_digest(_mac(one, self._last, key), one.mac):
+            return Fault("integrity", f"seal {one.number}", "it was not made with its key")
+        return None
+
+
+def head_line(one: Seal) -> str:
+    """Write a seal as one line, to keep elsewhere."""
+    return json.dumps({"fencepost_audit_head": 1, **one._asdict()})
+
+
+def read_heads(lines: Iterable[str]) -> Iterator[Seal]:
+    """Read exported seals again; raise ValueError for a line that is none."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            content = json.loads(line)
+            if isinstance(content, dict) and "fencepost_audit_head" not in content and "audit" in content:
+                continue  # an export has entries as well
+            yield Seal(**{name: _typed(content[name], kind) for name, kind in Seal.__annotations__.items()})
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"line {number} is no exported head: {line.strip()[:60]}") from None
+
+
+def _typed(value: object, kind: type) -> object:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(value)
+    return value

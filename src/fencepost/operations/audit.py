@@ -1,0 +1,73 @@
+"""Is the audit whole? Integrity (nothing was changed) and completeness (nothing is missing) are told apart."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fencepost.model.audit import Entry, Fault, Seal, Sealed, Verifier, head_line
+from fencepost.operations.looking import Store
+from fencepost.stores.audit import Loose, SqlAudit
+
+LOOSE_AT_ONCE = 1_000
+
+
+class Report(NamedTuple):
+    """What verification found."""
+
+    tenant: str
+    entries: int
+    seals: int
+    head: Seal | None
+    loose: Loose
+    fault: Fault | None
+    unknown_keys: tuple[str, ...]
+    heads: int  # that were compared
+
+    @property
+    def good(self) -> bool:
+        """Whether everything that could be checked is as it was."""
+        return self.fault is None and not self.unknown_keys
+
+
+def verify_audit(store: Store, tenant: str, *, keys: Mapping[str, bytes], heads: Sequence[Seal] = ()) -> Report:
+    """Walk the whole chain of a tenant and stop at the first fault."""
+    audit = SqlAudit(store.dialect)
+    mine = [head for head in heads if head.tenant == tenant]
+    verifier = Verifier(keys, mine)
+    for one in audit.seals(tenant):
+        if not verifier.take(one, audit.sealed(one)):
+            break
+    found = verifier.verdict()
+    fault = found.fault or _unsealed_place(audit, tenant, found.head)
+    return Report(
+        tenant, found.entries, found.seals, found.head, audit.loose(tenant), fault, found.unknown_keys, len(mine)
+    )
+
+
+def _unsealed_place(audit: SqlAudit, tenant: str, head: Seal | None) -> Fault | None:
+    """Find entries that were sealed once by a seal that is gone."""
+    place = audit.place_beyond(tenant, head.last_place if head else 0)
+    if place is None or (audit.last(tenant) or head) != head:  # sealed while we looked
+        return None
+    return Fault("completeness", f"place {place}", f"the seal over the entry at place {place} is missing")
+
+
+def export_audit(store: Store, tenant: str, *, after: int = 0) -> Iterator[str]:
+    """Yield the sealed entries as JSON lines, each batch followed by its seal; then what is loose."""
+    audit = SqlAudit(store.dialect)
+    for one in audit.seals(tenant, after=after):
+        yield from (_line(found) for found in audit.sealed(one))
+        yield head_line(one)
+    for entry in audit.loose_entries(tenant, limit=LOOSE_AT_ONCE):
+        yield _line(Sealed(entry, 0, ""))
+
+
+def audit_head(store: Store, tenant: str) -> str | None:
+    """Return the newest seal as one line, to keep elsewhere."""
+    last = SqlAudit(store.dialect).last(tenant)
+    return head_line(last) if last else None
+
+
+def _line(found: Sealed) -> str:
+    entry: Entry = found.entry
+    return json.dumps({"audit": entry._asdict(), "place": found.place or None, "hash": found.hash or None})

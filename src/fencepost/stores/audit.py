@@ -1,0 +1,90 @@
+"""The notary's verbs, and what a verifier reads: the audit's chain, once for both dialects."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from fencepost.model.audit import Entry, Link, Seal, Sealed
+from fencepost.stores.transaction import Dialect, Transaction
+
+SEALS_AT_ONCE = 100
+
+Notarize = Callable[[Sequence[Entry], Seal | None], tuple[Sequence[Link], Seal]]
+
+
+class Loose(NamedTuple):
+    """What is not sealed yet."""
+
+    count: int
+    since_us: int | None
+
+
+class SqlAudit:
+    """The chain over named statements."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        """Speak to a store through its dialect."""
+        self._dialect = dialect
+
+    def loose_tenants(self) -> list[str]:
+        """Return the tenants that have something to seal."""
+        return [str(tenant) for (tenant,) in self._dialect.read(lambda tx: tx.rows("loose_tenants"))]
+
+    def seal(self, tenant: str, notarize: Notarize, *, limit: int) -> Seal | None:
+        """Seal the oldest entries that are loose, all or none; None: there are none, or somebody else was quicker."""
+
+        def work(tx: Transaction) -> Seal | None:
+            last = _last(tx, tenant)  # first: if another is put after it meanwhile, ours has a number that is taken
+            entries = [Entry(*row) for row in tx.rows("loose_entries", tenant=tenant, limit=limit)]
+            if not entries:
+                return None
+            links, made = notarize(entries, last)
+            if not tx.rows("put_seal", **made._asdict()):
+                return None
+            placed = tx.rows("put_links", links=json.dumps(links))
+            assert len(placed) == len(links), "whoever has the seal has its entries"
+            return made
+
+        return self._dialect.write(work)
+
+    def last(self, tenant: str) -> Seal | None:
+        """Return the newest seal."""
+        return self._dialect.read(lambda tx: _last(tx, tenant))
+
+    def loose(self, tenant: str) -> Loose:
+        """Count what is not sealed yet."""
+        ((count, since_us),) = self._dialect.read(lambda tx: tx.rows("loose_count", tenant=tenant))
+        return Loose(count, since_us)
+
+    def loose_entries(self, tenant: str, *, limit: int) -> list[Entry]:
+        """Return the oldest entries that are not sealed yet."""
+        rows = self._dialect.read(lambda tx: tx.rows("loose_entries", tenant=tenant, limit=limit))
+        return [Entry(*row) for row in rows]
+
+    def place_beyond(self, tenant: str, last_place: int) -> int | None:
+        """Return the first place in the chain that no seal covers, if there is one."""
+        ((place,),) = self._dialect.read(lambda tx: tx.rows("beyond_seals", tenant=tenant, last=last_place))
+        return None if place is None else int(place)
+
+    def seals(self, tenant: str, *, after: int = 0) -> Iterator[Seal]:
+        """Yield the seals, oldest first."""
+        while True:
+            rows = self._page(tenant, after)
+            if not rows:
+                return
+            yield from rows
+            after = rows[-1].number
+
+    def _page(self, tenant: str, after: int) -> list[Seal]:
+        values = {"tenant": tenant, "number": after, "limit": SEALS_AT_ONCE}
+        return [Seal(*row) for row in self._dialect.read(lambda tx: tx.rows("seals_after", **values))]
+
+    def sealed(self, one: Seal) -> list[Sealed]:
+        """Return the entries of a seal, in their places."""
+        values = {"tenant": one.tenant, "first": one.first_place, "last": one.last_place}
+        rows = self._dialect.read(lambda tx: tx.rows("sealed_entries", **values))
+        return [Sealed(Entry(*row[:7]), row[7], row[8]) for row in rows]
+
+
+def _last(tx: Transaction, tenant: str) -> Seal | None:
+    return next((Seal(*row) for row in tx.rows("last_seal", tenant=tenant)), None)

@@ -1,0 +1,144 @@
+"""The audit is sealed after the fact, and whatever was done to it since shows."""
+
+import pytest
+
+from fencepost.flow.notary import Notary
+from fencepost.model.audit import Seal, key_id, read_heads
+from fencepost.model.definition import AgentDefinition
+from fencepost.operations.audit import Report, export_audit, verify_audit
+from fencepost.stores.audit import SqlAudit
+from tests.stores.rig import PostgresRig
+from tests.support.runtime import Runtime, together
+
+KEY = b"the key that is not in the store"
+
+
+def notary(runtime: Runtime, heads: list[Seal] | None = None, *, batch: int = 3) -> Notary:
+    kept = heads if heads is not None else []
+    return Notary(SqlAudit(runtime.another().dialect), KEY, runtime.rig.now_us, kept.append, batch=batch)
+
+
+def decide(runtime: Runtime, count: int, *, tenant: str = "default") -> None:
+    """Leave entries in the audit, as every decision does."""
+    for number in range(count):
+        runtime.apply(AgentDefinition(f"agent-{number}", command=("true", str(runtime.rig.now_us()))), tenant=tenant)
+        runtime.pass_time(1)
+
+
+def verify(runtime: Runtime, heads: list[Seal] | None = None, *, tenant: str = "default") -> Report:
+    return verify_audit(runtime.store, tenant, keys={key_id(KEY): KEY}, heads=heads or [])
+
+
+def tamper(runtime: Runtime, statement: str) -> None:
+    if isinstance(runtime.rig, PostgresRig):
+        runtime.rig._admin.execute(
+            statement.replace("audit", "fencepost.audit").replace("seal", "fencepost.seal").encode()
+        )
+    else:
+        dialect = runtime.store.dialect
+        dialect.write(lambda tx: tx.tables()._connection.execute(statement))  # type: ignore[attr-defined]
+
+
+def test_what_is_sealed_and_left_alone_is_good(runtime: Runtime) -> None:
+    decide(runtime, 5)
+    heads: list[Seal] = []
+    assert verify(runtime).seals == 0
+    loose = verify(runtime).loose
+    assert loose.count >= 5
+
+    notary(runtime, heads).step()
+    decide(runtime, 1)
+    report = verify(runtime, heads)
+
+    assert (report.good, report.fault, report.entries) == (True, None, loose.count)
+    assert report.seals == len(heads) == -(-loose.count // 3)
+    assert report.loose.count >= 1
+    notary(runtime, heads).step()
+    assert verify(runtime, heads).loose.count == 0
+    assert verify(runtime, heads).good
+
+
+def test_a_seal_is_made_once_however_many_notaries_there_are(runtime: Runtime) -> None:
+    decide(runtime, 12)
+    notaries = [notary(runtime, batch=2) for _ in range(4)]
+
+    together(Notary.step, notaries)
+    for one in notaries:
+        one.step()
+
+    report = verify(runtime)
+    assert report.good
+    assert report.loose.count == 0
+
+
+def test_tenants_have_chains_of_their_own(runtime: Runtime) -> None:
+    decide(runtime, 3)
+    decide(runtime, 2, tenant="other")
+    notary(runtime).step()
+    tamper(runtime, "UPDATE audit SET actor = 'eve' WHERE tenant = 'other'")
+
+    assert verify(runtime).good
+    assert not verify(runtime, tenant="other").good
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "where"),
+    [
+        ("UPDATE audit SET actor = 'eve' WHERE place = 5", "integrity", "entry "),
+        ("UPDATE audit SET detail = '{}', hash = 'x' WHERE place = 5", "integrity", "entry "),
+        ("DELETE FROM audit WHERE place = 5", "completeness", "place 5"),
+        ("UPDATE audit SET place = NULL, hash = NULL WHERE place = 5", "completeness", "place 5"),
+        ("DELETE FROM seal WHERE number = 2", "completeness", "seal 2"),
+        ("UPDATE seal SET at_us = 0 WHERE number = 2", "integrity", "seal 2"),
+        ("DELETE FROM seal WHERE number = (SELECT max(number) FROM seal)", "completeness", "place "),
+    ],
+)
+def test_the_first_thing_that_is_wrong_is_named(runtime: Runtime, statement: str, kind: str, where: str) -> None:
+    decide(runtime, 8)
+    notary(runtime).step()
+    assert verify(runtime).good
+
+    tamper(runtime, statement)
+
+    fault = verify(runtime).fault
+    assert fault is not None
+    assert fault.kind == kind
+    assert fault.where.startswith(where)
+
+
+def test_an_end_that_was_cut_off_shows_against_the_exported_heads(runtime: Runtime) -> None:
+    decide(runtime, 9)
+    heads: list[Seal] = []
+    notary(runtime, heads).step()
+    tamper(runtime, "DELETE FROM audit WHERE place > 3")
+    tamper(runtime, "DELETE FROM seal WHERE number > 1")
+
+    assert verify(runtime).good  # nothing that is there is wrong
+    fault = verify(runtime, heads).fault
+    assert fault is not None
+    assert (fault.kind, fault.where) == ("completeness", f"seal {heads[-1].number}")
+
+
+def test_an_export_holds_every_entry_and_its_heads_can_be_compared(runtime: Runtime) -> None:
+    decide(runtime, 4)
+    notary(runtime).step()
+    decide(runtime, 1)
+
+    lines = list(export_audit(runtime.store, "default"))
+    heads = list(read_heads(lines))
+
+    report = verify(runtime, heads)
+    assert report.good
+    assert report.heads == report.seals
+    assert len(lines) == report.entries + report.loose.count + report.seals
+
+
+def test_the_chain_goes_with_a_backup(runtime: Runtime) -> None:
+    """Every table and column is in it, so a restored store verifies as the old one did."""
+    decide(runtime, 4)
+    heads: list[Seal] = []
+    notary(runtime, heads).step()
+    rows = runtime.rig.store.care().export(lambda snapshot: list(snapshot.rows))
+    runtime.rig.store.care().replace(lambda: rows, store_id="moved", above=0)
+
+    assert verify(runtime, heads).good
