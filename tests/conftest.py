@@ -1,5 +1,6 @@
 """Real servers for the tests that ask for them; nothing here is imported or started for the others."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 # ruff: noqa: PLC0415  # imported where they are needed, so that a test of the model pays for none of it
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_signals() -> None:
+    """Let what tests start be born with plain signals, also where the suite runs in the background or under nohup."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

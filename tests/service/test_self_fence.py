@@ -176,7 +176,7 @@ def test_renewal_goes_on_while_the_guard_is_frozen(ground: Ground) -> None:
 
 def test_a_frozen_guard_and_a_dead_store_end_the_tree_all_the_same(ground: Ground) -> None:
     clock = SystemClock()
-    holder, pid = started(ground)
+    holder, pid = started(ground, ttl="6s")  # the guard gets most of the grace before it is replaced
     send(ground.guard_of(holder), signal.SIGSTOP)
     with locked(ground):
         expires_ns = expiry_ns(ground, clock.awake_ns())
