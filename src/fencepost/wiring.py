@@ -9,12 +9,13 @@ from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.config.load import Config
+    from fencepost.config.load import Config, Settings
     from fencepost.model.light import Any, Mapping
     from fencepost.operations.projects import Ground
     from fencepost.ports.engine import Engine
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
+    from fencepost.service.chores import Chore
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds
     from fencepost.service.station import Plan
@@ -104,7 +105,9 @@ def engine_of(name: str) -> Engine:
     return engines[name]
 
 
-def serve(url: str, plan: Plan, *, name: str, folder: str, projects: Mapping[str, Mapping[str, Any]]) -> int:
+def serve(
+    url: str, plan: Plan, settings: Settings, *, name: str, folder: str, projects: Mapping[str, Mapping[str, Any]]
+) -> int:
     """Schedule, work, or both, until asked to stop."""
     from datetime import timedelta
 
@@ -132,11 +135,11 @@ def serve(url: str, plan: Plan, *, name: str, folder: str, projects: Mapping[str
         open_nursery(lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased)) if plan.slots else None
     )
     say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
-    plan = plan._replace(log_folder=log_folder())
     if plan.slots:
         _look_at_projects(bench.grounds)
     presence = Presence(bench.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
-    return Station(plan, tools, lambda: open_runtime(url), nursery, presence).serve()
+    chores = chores_of(plan, tools, settings, folder)
+    return Station(plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence).serve()
 
 
 def _look_at_projects(grounds: Grounds) -> None:
@@ -156,7 +159,6 @@ def _look_at_projects(grounds: Grounds) -> None:
 def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, workers: int, ttl: float) -> int:
     """Serve for a program, and give its signals back afterwards."""
     import signal
-    from datetime import timedelta
     from threading import current_thread, main_thread
 
     from fencepost.model.duration import parse_duration
@@ -168,16 +170,38 @@ def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, 
     if not 0 <= workers <= WORKERS_MAX:
         raise Invalid(f"workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
     settings = config.settings
-    retention = timedelta(seconds=parse_duration(settings.retention))
     drain = parse_duration(settings.drain_timeout)
-    plan = Plan(settings.tenant, ticks, workers, check_ttl(ttl), drain, retention)
+    plan = Plan(settings.tenant, ticks, workers, check_ttl(ttl), drain)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return serve(url, plan, name=name, folder=folder, projects=config.projects)
+        return serve(url, plan, settings, name=name, folder=folder, projects=config.projects)
     finally:
         signal.set_wakeup_fd(-1)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list[Chore]:
+    """Return what a station does beside its main work; a configuration's paths are relative to its folder."""
+    from datetime import timedelta
+
+    from fencepost.host.audit_key import append_line
+    from fencepost.host.identity import this_host
+    from fencepost.model.audit import head_line
+    from fencepost.model.duration import parse_duration
+    from fencepost.service import chores
+
+    found = [chores.reaping(tools.processes, tools.say)]
+    if plan.slots:
+        found.append(chores.sweeping_logs(this_host().name, log_folder()))
+    if plan.ticks:
+        key = audit_key(create=True)
+        assert key is not None, "it was made just now"
+        heads = os.path.join(folder, settings.audit_heads) if settings.audit_heads else None
+        retention = timedelta(seconds=parse_duration(settings.retention))
+        found.append(chores.pruning(plan.tenant, retention))
+        found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), tools.say))
+    return found
 
 
 def shown(url: str) -> str:

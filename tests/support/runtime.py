@@ -26,7 +26,9 @@ MYSELF = ProcessId(Host("tower", "machine-1", "boot-1", "pid:1"), 4711, "12345")
 TENANT = "default"
 SUCCEEDED = Settlement(RunState.SUCCEEDED)
 DEAD = Settlement(RunState.DEAD, Reason.EXIT_CODE)
-TABLES = "tick, run, attempt, checkpoint, schedule, schedule_version, agent, pause, audit, watermark, tally, old_log, seal"
+TABLES = (
+    "tick, run, attempt, checkpoint, schedule, schedule_version, agent, pause, audit, watermark, tally, old_log, seal"
+)
 
 T = TypeVar("T")
 

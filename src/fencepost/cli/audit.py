@@ -75,10 +75,10 @@ def export(args: argparse.Namespace) -> int:
             for line in export_audit(store, tenant):
                 print(line)
             return 0
-        line = audit_head(store, tenant)
-    if line is None:
+        head = audit_head(store, tenant)
+    if head is None:
         raise Invalid("nothing is sealed yet; 'fencepost up' seals the audit every few seconds.")
-    print(line)
+    print(head)
     return 0
 
 
@@ -93,7 +93,7 @@ def fields_of(report: Report) -> dict[str, object]:
         "first_fault": fault._asdict() if fault else None,
         "entries": report.entries,
         "seals": report.seals,
-        "unsealed": report.loose.count,
+        "unsealed": report.loose.entries,
         "unsealed_since": rfc3339(report.loose.since_us),
         "heads_compared": report.heads,
         "unknown_keys": list(report.unknown_keys),
@@ -113,9 +113,9 @@ def print_report(report: Report) -> None:
         print(options.paint(f"good: {checked}, unchanged and without a gap", GREEN))
     else:
         print(f"checked: {checked}")
-    if report.loose.count:
+    if report.loose.entries:
         print(
-            f"{counted(report.loose.count, 'entry', 'entries')} not sealed yet, since {rfc3339(report.loose.since_us)}"
+            f"{counted(report.loose.entries, 'entry', 'entries')} not sealed yet, since {rfc3339(report.loose.since_us)}"
         )
     if report.heads:
         print(f"{counted(report.heads, 'exported head')} compared")

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from datetime import timedelta
 
 from fencepost import wiring
 from fencepost.cli.registry import actor
@@ -58,15 +57,10 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         workers,
         check_ttl(parse_duration(args.ttl)),
         parse_duration(args.drain_timeout or settings.drain_timeout),
-        timedelta(seconds=parse_duration(settings.retention)),
     )
-    return wiring.serve(
-        url,
-        plan,
-        name=name,
-        folder=os.path.dirname(config.path) if config else os.getcwd(),
-        projects=config.projects if config else {},
-    )
+    folder = os.path.dirname(config.path) if config else os.getcwd()
+    projects = config.projects if config else {}
+    return wiring.serve(url, plan, settings, name=name, folder=folder, projects=projects)
 
 
 def _apply(config: Config, url: str) -> None:

@@ -6,7 +6,7 @@ from fencepost.model.audit import Entry, Link, Seal, link, seal
 from fencepost.model.light import Protocol
 
 BATCH = 1_000
-BATCHES_MAX = 20  # in one step: a backlog is worked off while the other stages go on
+TENANTS_MAX = 20  # in one step: a backlog is worked off while the other stages go on
 
 Notarize = Callable[[Sequence[Entry], Seal | None], tuple[Sequence[Link], Seal]]
 
@@ -42,17 +42,16 @@ class Notary:
         self._export = export
         self._batch = batch
 
-    def step(self) -> int:
-        """Seal what is loose, within bounds; return how many seals were made."""
-        made = 0
-        for tenant in self._store.loose_tenants():
-            while made < BATCHES_MAX:
-                found = self._store.seal(tenant, self._notarize, limit=self._batch)
-                if found is None:
-                    break
-                made += 1
+    def step(self) -> bool:
+        """Seal one batch of each tenant; return whether there is more to do."""
+        tenants = self._store.loose_tenants()
+        more = len(tenants) > TENANTS_MAX
+        for tenant in tenants[:TENANTS_MAX]:
+            found = self._store.seal(tenant, self._notarize, limit=self._batch)
+            if found is not None:
                 self._export(found)
-        return made
+                more = more or found.last_place - found.first_place + 1 == self._batch
+        return more
 
     def _notarize(self, entries: Sequence[Entry], last: Seal | None) -> tuple[Sequence[Link], Seal]:
         links = link(entries, last)

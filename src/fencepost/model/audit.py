@@ -204,12 +204,16 @@ def read_heads(lines: Iterable[str]) -> Iterator[Seal]:
             content = json.loads(line)
             if isinstance(content, dict) and "fencepost_audit_head" not in content and "audit" in content:
                 continue  # an export has entries as well
-            yield Seal(**{name: _typed(content[name], kind) for name, kind in Seal.__annotations__.items()})
+            yield _seal_of(content)
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"line {number} is no exported head: {line.strip()[:60]}") from None
 
 
-def _typed(value: object, kind: type) -> object:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(value)
-    return value
+def _seal_of(content: Mapping[str, object]) -> Seal:
+    values = [content[name] for name in Seal._fields]
+    wrong = [
+        value for value, kind in zip(values, Seal.__annotations__.values(), strict=True) if type(value) is not kind
+    ]
+    if wrong:
+        raise TypeError(wrong)
+    return Seal._make(values)

@@ -3,39 +3,28 @@
 import os
 import select
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import timedelta
 
-from fencepost.flow.pruner import Pruner
-from fencepost.flow.reaper import Reaper, store_now
 from fencepost.flow.ticker import Ticker
-from fencepost.host.identity import this_host
-from fencepost.host.logs import log_path, remove_log
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.agenda import Agenda, AgendaStore
-from fencepost.ports.pruning import OldLogStore, Place, PruneStore
-from fencepost.ports.runs import RunStore
 from fencepost.ports.ticks import TickStore
+from fencepost.service.chores import Chore, Chores, ChoreStore
 from fencepost.service.holding import HeldLease, hold
 from fencepost.service.nursery import Nursery
 from fencepost.service.order import Order, Tools, new_id
 from fencepost.service.projects import Presence, PresenceStore
 
 POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
-REAP_SECONDS = 2.0
 PROBE_SECONDS = 2.0
 BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
 VAIN_SECONDS = 1.0  # what waits may be halted or have no room: who came in vain is not sent again at once
-PRUNE_SECONDS, PRUNE_PAGE_SECONDS = 3600.0, 0.1  # between two passes, and between two pages of one
-PRUNE_FIRST_SECONDS = 1.0
-SWEEP_SECONDS = 10.0
-LOGS_MAX = 200  # files that are removed in one step
 STARTING_MAX = 2  # attempts that look for a run at the same time; more would only meet each other
 
 
-class StationStore(TickStore, RunStore, AgendaStore, PruneStore, OldLogStore, PresenceStore, Protocol):
+class StationStore(ChoreStore, TickStore, AgendaStore, PresenceStore, Protocol):
     """Every verb that the loop uses."""
 
 
@@ -47,8 +36,6 @@ class Plan(NamedTuple):
     slots: int
     ttl_seconds: float
     drain_seconds: float
-    retention: timedelta = timedelta(days=90)
-    log_folder: str = ""
 
 
 class Station:
@@ -60,6 +47,8 @@ class Station:
         tools: Tools,
         open_store: Callable[[], StationStore],
         nursery: Nursery | None,
+        chores: Sequence[Chore],
+        *,
         presence: Presence | None = None,
     ) -> None:
         self._plan = plan
@@ -70,9 +59,8 @@ class Station:
         self._store: StationStore | None = None
         self._lead: HeldLease | None = None
         self._said_passive = False
-        self._probe_ns = self._reap_ns = self._send_ns = 0
-        self._prune_ns = self._sweep_ns = tools.clock.awake_ns() + round(PRUNE_FIRST_SECONDS * 1e9)
-        self._pruned = Place()
+        self._probe_ns = self._send_ns = 0
+        self._chores = Chores(chores, tools.clock)
         self._backoff = BACKOFF_MIN_SECONDS
         self._asked_to_stop = False
         self._wakeup = self._take_signals()
@@ -92,12 +80,11 @@ class Station:
     def _step(self) -> float:
         """Do what is due and return how long nothing will be."""
         self._store = store = self._store or self._open_store()
-        if self._plan.ticks and self._leads():
+        leads = self._plan.ticks and self._leads()
+        if leads:
             while Ticker(store, lambda: new_id(self._tools.clock)).step():
                 pass
-            self._prune(store)
-        self._reap(store)
-        self._sweep_logs(store)
+        self._chores.step(store, leads=leads)
         if self._presence is not None:
             self._presence.step(store)
         agenda = store.agenda(self._plan.slots)
@@ -123,36 +110,6 @@ class Station:
             return False
         self._said_passive = False
         return True
-
-    def _reap(self, store: StationStore) -> None:
-        now = self._tools.clock.awake_ns()
-        if now >= self._reap_ns:
-            self._reap_ns = now + round(REAP_SECONDS * 1e9)
-            reaped = Reaper(store, store, self._tools.processes, store_now(store.clock_us)).step()
-            if reaped:
-                self._tools.say(f"settled {reaped} lost run{'s' if reaped > 1 else ''}.")
-
-    def _prune(self, store: StationStore) -> None:
-        """Let go of one page of old records now and then; who leads does it for all."""
-        now = self._tools.clock.awake_ns()
-        if now < self._prune_ns:
-            return
-        following = Pruner(store, self._plan.tenant, self._plan.retention).step(self._pruned).next
-        self._pruned = following or Place()
-        self._prune_ns = now + round((PRUNE_PAGE_SECONDS if following else PRUNE_SECONDS) * 1e9)
-
-    def _sweep_logs(self, store: StationStore) -> None:
-        """Remove from this disk the logs of what is no longer on record; a crash in between removes them once more."""
-        now = self._tools.clock.awake_ns()
-        if self._nursery is None or not self._plan.log_folder or now < self._sweep_ns:
-            return
-        host = this_host().name
-        logs = store.old_logs(host, LOGS_MAX)
-        for one in logs:
-            remove_log(log_path(self._plan.log_folder, one.run_id, one.fence))
-        if logs:
-            store.forget_old_logs(host, logs)
-        self._sweep_ns = now + round((PRUNE_PAGE_SECONDS if len(logs) == LOGS_MAX else SWEEP_SECONDS) * 1e9)
 
     def _start_attempts(self, agenda: Agenda) -> None:
         nursery = self._nursery

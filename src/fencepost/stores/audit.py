@@ -15,7 +15,7 @@ Notarize = Callable[[Sequence[Entry], Seal | None], tuple[Sequence[Link], Seal]]
 class Loose(NamedTuple):
     """What is not sealed yet."""
 
-    count: int
+    entries: int
     since_us: int | None
 
 

@@ -3,6 +3,7 @@
 from fencepost.model.light import TYPE_CHECKING, Protocol
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.agenda import SqlAgenda
+from fencepost.stores.audit import SqlAudit
 from fencepost.stores.history import SqlHistory
 from fencepost.stores.pruning import SqlPruning
 from fencepost.stores.requests import SqlRequests
@@ -41,6 +42,10 @@ class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces
     def facts(self) -> StoreFacts:
         """Say who this store is."""
         return self._opened.facts()
+
+    def audit_chain(self) -> SqlAudit:
+        """Return the verbs of the notary."""
+        return SqlAudit(self._dialect)
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -1,0 +1,121 @@
+"""What a station does now and then beside its main work, each at its own pace and in small steps."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from fencepost.flow.notary import AuditStore, Notary
+from fencepost.flow.pruner import Pruner
+from fencepost.flow.reaper import Reaper, store_now
+from fencepost.host.logs import log_path, remove_log
+from fencepost.model.audit import Seal
+from fencepost.model.light import NamedTuple, Protocol
+from fencepost.ports.clock import Clock
+from fencepost.ports.processes import Processes
+from fencepost.ports.pruning import OldLogStore, Place, PruneStore
+from fencepost.ports.runs import RunStore
+from fencepost.ports.store import LeaseStore
+
+REAP_SECONDS = 2.0
+SEAL_SECONDS = 5.0
+PRUNE_SECONDS, PAGE_SECONDS = 3600.0, 0.1  # between two passes, and between two pages of one
+PRUNE_FIRST_SECONDS = 1.0
+SWEEP_SECONDS = 10.0
+LOGS_MAX = 200  # files that are removed in one step
+
+Say = Callable[[str], None]
+
+
+class ChoreStore(RunStore, LeaseStore, PruneStore, OldLogStore, Protocol):
+    """Every verb that chores use."""
+
+    def clock_us(self) -> int:
+        """Return the store's own time."""
+        ...
+
+    def audit_chain(self) -> AuditStore:
+        """Return the verbs of the notary."""
+        ...
+
+
+class Chore(NamedTuple):
+    """One small step, which returns in how many seconds the next is due."""
+
+    step: Callable[[ChoreStore], float]
+    leads: bool = False  # only for whoever drives the tenant: once is enough
+    first_seconds: float = 0.0
+
+
+class Chores:
+    """Does what is due."""
+
+    def __init__(self, chores: Sequence[Chore], clock: Clock) -> None:
+        self._clock = clock
+        now = clock.awake_ns()
+        self._due = [(one, now + round(one.first_seconds * 1e9)) for one in chores]
+
+    def step(self, store: ChoreStore, *, leads: bool) -> None:
+        """Do each chore whose time has come."""
+        now = self._clock.awake_ns()
+        for number, (chore, due_ns) in enumerate(self._due):
+            if now >= due_ns and (leads or not chore.leads):
+                self._due[number] = (chore, now + round(chore.step(store) * 1e9))
+
+
+def reaping(processes: Processes, say: Say) -> Chore:
+    """Settle runs whose lease is over."""
+
+    def step(store: ChoreStore) -> float:
+        reaped = Reaper(store, store, processes, store_now(store.clock_us)).step()
+        if reaped:
+            say(f"settled {reaped} lost run{'s' if reaped > 1 else ''}.")
+        return REAP_SECONDS
+
+    return Chore(step)
+
+
+def pruning(tenant: str, retention: timedelta) -> Chore:
+    """Let go of old records, one page at a time."""
+    place = Place()
+
+    def step(store: ChoreStore) -> float:
+        nonlocal place
+        following = Pruner(store, tenant, retention).step(place).next
+        place = following or Place()
+        return PAGE_SECONDS if following else PRUNE_SECONDS
+
+    return Chore(step, leads=True, first_seconds=PRUNE_FIRST_SECONDS)
+
+
+def sweeping_logs(host: str, folder: str) -> Chore:
+    """Remove from this disk the logs of what is no longer on record; a crash in between removes them once more."""
+
+    def step(store: ChoreStore) -> float:
+        logs = store.old_logs(host, LOGS_MAX)
+        for one in logs:
+            remove_log(log_path(folder, one.run_id, one.fence))
+        if logs:
+            store.forget_old_logs(host, logs)
+        return PAGE_SECONDS if len(logs) == LOGS_MAX else SWEEP_SECONDS
+
+    return Chore(step, first_seconds=PRUNE_FIRST_SECONDS)
+
+
+def sealing(key: bytes, export: Callable[[Seal], None], say: Say) -> Chore:
+    """Seal the audit; a head that cannot be exported is told once, and the next one stands for it too."""
+    failing = False
+
+    def exported(seal: Seal) -> None:
+        nonlocal failing
+        try:
+            export(seal)
+            failing = False
+        except OSError as error:
+            if not failing:
+                say(f"the audit's heads cannot be exported: {error}")
+            failing = True
+
+    def step(store: ChoreStore) -> float:
+        more = Notary(store.audit_chain(), key, store.clock_us, exported).step()
+        return PAGE_SECONDS if more else SEAL_SECONDS
+
+    return Chore(step, leads=True)
