@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import psycopg
 
+from fencepost.gates.directory import DirectoryGate
 from fencepost.gates.file import FileGate
 from fencepost.gates.git.gate import GitGate
 from fencepost.gates.sql.gate import SqlGate
@@ -92,6 +93,44 @@ class FileHarness:
 
     def command(self, text: str) -> str:
         return f"printf %s {text} | fencepost gate write-file {self.place}"
+
+
+class DirectoryHarness:
+    """A directory that is published as a whole."""
+
+    stale_writes = 1_000
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._folder = Path(place)
+
+    @classmethod
+    @contextmanager
+    def made(cls, folder: Path, _: Asked) -> "Iterator[DirectoryHarness]":
+        yield cls(str(folder))
+
+    @property
+    def target(self) -> str:
+        return f"dir:{self.place}/site"
+
+    def gate(self) -> Gate:
+        return open_gate(self.target)
+
+    def write(self, proof: Proof, text: str, pause: Callable[[], None] = nothing) -> None:
+        build = self._folder / f"build-{text}"
+        build.mkdir(exist_ok=True)
+        (build / "report.txt").write_text(text)
+        gate = self.gate()
+        assert isinstance(gate, DirectoryGate)
+        gate.publish(proof, str(build), pause=pause)
+
+    def content(self) -> str | None:
+        report = self._folder / "site" / "report.txt"
+        return report.read_text() if report.exists() else None
+
+    def command(self, text: str) -> str:
+        build = f"{self.place}/build-{text}"
+        return f"mkdir -p {build} && printf %s {text} > {build}/report.txt && fencepost gate publish-dir {build} {self.place}/site"
 
 
 class SqlHarness:
@@ -235,12 +274,14 @@ Making = Callable[[Path, Asked], AbstractContextManager[Harness]]
 # kind -> how a target is made; the second process only knows its place
 HARNESSES: dict[str, Making] = {
     "file": FileHarness.made,
+    "dir": DirectoryHarness.made,
     "sqlite": SqlHarness.sqlite,
     "postgres": SqlHarness.postgres,
     "git": GitHarness.made,
 }
 BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "file": FileHarness,
+    "dir": DirectoryHarness,
     "sqlite": SqlHarness,
     "postgres": SqlHarness,
     "git": GitHarness,

@@ -38,6 +38,19 @@ def write_file(argv: list[str]) -> int:
     return 0
 
 
+def publish_dir(argv: list[str]) -> int:
+    """Switch a directory to a copy of another one."""
+    parser = _parser("publish-dir", "fencepost gate publish-dir build/ www/site")
+    parser.add_argument("source", metavar="SOURCE", help="the directory to copy")
+    parser.add_argument("path", metavar="DEST", help="the name that readers know; a symlink that the gate switches")
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    written = gates.publish_directory(_writer(args), args.source, args.path)
+    if args.json:
+        _print_json(written._asdict())
+    return 0
+
+
 def write_sql(argv: list[str]) -> int:
     """Run what comes from stdin in one gated transaction."""
     parser = _parser("write-sql", "fencepost gate write-sql ledger-db < close-month.sql")
@@ -151,6 +164,7 @@ def check(argv: list[str]) -> int:
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "write-file": (write_file, "replace a file by stdin, if the fence still passes"),
+    "publish-dir": (publish_dir, "switch a directory to a copy of another, if the fence still passes"),
     "write-sql": (write_sql, "run SQL from stdin in one transaction, if the fence still passes"),
     "sql-guard": (sql_guard, "put tables behind a trigger that refuses writers without a fence"),
     "git-push": (git_push, "push a commit to a gated branch, forward only"),

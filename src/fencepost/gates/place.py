@@ -14,11 +14,12 @@ class Place(NamedTuple):
 
     directory: str
     name: str
+    kind: str = "file"
 
     @property
     def target(self) -> str:
         """The one spelling of it; a directory's ends in a slash."""
-        return "file:" + os.path.join(self.directory, self.name)
+        return f"{self.kind}:" + os.path.join(self.directory, self.name)
 
     @property
     def folder(self) -> str:
@@ -34,6 +35,14 @@ def place_of(path: str) -> Place:
     if name in ("", ".", "..") or os.path.isdir(path):
         return _allowed(Place(_real(path), ""))
     return _allowed(Place(_real(parent or "."), name))
+
+
+def named_place(path: str, *, kind: str) -> Place:
+    """Return the place of a name itself, whatever it is a symlink to."""
+    parent, name = os.path.split(path.rstrip("/"))
+    if not name or name in (".", "..") or "\0" in path:
+        raise Invalid(f"{path!r} names no directory to publish to; write {kind}:PATH, for example {kind}:www/site.")
+    return _allowed(Place(_real(parent or "."), name, kind))
 
 
 def beneath_of(place: Place, beneath: str) -> Place:

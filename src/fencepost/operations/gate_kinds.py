@@ -67,8 +67,16 @@ def _git(target: Target) -> "Gate":
     return open_git_gate(target, clock=SystemClock())
 
 
+def _directory(target: Target) -> "Gate":
+    from fencepost.gates.directory import DirectoryGate
+    from fencepost.host.clock import SystemClock
+
+    return DirectoryGate(target.where, clock=SystemClock(), disk=disk)
+
+
 OPENERS: "dict[str, Opener]" = {
     "file": lambda target: file_gate(target.where),
+    "dir": _directory,
     "sql": _sql,
     "git": _git,
 }

@@ -41,6 +41,16 @@ def write_file(writer: Writer, path: str, data: "bytes | Iterable[bytes] | Strea
     return Written(gate.target, writer.proof.fence, size)
 
 
+def publish_directory(writer: Writer, source: str, path: str) -> Written:
+    """Switch a directory to a copy of another one, through its gate."""
+    from fencepost.gates.directory import DirectoryGate
+
+    gate = _declared(writer, f"dir:{path}")
+    assert isinstance(gate, DirectoryGate)
+    size = gate.publish(writer.proof, source)
+    return Written(gate.target, writer.proof.fence, size)
+
+
 def write_sql(writer: Writer, target: str, script: str) -> Written:
     """Run SQL statements in one transaction that passes the gate of their database."""
     from fencepost.gates.sql.gate import SqlGate
