@@ -57,5 +57,5 @@ bench-startup: $(READY)
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-stress: ## Throw ten thousand stale writes at every kind of gate
-	FENCEPOST_TEST_STALE_WRITES=10000 .venv/bin/pytest tests/gates/test_conformance.py -q -k thousands
+stress: $(READY)  # ten thousand stale writes at every kind of gate
+	FENCEPOST_TEST_STALE_WRITES=10000 $(BIN)/pytest tests/gates/test_conformance.py -q -k thousands

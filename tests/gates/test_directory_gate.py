@@ -107,7 +107,7 @@ def test_a_name_that_is_something_else_is_left_alone(tmp_path: Path, build: Path
 def test_a_source_that_would_contain_its_own_copy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="build it elsewhere"):
         gate_at(tmp_path / "site").publish(proof(1), str(tmp_path))
-    with pytest.raises(Misconfigured, match="is no directory|No such file"):
+    with pytest.raises(Misconfigured, match="No such file"):
         gate_at(tmp_path / "site").publish(proof(1), str(tmp_path / "missing"))
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fencepost.cli.gate import COMMANDS
 from fencepost.cli.main import main
 
 PROOF = ["--resource", "lock:z", "--fence", "5"]
@@ -182,7 +183,7 @@ def test_check_compares_the_mark_and_writes_nothing(out: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["write-file", "--help"], ["raise", "--help"]])
-def test_help_names_only_what_exists(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_says_what_there_is(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
         code = gate(*arguments)
     except SystemExit as leaving:
@@ -191,7 +192,8 @@ def test_help_names_only_what_exists(arguments: list[str], capsys: pytest.Captur
     assert code == 0
     text = capsys.readouterr().out
     assert "fencepost gate" in text
-    assert not any(later in text for later in ("git-push", "publish-dir", "proxy"))
+    if arguments[-1:] == ["--help"] and len(arguments) == 1:
+        assert all(name in text for name in COMMANDS)
 
 
 class Supervisor:
