@@ -10,7 +10,8 @@ from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings
-    from fencepost.model.light import Any, Mapping
+    from fencepost.host.worktree import Repository, Worktree
+    from fencepost.model.light import Any, Callable, Mapping
     from fencepost.operations.projects import Ground
     from fencepost.ports.engine import Engine
     from fencepost.ports.gate import Gate
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from fencepost.stores.sqlite.store import Opening, SqliteStore
 
 WORKERS_MAX = 1000
+    PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
+
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
 
@@ -39,6 +42,19 @@ def find_ground(project: str) -> Ground:
     from fencepost.operations.projects import find_ground as find
 
     return find(project, os.environ, os.getcwd())
+
+
+def worktree_keeper(url: str) -> PutAway:
+    """Return a way to put a leftover worktree away, which says on which branch it was saved, if anything was."""
+    from fencepost.service.workplace import clear_away
+
+    tools = exec_tools(url)._replace(say=lambda _: None)
+
+    def put_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...]) -> str | None:
+        saved = clear_away(repository, worktree, discard, tools)
+        return saved.branch if saved and saved.changed else None
+
+    return put_away
 
 
 def store_url(explicit: str | None) -> str:

@@ -33,6 +33,7 @@ COMMANDS = {
     "exec": ("exec", "guard one command: lease, fence, renew, kill on loss"),
     "lease": ("lease", "list leases, break one, or forget a gate"),
     "gate": ("gate", "check, raise and write through a gate"),
+    "worktree": ("worktree", "list the worktrees of runs, or clean up what crashes left"),
     "ledger": ("ledger", "effects that happen once, by key: list, once, resolve"),
     "checkpoint": ("checkpoint", "inside a run: keep JSON for a resumed attempt"),
     "progress": ("progress", "inside a run: say that work is being done"),

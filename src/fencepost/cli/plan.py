@@ -58,6 +58,7 @@ def page(planned: Planned, config: Config, where: str) -> Iterator[str]:
     """Yield the lines for a person."""
     warnings = _by_subject(planned)
     yield where
+    yield from (f"! project {one.message}" for one in planned.warnings if one.what == "project")
     for agent in planned.plan.agents:
         yield from block("agent", agent)
         yield from _warning_lines(warnings["agent", agent.name])

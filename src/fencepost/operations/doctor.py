@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fencepost.config.find import config_path, state_folder
+from fencepost.config.find import config_path, projects_of, state_folder
 from fencepost.host import cgroup, filesystem, processes
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError
@@ -13,6 +13,7 @@ from fencepost.model.zone import tzdata_version
 from fencepost.operations.looking import Store
 from fencepost.operations.pulse import PATIENCE_US, driver_words
 from fencepost.operations.words import SECOND_US, ago, counted, span
+from fencepost.operations.worktrees import list_worktrees
 from fencepost.ports.clock import Clock
 from fencepost.stores.looking import SqlLooking
 
@@ -93,6 +94,7 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
         yield _scheduler(store, look, who.tenant)
         yield _lost(store, who.tenant)
         yield _leftovers(store)
+        yield from _worktrees(store, who)
         yield _dead(look)
     except FencepostError as error:
         yield Finding("store", Status.FAIL, str(error))
@@ -155,6 +157,22 @@ def _leftovers(store: Store) -> Finding:
         f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {where}",
         "a worker on that machine ends them before it starts anything",
     )
+
+
+def _worktrees(store: Store, who: Patient) -> Iterator[Finding]:
+    """Find what crashed runs left of their worktrees; a configuration that is not in order is told elsewhere."""
+    path = config_path(who.environ, who.cwd)
+    if path is None:
+        return
+    found = list_worktrees(store, who.tenant, projects_of(path), os.path.dirname(os.path.realpath(path)))
+    left = [one for one in found if not one.in_use]
+    if left:
+        message = (
+            f"{counted(len(left), 'worktree')} left by runs that did not end well, such as {left[0].worktree.path}"
+        )
+        yield Finding("worktrees", Status.WARN, message, "save and remove them: fencepost worktree clean")
+    elif found:
+        yield Finding("worktrees", Status.OK, f"{counted(len(found), 'worktree')}, each in use")
 
 
 def _dead(look: SqlLooking) -> Finding:

@@ -1,5 +1,6 @@
 """What may be asked about the registry: plan and apply a file, look at schedules, hold them back."""
 
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from difflib import get_close_matches
@@ -22,6 +23,7 @@ from fencepost.model.registry import Plan, plan
 from fencepost.model.trigger import CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
 from fencepost.operations.preview import PreviewedTick, preview
+from fencepost.operations.worktrees import check_projects
 from fencepost.ports.registry import Listing, PauseEntry, RegistryStore, ScheduleRow, VersionRow
 
 TICKS_SHOWN = 3
@@ -30,7 +32,7 @@ TICKS_SHOWN = 3
 class Warned(NamedTuple):
     """Something that is allowed and probably not meant."""
 
-    what: str  # agent or schedule
+    what: str  # project, agent or schedule
     name: str
     message: str
 
@@ -63,6 +65,7 @@ class Listed(NamedTuple):
 
 def plan_config(registry: RegistryStore, config: Config, *, tenant: str, take_over: bool = False) -> Planned:
     """Compare a file with the registry, writing nothing."""
+    check_projects(config.projects, os.path.dirname(config.path))
     wanted = config.wanted(tenant)
     found = registry.survey(wanted)
     planned = plan(found.known, wanted, take_over=take_over)
@@ -73,6 +76,7 @@ def apply_config(
     registry: RegistryStore, config: Config, *, tenant: str, actor: str, take_over: bool = False
 ) -> Planned:
     """Make the registry as the file wants it, all of it or nothing."""
+    check_projects(config.projects, os.path.dirname(config.path))
     applied = registry.apply(config.wanted(tenant), actor=actor, take_over=take_over)
     return Planned(applied.plan, applied.now, tuple(_warnings(config, applied.now)))
 
@@ -161,7 +165,9 @@ def unhalt(registry: RegistryStore, *, tenant: str, actor: str) -> list[PauseEnt
 
 
 def _warnings(config: Config, now: datetime) -> Iterator[Warned]:
-    """Yield what to say about the file's own agents, and the schedules that run them."""
+    """Yield what to say about the file's projects, its own agents, and the schedules that run them."""
+    for name, message in check_projects(config.projects, os.path.dirname(config.path)):
+        yield Warned("project", name, message)
     for name, agent in config.agents.items():
         yield from (Warned("agent", name, message) for message in agent_warnings(agent))
     for name, schedule in config.schedules.items():

@@ -181,7 +181,8 @@ class Admission:
         first = refused.holders[0] if refused.holders else refused.ahead[-1]
         how = self._age(first.started_us or first.granted_us) if isinstance(first, Held) else "waiting"
         words = f"queued · position {refused.position} · behind {first.run_id} ({first.label}, {how})"
-        return f"{refused.position} {first.run_id}", words
+        before = refused.ahead[-1] if refused.ahead else first
+        return f"{refused.position} {before.run_id}", words
 
     def _busy(self, refused: Refused) -> str:
         held = [

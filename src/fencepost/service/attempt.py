@@ -21,7 +21,7 @@ from fencepost.model.errors import FencepostError, FenceRegress, Invalid, LeaseL
 from fencepost.model.lease import Claim, Granted, kill_grace, renew_every
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.moment import from_us
-from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget, Settlement
+from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget, Settlement, Succeeded
 from fencepost.model.retry import DrainStep, drain, settle
 from fencepost.model.run import Reason, RunId
 from fencepost.ports.engine import Engine, Launch, Setting
@@ -120,6 +120,8 @@ class _Attempt:
         self._run_id = ""
         self._cgroup: str | None = None
         self._project: Project | None = None  # of the run that was claimed last
+        self._trigger = ""
+        self._folder: str | None = None  # where the agent works, if not where we do
         self._group = 0
         self._why: str | None = None  # why we are ending it
         self._overdue_ns = 0
@@ -139,6 +141,8 @@ class _Attempt:
         self._term.extend(self._bench.ttl_seconds, asked_ns=asked_ns)
         self._run_id = found.run.id
         self._agent = agent_from_json(found.run.manifest)
+        self._trigger = found.run.trigger
+        self._folder = self._project.path if self._project else None
         folder = plan_run_folder(found.run.id)
         self._guard.line.send(place=found.run.id, cgroup=self._cgroup, folder=folder.path)
         log = LogFile(log_path(self._bench.log_folder, found.run.id, found.lease.fence), self._agent.log_max)
@@ -203,7 +207,46 @@ class _Attempt:
             return Lost(started=False), False
         except FencepostError as error:
             return self._not_started(log, error, Reason.GATE_UNREACHABLE), False
-        return self._work(found, launch, log)
+        renewer = Renewer(found.lease, self._term, self._bench.open_runtime)
+        first = renew_every(found.lease.ttl_seconds)
+        self._renewal = Renewal(renewer, first_in_seconds=first, term=self._term, tell=self._mailbox.nudge)
+        try:
+            return self._work_apart(found, launch, log) if self._isolated else self._work(found, launch, log)
+        finally:
+            self._renewal.stop()
+
+    def _work_apart(self, found: LeasedRun, launch: Launch, log: LogFile) -> tuple[Outcome, bool]:
+        """Work in a worktree of the run's own, and see to what is left in it, as long as the lease is ours."""
+        from fencepost.service.workplace import Workplace  # others never need it
+
+        assert self._project is not None
+        self._renewal.start()  # a checkout may take longer than a lease lasts
+        workplace = Workplace(self._tools, self._project, found.lease, self._check)
+        try:
+            worktree = workplace.enter()
+        except LeaseLost:
+            return Lost(started=False), False
+        except FencepostError as error:
+            return self._not_started(log, error, Reason.MISCONFIGURED), False
+        self._folder = worktree.path
+        outcome, started = self._work(found, launch, log)
+        if isinstance(outcome, Lost) or not (self._ended is None or self._ended["gone"]):
+            return outcome, started  # its successor sees to it, or a person
+        try:
+            for line in workplace.leave(worktree, succeeded=isinstance(outcome, Succeeded)):
+                log.write(f"fencepost: {line}\n".encode(errors="replace"))
+        except LeaseLost:
+            return Lost(started=started), started
+        return outcome, started
+
+    @property
+    def _isolated(self) -> bool:
+        return self._project is not None and self._project.isolates(self._trigger)
+
+    def _check(self) -> None:
+        """Raise LeaseLost unless the run is ours for certain."""
+        if self._renewal.lost or self._term.over:
+            raise LeaseLost(self._renewal.lost or "it was not renewed in time.")
 
     def _is_used_up(self, run: RunRow) -> bool:
         """Tell whether earlier attempts have spent what one run may cost."""
@@ -242,9 +285,6 @@ class _Attempt:
         fill_standard_input(found.run.payload if launch.stdin is None else launch.stdin)
         self._listen(found.run, launch, folder.path, log)
         key = os.urandom(24).hex()
-        renewer = Renewer(found.lease, self._term, self._bench.open_runtime)
-        first = renew_every(found.lease.ttl_seconds)
-        self._renewal = Renewal(renewer, first_in_seconds=first, term=self._term, tell=self._mailbox.nudge)
         basics = Answers(found.lease, self._term, self._is_ending, self._store.ledger)
         gates = dict(zip(self._agent.gates, self._gates(self._agent), strict=True))
         answers = RunAnswers(basics, self._store, found.lease, gates)
@@ -255,7 +295,6 @@ class _Attempt:
                 return NotStarted(Reason.MISCONFIGURED), False
             return self._watch(found, answering, answers), True
         finally:
-            self._renewal.stop()
             answering.close()
 
     def _listen(self, run: RunRow, launch: Launch, folder: str, log: LogFile) -> None:
@@ -280,7 +319,7 @@ class _Attempt:
                 "argv": launch.argv,
                 "env": env,
                 "terminal": None,
-                "folder": self._project.path if self._project else None,
+                "folder": self._folder,
                 "errors": self._listening.path if self._listening else None,
                 "deadline_ns": self._term.deadline_ns,
                 "counts_sleep": self._store.facts().counts_sleep,

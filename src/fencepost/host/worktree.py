@@ -1,0 +1,250 @@
+"""Git worktrees of runs: made, found again after a crash, and removed when nothing in them would be lost."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from glob import iglob
+from hashlib import sha256
+
+from fencepost.host.git import Git, GitFailed
+from fencepost.model.errors import Misconfigured
+from fencepost.model.project import Project
+
+BRANCHES = "fencepost/"
+NOTE = "fencepost.json"  # in the worktree's own part of the repository, where no agent's commit reaches it
+MERGING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The repository of a project."""
+
+    top: str  # the main working tree
+    common: str  # the git directory that all its worktrees share
+
+    @property
+    def git(self) -> Git:
+        """Git, in the main working tree."""
+        return Git(self.top)
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """A worktree of a run, as its note in the repository says."""
+
+    path: str
+    admin: str  # its own part of the repository
+    run: str
+    fence: int
+    branch: str
+    base: str  # the commit that it started from
+    into: str  # the branch that it may be merged into; empty: none
+    project: str
+    copied: dict[str, str] = field(default_factory=dict)  # path -> what was in it
+    saved: str = ""  # set when everything is saved there and the worktree is being removed
+
+    @property
+    def half_made(self) -> bool:
+        """Whether its maker did not get to the end, so that no agent was ever in it."""
+        return not self.base
+
+    @property
+    def git(self) -> Git:
+        """Git on this worktree, whatever has become of the file `.git` in it."""
+        return Git(self.path, git_dir=self.admin)
+
+    def note(self) -> None:
+        """Write down what this is, so that it can be found again."""
+        kept = {name: value for name, value in asdict(self).items() if name != "admin"}
+        draft = os.path.join(self.admin, f"{NOTE}.new")
+        with open(draft, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(kept, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, os.path.join(self.admin, NOTE))
+
+
+def open_repository(path: str) -> Repository:
+    """Find the repository of a directory, or say why a worktree of it cannot be made."""
+    git = Git(path)
+    if not git.says("rev-parse", "--git-dir"):
+        complaint = _complaint(git)
+        hint = "" if "not a git repository" in complaint else f" Git says: {complaint}"
+        raise Misconfigured(
+            f"{path} is not in a git repository, so it has no worktrees.{hint} "
+            'Make one with git init, or set isolation = "none": runs then queue.'
+        )
+    if git.line("rev-parse", "--is-bare-repository") == "true":
+        raise Misconfigured(
+            f"{path} is a bare repository; a project is a working tree, so clone it and name the clone."
+        )
+    common = os.path.realpath(os.path.join(path, git.line("rev-parse", "--git-common-dir")))
+    return Repository(os.path.realpath(git.line("rev-parse", "--show-toplevel")), common)
+
+
+def starting_point(project: Project, repository: Repository) -> tuple[str, str]:
+    """Return the commit that worktrees start from, and the branch that they may be merged into."""
+    git, base = repository.git, project.worktree_base
+    into = base
+    if not base:
+        try:
+            into = git.line("symbolic-ref", "--quiet", "--short", "HEAD")
+        except GitFailed:
+            raise Misconfigured(
+                f"project {project.name}: HEAD of {project.path} is detached, so it does not say what worktrees start "
+                'from; check a branch out, or set worktree_base = "main".'
+            ) from None
+    commit = git.commit_of(base or "HEAD")
+    if commit is None:
+        what = f"there is no branch or commit {base!r}" if base else "there is no commit yet"
+        raise Misconfigured(f"project {project.name}: {what} in {project.path}; worktrees need one to start from.")
+    is_branch = git.says("show-ref", "--verify", "--quiet", f"refs/heads/{into}")
+    if project.merge != "keep" and not is_branch:
+        raise Misconfigured(
+            f'project {project.name}: merge = "{project.merge}" needs a branch, and worktree_base = {base!r} is none.'
+        )
+    return commit, into if is_branch else ""
+
+
+def worktrees_folder(project: Project, repository: Repository) -> str:
+    """Return where a project's worktrees are."""
+    beside, name = os.path.split(repository.top)
+    return project.worktrees_dir or os.path.join(beside, f".{name}.worktrees")
+
+
+def add(project: Project, repository: Repository, *, run: str, fence: int) -> Worktree:
+    """Make an empty worktree on the run's branch; whoever calls this holds the repository's lease."""
+    commit, into = starting_point(project, repository)
+    path = os.path.join(worktrees_folder(project, repository), f"{run}-{fence}")
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    git, branch = repository.git, f"{BRANCHES}{run}"
+    known = git.commit_of(f"refs/heads/{branch}")
+    where = [path, branch] if known else ["-b", branch, path, commit]
+    git.ask("worktree", "add", "--quiet", "--no-checkout", "--no-track", "--lock", "--reason", _why(run, fence), *where)
+    admin = os.path.realpath(Git(path).line("rev-parse", "--absolute-git-dir"))
+    made = Worktree(path, admin, run, fence, branch, commit, into, project.name)
+    made.note()
+    return made
+
+
+def fill(worktree: Worktree, project: Project, repository: Repository) -> Worktree:
+    """Check the files out, and copy those that git ignores and the project lists."""
+    worktree.git.ask("reset", "--hard", "--quiet")
+    filled = replace(worktree, copied=dict(_copy(project.copy, repository.top, worktree.path)))
+    filled.note()
+    return filled
+
+
+def worktrees_of(repository: Repository) -> list[Worktree]:
+    """Return every worktree that was made for a run, oldest first, also one that was not finished."""
+    folder = os.path.join(repository.common, "worktrees")
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = (_read(os.path.join(folder, name)) or _half_made(os.path.join(folder, name)) for name in names)
+    return sorted((one for one in found if one is not None), key=lambda one: one.fence)
+
+
+def forget(worktree: Worktree, repository: Repository) -> None:
+    """Delete a worktree in which nothing is left to lose; whoever calls this holds the repository's lease."""
+    if os.path.lexists(worktree.path):
+        shutil.rmtree(worktree.path)
+    if os.path.isdir(worktree.admin):
+        # What git itself would do; it refuses to where a crash has left a part of its files only.
+        shutil.rmtree(worktree.admin)
+    with suppress(OSError):  # others are there
+        os.rmdir(os.path.dirname(worktree.path))
+    with suppress(OSError):
+        os.rmdir(os.path.join(repository.common, "worktrees"))
+
+
+def drop_branch(worktree: Worktree, repository: Repository) -> bool:
+    """Delete the run's branch if everything on it is on another branch too."""
+    git, ref = repository.git, f"refs/heads/{worktree.branch}"
+    tip = git.commit_of(ref)
+    if tip is None:
+        return True
+    if git.line("rev-list", "--max-count=1", tip, "--not", f"--exclude={worktree.branch}", "--branches"):
+        return False
+    git.ask("update-ref", "-d", ref, tip)
+    return True
+
+
+def is_busy(admin: str) -> str:
+    """Return which operation of git is under way in a working tree, or nothing."""
+    return next((name for name in MERGING if os.path.lexists(os.path.join(admin, name))), "")
+
+
+def content_of(path: str) -> str:
+    """Return a hash of a file's content; of a link, its target."""
+    if os.path.islink(path):
+        return f"link:{os.readlink(path)}"
+    digest = sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _read(admin: str) -> Worktree | None:
+    try:
+        with open(os.path.join(admin, NOTE), encoding="utf-8", errors="surrogateescape") as file:
+            return Worktree(admin=os.path.realpath(admin), **json.load(file))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _half_made(admin: str) -> Worktree | None:
+    """Return a worktree that its maker was killed over: no agent was ever in it, and it has no note."""
+    run, dash, fence = os.path.basename(admin).rpartition("-")
+    if not dash or not fence.isdigit() or not run.startswith("r"):
+        return None
+    try:
+        with open(os.path.join(admin, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
+            path = os.path.dirname(file.read(8192).strip())
+    except OSError:
+        path = ""
+    if path and os.path.basename(path) != os.path.basename(admin):
+        return None  # somebody else's
+    return Worktree(path, os.path.realpath(admin), run, int(fence), f"{BRANCHES}{run}", "", "", "")
+
+
+def _copy(patterns: Iterable[str], top: str, target: str) -> Iterator[tuple[str, str]]:
+    """Copy what the list names, and nothing from outside or to outside of the project."""
+    names = {name for pattern in patterns for name in iglob(pattern, root_dir=top, recursive=True, include_hidden=True)}
+    for name in sorted(_files(names, top)):
+        source, copy = os.path.join(top, name), os.path.join(target, name)
+        if os.path.lexists(copy) or not _is_within(source, top) or not _is_within(os.path.dirname(copy), target):
+            continue  # a tracked file, or a way out through a link
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        shutil.copy2(source, copy, follow_symlinks=False)
+        yield name, content_of(copy)
+
+
+def _files(names: Iterable[str], top: str) -> Iterator[str]:
+    for name in names:
+        path = os.path.join(top, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            for folder, below, files in os.walk(path):
+                below[:] = [one for one in below if one != ".git"]
+                yield from (os.path.relpath(os.path.join(folder, one), top) for one in files)
+        elif os.path.lexists(path):
+            yield name
+
+
+def _is_within(path: str, top: str) -> bool:
+    """Tell whether a path stays below a directory, whatever links are on the way."""
+    real = os.path.realpath(path)
+    return real == os.path.realpath(top) or real.startswith(os.path.realpath(top) + os.sep)
+
+
+def _why(run: str, fence: int) -> str:
+    return f"fencepost run {run}, fence {fence}"
+
+
+def _complaint(git: Git) -> str:
+    try:
+        return git.line("rev-parse", "--git-dir")
+    except GitFailed as error:
+        return str(error)

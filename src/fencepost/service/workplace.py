@@ -1,0 +1,200 @@
+"""Where a run works when it works apart: its worktree, from its making to what becomes of it in the end.
+
+Everything happens under the run's lease: before each step that others would see, `check` raises if it is lost. Whatever
+goes wrong, the worktree stays as it is, and is found by `fencepost worktree list` and by the next attempt.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from fencepost.flow.leaser import Undertaker
+from fencepost.host.git import GitFailed
+from fencepost.host.merging import Merged, merge
+from fencepost.host.project import folder_key
+from fencepost.host.salvage import Saved, is_saved, save, words
+from fencepost.host.worktree import (
+    Repository,
+    Worktree,
+    add,
+    drop_branch,
+    fill,
+    forget,
+    open_repository,
+    worktrees_of,
+)
+from fencepost.model.errors import Busy, FencepostError, LeaseLost, Misconfigured
+from fencepost.model.lease import Lease
+from fencepost.model.project import Project
+from fencepost.service.admission import END_PREDECESSOR_SECONDS
+from fencepost.service.holding import HeldLease, hold
+from fencepost.service.order import Order, Tools
+
+REPO_WAIT_SECONDS = 300.0
+MERGE_WAIT_SECONDS = 60.0  # a person may be in the project for hours; then the branch waits, not the run
+TRIES, PAUSE_SECONDS = 5, 0.3  # somebody else's git may hold one of its own locks for a moment
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """A run's own worktree."""
+
+    tools: Tools
+    project: Project
+    lease: Lease
+    check: Callable[[], None]
+
+    def enter(self) -> Worktree:
+        """Make the worktree; what an earlier attempt of this run left is saved first."""
+        repository = self._open()
+        try:
+            with self._hold_repository(repository):
+                self._take_over(repository)
+                self.check()
+                made = self._try(lambda: add(self.project, repository, run=self.lease.run_id, fence=self.lease.fence))
+            return fill(made, self.project, repository)
+        except OSError as error:
+            raise Misconfigured(f"the worktree of run {self.lease.run_id} cannot be made: {error}.") from None
+        except (GitFailed, Busy) as error:
+            raise Misconfigured(f"the worktree of run {self.lease.run_id} cannot be made: {error}") from None
+
+    def leave(self, worktree: Worktree, *, succeeded: bool) -> list[str]:
+        """Save what is there, merge it if that is wanted, and remove the worktree; return what to tell."""
+        said: list[str] = []
+        try:
+            self._leave(self._open(), worktree, said, succeeded=succeeded)
+        except LeaseLost:
+            raise
+        except (FencepostError, OSError) as error:
+            said.append(f"the worktree stays at {worktree.path}: {error} See: fencepost worktree list")
+        return said
+
+    def _leave(self, repository: Repository, worktree: Worktree, said: list[str], *, succeeded: bool) -> None:
+        self.check()
+        saved = save(worktree, self.project.discard)
+        if saved.changed:
+            said.append(f"the work is saved on branch {saved.branch}, at {saved.tip[:12]}.")
+        merged = None
+        if saved.changed and succeeded and self.project.merge != "keep" and saved.branch == worktree.branch:
+            merged = self._merge(repository, worktree, saved)
+            told = f"merged: {merged.words}." if merged.done else f"not merged: {merged.words}; the branch is kept."
+            said.append(told)
+        if saved.left:
+            said.append(f"the worktree stays at {worktree.path}, because {words(saved.left)}.")
+            return
+        self.check()
+        with self._hold_repository(repository):
+            remove(repository, worktree, saved, self.project.discard)
+            if not saved.changed or (merged and merged.in_main):
+                drop_branch(worktree, repository)
+
+    def _merge(self, repository: Repository, worktree: Worktree, saved: Saved) -> Merged:
+        """Merge under the project's lease and its fence; the run's own lease is looked at once more before."""
+        order = Order(
+            (),
+            self.lease.tenant,
+            (self.project.resource,),
+            label=f"merge of {self.lease.run_id}",
+            ttl_seconds=self.lease.ttl_seconds,
+            wait_seconds=MERGE_WAIT_SECONDS,
+            slots=self.project.slots,
+        )
+        try:
+            with hold(order, self._quiet()) as held:
+                self.check()
+                held.check()
+                return merge(repository, worktree, saved.tip, how=self.project.merge, fence=held.fence)
+        except Busy as busy:
+            return Merged(done=False, words=f"the project is busy: {busy}")
+        except LeaseLost:
+            self.check()
+            return Merged(done=False, words="the project's lease was lost on the way")
+
+    def _take_over(self, repository: Repository) -> None:
+        """Save and put away what earlier attempts of this run left; their processes are dead by now."""
+        for old in worktrees_of(repository):
+            if old.run == self.lease.run_id and old.fence < self.lease.fence:
+                self.check()
+                put_away(repository, old, self.project.discard)
+
+    def _open(self) -> Repository:
+        return open_repository(self.project.path)
+
+    def _hold_repository(self, repository: Repository) -> HeldLease:
+        return hold_repository(repository, self._quiet(), tenant=self.lease.tenant, who=self.lease.run_id)
+
+    def _quiet(self) -> Tools:
+        return self.tools._replace(say=lambda _: None)
+
+    def _try(self, work: Callable[[], Worktree]) -> Worktree:
+        for _ in range(TRIES - 1):
+            try:
+                return work()
+            except GitFailed as error:
+                if "lock" not in str(error):
+                    raise
+                self.tools.clock.sleep(PAUSE_SECONDS)
+        return work()
+
+
+def hold_repository(repository: Repository, tools: Tools, *, tenant: str, who: str) -> HeldLease:
+    """Hold the short lease under which worktrees come and go: git's own locks do not wait for one another."""
+    order = Order(
+        (),
+        tenant,
+        (f"repo:{folder_key(repository.common)}",),
+        label=f"worktree of {who}",
+        ttl_seconds=30.0,
+        wait_seconds=REPO_WAIT_SECONDS,
+    )
+    return hold(order, tools)
+
+
+def clear_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...], tools: Tools) -> Saved | None:
+    """Put a leftover away for a person: whatever of its run is still alive has lost its lease, and is ended first."""
+    store = tools.open_store()
+    try:
+        lost = [held for held in store.leases() if held.lost and held.run_id == worktree.run]
+        if Undertaker(store, tools.processes).end(lost, kill_seconds=END_PREDECESSOR_SECONDS):
+            raise GitFailed("its processes may still run, on another machine; end them there.")
+        with hold_repository(repository, tools, tenant="default", who="a person"):
+            return put_away(repository, worktree, discard)
+    finally:
+        store.close()
+
+
+def put_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...]) -> Saved | None:
+    """Save a leftover and remove it; return what was saved, or None if nobody ever worked there.
+
+    Raises GitFailed if anything in it would be lost. Whoever calls this holds the repository's lease.
+    """
+    if worktree.half_made:
+        if os.path.isdir(worktree.path) and set(os.listdir(worktree.path)) - {".git"}:
+            raise GitFailed(f"{worktree.path} was not finished, and yet it is not empty; look into it, then delete it.")
+        forget(worktree, repository)
+        drop_branch(worktree, repository)
+        return None
+    if worktree.saved and is_saved(worktree, worktree.saved, discard, half_removed=True):
+        forget(worktree, repository)
+        return Saved(worktree.saved, worktree.branch, changed=worktree.saved != worktree.base)
+    if not os.path.isdir(worktree.path):
+        forget(worktree, repository)  # somebody deleted it by hand
+        return None
+    saved = save(worktree, discard)
+    if saved.left:
+        raise GitFailed(f"{worktree.path} holds what git cannot keep: {words(saved.left)}.")
+    remove(repository, worktree, saved, discard)
+    if not saved.changed:
+        drop_branch(worktree, repository)
+    return saved
+
+
+def remove(repository: Repository, worktree: Worktree, saved: Saved, discard: tuple[str, ...]) -> None:
+    """Remove a worktree whose content is saved, after one more look; what is half removed is known as such."""
+    if not is_saved(worktree, saved.tip, discard):
+        raise GitFailed("something was written there while it was being saved.")
+    going = replace(worktree, saved=saved.tip)
+    going.note()
+    with suppress(FileNotFoundError):
+        forget(going, repository)
