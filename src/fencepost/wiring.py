@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore
     from fencepost.stores.sqlite.store import Opening, SqliteStore
 
-WORKERS_MAX = 1000
     PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
+
+WORKERS_MAX = 1000
 
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
