@@ -1,6 +1,7 @@
 """Entry → seal: closes the audit's loose entries in batches, after the fact, so that nothing ever waits for it."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fencepost.model.audit import Entry, Link, Seal, link, seal
 from fencepost.model.light import Protocol
@@ -47,12 +48,13 @@ class Notary:
         tenants = self._store.loose_tenants()
         more = len(tenants) > TENANTS_MAX
         for tenant in tenants[:TENANTS_MAX]:
-            found = self._store.seal(tenant, self._notarize, limit=self._batch)
+            at_us = self._clock_us()  # before: inside of its transaction the store cannot be asked for anything else
+            found = self._store.seal(tenant, partial(self._notarize, at_us), limit=self._batch)
             if found is not None:
                 self._export(found)
                 more = more or found.last_place - found.first_place + 1 == self._batch
         return more
 
-    def _notarize(self, entries: Sequence[Entry], last: Seal | None) -> tuple[Sequence[Link], Seal]:
+    def _notarize(self, at_us: int, entries: Sequence[Entry], last: Seal | None) -> tuple[Sequence[Link], Seal]:
         links = link(entries, last)
-        return links, seal(entries[0].tenant, links, last, key=self._key, at_us=self._clock_us())
+        return links, seal(entries[0].tenant, links, last, key=self._key, at_us=at_us)
