@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
     from fencepost.service.chores import Chore
+    from fencepost.service.hint import Hint
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds
     from fencepost.service.station import Plan
@@ -131,6 +132,7 @@ def serve(
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.service.attempt import Bench, attempt
+    from fencepost.service.lane import lane
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds, Presence
@@ -149,7 +151,12 @@ def serve(
         grounds=Grounds(plan.tenant, projects, folder),
     )
     nursery = (
-        open_nursery(lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased)) if plan.slots else None
+        open_nursery(
+            lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased),
+            lambda alive: lane(bench, open_hint(url), worker_alive=alive),
+        )
+        if plan.slots
+        else None
     )
     say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
     if plan.slots:
@@ -219,6 +226,24 @@ def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list
         found.append(chores.pruning(plan.tenant, retention))
         found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), tools.say))
     return found
+
+
+def open_hint(url: str) -> Hint:
+    """Return how this process hears that something may be ready; where nothing can be heard, nothing is said."""
+    from fencepost.service.hint import FileHint, Hint, NotifyHint
+
+    if url.startswith("sqlite:"):
+        return FileHint(_sqlite_opening(url.partition(":")[2]).path)
+    import psycopg
+
+    from fencepost.stores.postgres.server import at
+
+    try:
+        connection = at(url).connect()
+        connection.execute(b"LISTEN fencepost")
+    except psycopg.Error:
+        return Hint()
+    return NotifyHint(lambda: connection)
 
 
 def shown(url: str) -> str:

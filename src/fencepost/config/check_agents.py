@@ -35,6 +35,7 @@ def check_agent(checker: Checker, entry: Entry, known: Known) -> AgentDefinition
     _check_command(checker, entry)
     check_engine_options(checker, entry, known["engines"])
     _check_references(checker, entry, known)
+    _check_lane(checker, entry)
     agent = _definition(entry, known.get("gates", {}))
     for build, keys in ((retry_of, RETRY_KEYS), (timeouts_of, TIMEOUT_KEYS)):
         if not entry.bad.intersection(keys):
@@ -81,6 +82,17 @@ def _as_list(text: str) -> str:
         words = text.split()
     quoted = ", ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words)
     return f"command = [{quoted}]"
+
+
+def _check_lane(checker: Checker, entry: Entry) -> None:
+    """Refuse what a function cannot have that shares its process with others."""
+    if not entry.values.get("in_process"):
+        return
+    for name in ("env", "pass_env", "secrets", "project"):
+        if entry.values.get(name):
+            checker.complain(
+                f"with in_process = true, runs share one process: drop {name}, or in_process.", *entry.path, name
+            )
 
 
 def _check_references(checker: Checker, entry: Entry, known: Known) -> None:

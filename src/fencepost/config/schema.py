@@ -145,6 +145,7 @@ AGENTS = Section(
         _agent("command", COMMAND, "The program and its arguments, without a shell.", "command"),
         _agent("shell", BOOLEAN, "Hand `command`, then one text, to `/bin/sh`.", "command"),
         _agent("function", FUNCTION, "What is called with the run's context.", "python"),
+        _agent("in_process", BOOLEAN, "Call the function in a process that the worker keeps, run after run: for many short ones. Such runs share their environment, and one that hangs takes the process with it.", "python"),
         _agent("prompt", TEXT, "What the agent is asked; `{period_start}` and other fields of the run are put in.", "claude", "cli"),
         _option("prompt_file", TEXT, "A file with the prompt, relative to this one. It is read at apply, so that a change of it is a new version.", "claude", "cli"),
         _option("resume_prompt", TEXT, "What it is asked when it goes on after an interruption. Default: to look at what is done, and to go on.", "claude", "cli"),

@@ -45,7 +45,12 @@ def ask_in(environ: Mapping[str, str], verb: str, **fields: str) -> dict[str, An
     answer = _call(environ.get("FENCEPOST_SOCKET", ""), json.dumps(request).encode() + b"\n")
     if answer.get("ok") is True:
         return answer
-    raise ERRORS.get(str(answer.get("code")), FenceRefused)(str(answer.get("message") or "refused."))
+    raise refusal(answer)
+
+
+def refusal(answer: Mapping[str, Any]) -> FencepostError:
+    """Return what an answer says that is no yes."""
+    return ERRORS.get(str(answer.get("code")), FenceRefused)(str(answer.get("message") or "refused."))
 
 
 def _call(path: str, request: bytes) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from fencepost.service.line import Line
 
 Child = Callable[[int, Callable[[bool], None]], int]
+Lane = Callable[[int], int]  # a child that carries out runs until there are none
 
 
 class Nursery:
@@ -23,6 +24,7 @@ class Nursery:
         self._pid = pid
         self.starting = 0  # have not said yet whether they found a run
         self.running = 0
+        self.lanes = 0
         self.came_in_vain = 0  # found nothing that they could lease
 
     @property
@@ -40,6 +42,11 @@ class Nursery:
         self.starting += 1
         self._line.send(start=True)
 
+    def start_lane(self) -> None:
+        """Ask for one more lane."""
+        self.lanes += 1
+        self._line.send(lane=True)
+
     def hear(self) -> None:
         """Take note of what attempts report."""
         for message in self._line.receive():
@@ -52,6 +59,8 @@ class Nursery:
                 self.running -= 1
             elif message.get("ended") == "starting":
                 self.starting -= 1
+            elif message.get("ended") == "lane":
+                self.lanes -= 1
 
     def drain(self) -> None:
         """Ask every attempt to hand its run back or to finish it."""
@@ -63,7 +72,7 @@ class Nursery:
         self._line.close()
 
 
-def open_nursery(child: Child) -> Nursery:
+def open_nursery(child: Child, lane: Lane) -> Nursery:
     """Fork the helper. Do this first: before threads, and before a store is opened."""
     from socket import socketpair
 
@@ -74,7 +83,7 @@ def open_nursery(child: Child) -> Nursery:
         try:
             os.close(ours)
             os.close(alive_writer)
-            _Helper(Line(theirs), alive_reader, child).serve()
+            _Helper(Line(theirs), alive_reader, child, lane).serve()
         finally:
             os._exit(0)
     os.close(theirs)
@@ -85,10 +94,11 @@ def open_nursery(child: Child) -> Nursery:
 class _Helper:
     """The clean parent of all attempts."""
 
-    def __init__(self, line: Line, alive: int, child: Child) -> None:
+    def __init__(self, line: Line, alive: int, child: Child, lane: Lane) -> None:
         self._line = line
         self._alive = alive
         self._child = child
+        self._lane = lane
         self._children: dict[int, str] = {}
         self._reports: dict[int, int] = {}  # pipe -> child
 
@@ -112,20 +122,22 @@ class _Helper:
     def _obey(self, message: dict[str, object]) -> None:
         if message.get("start"):
             self._fork()
+        if message.get("lane"):
+            self._fork(lane=True)
         if message.get("drain"):
             for pid in self._children:
                 os.kill(pid, signal.SIGTERM)  # noqa: TID251  # our own child, not yet reaped
 
-    def _fork(self) -> None:
+    def _fork(self, *, lane: bool = False) -> None:
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
-            self._become_attempt(reader, writer)
+            self._become_attempt(reader, writer, lane=lane)
         os.close(writer)
-        self._children[pid] = "starting"
+        self._children[pid] = "lane" if lane else "starting"
         self._reports[reader] = pid
 
-    def _become_attempt(self, reader: int, writer: int) -> None:
+    def _become_attempt(self, reader: int, writer: int, *, lane: bool) -> None:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -135,7 +147,11 @@ class _Helper:
             os.close(self._line.fd)
             for descriptor in self._reports:
                 os.close(descriptor)
-            code = self._child(self._alive, lambda found: _report(writer, found=found))
+            code = (
+                self._lane(self._alive)
+                if lane
+                else self._child(self._alive, lambda found: _report(writer, found=found))
+            )
         finally:
             os._exit(code)
 

@@ -10,6 +10,7 @@ from fencepost.flow.ticker import Ticker
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.agenda import Agenda, AgendaStore
+from fencepost.ports.runs import LaneStore
 from fencepost.ports.ticks import TickStore
 from fencepost.service.chores import Chore, Chores, ChoreStore
 from fencepost.service.holding import HeldLease, hold
@@ -21,10 +22,13 @@ POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
 PROBE_SECONDS = 2.0
 BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
 VAIN_SECONDS = 1.0  # what waits may be halted or have no room: who came in vain is not sent again at once
+LANES_MAX = 2
+LANE_BUSY = 500  # runs that wait for a lane, from which on a second one helps
+LANE_SECONDS = 1.0  # between two lanes that are started: one that ends at once must not be started in a hurry
 STARTING_MAX = 2  # attempts that look for a run at the same time; more would only meet each other
 
 
-class StationStore(ChoreStore, TickStore, AgendaStore, PresenceStore, Protocol):
+class StationStore(ChoreStore, TickStore, LaneStore, AgendaStore, PresenceStore, Protocol):
     """Every verb that the loop uses."""
 
 
@@ -59,7 +63,7 @@ class Station:
         self._store: StationStore | None = None
         self._lead: HeldLease | None = None
         self._said_passive = False
-        self._probe_ns = self._send_ns = 0
+        self._probe_ns = self._send_ns = self._lane_ns = 0
         self._chores = Chores(chores, tools.clock)
         self._backoff = BACKOFF_MIN_SECONDS
         self._asked_to_stop = False
@@ -89,6 +93,7 @@ class Station:
             self._presence.step(store)
         agenda = store.agenda(self._plan.slots)
         self._start_attempts(agenda)
+        self._start_lanes(store)
         return _until_next(agenda, ticks=self._plan.ticks)
 
     def _leads(self) -> bool:
@@ -126,6 +131,16 @@ class Station:
         for _ in range(max(0, wanted)):
             nursery.start()
 
+    def _start_lanes(self, store: StationStore) -> None:
+        """Keep as many lanes as there is work for; an idle one ends by itself."""
+        nursery, now = self._nursery, self._tools.clock.awake_ns()
+        if nursery is None or self._asked_to_stop or nursery.lanes >= LANES_MAX or now < self._lane_ns:
+            return
+        ready = store.lane_ready(LANE_BUSY)
+        if ready and (not nursery.lanes or ready >= LANE_BUSY):
+            self._lane_ns = now + round(LANE_SECONDS * 1e9)
+            nursery.start_lane()
+
     def _wait(self, seconds: float) -> None:
         fds = [self._wakeup, self._nursery.fd] if self._nursery else [self._wakeup]
         ready, _, _ = select.select(fds, [], [], seconds)
@@ -156,7 +171,9 @@ class Station:
             nursery.drain()
             give_up_ns = self._tools.clock.awake_ns() + round((self._plan.drain_seconds + 20) * 1e9)
             self._asked_to_stop = False
-            while nursery.running + nursery.starting and not nursery.is_gone and not self._asked_to_stop:
+            while (
+                nursery.running + nursery.starting + nursery.lanes and not nursery.is_gone and not self._asked_to_stop
+            ):
                 if self._tools.clock.awake_ns() >= give_up_ns:
                     break
                 self._wait(POLL_SECONDS)

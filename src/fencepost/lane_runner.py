@@ -1,0 +1,160 @@
+"""The process in which a lane calls functions, one run after the other.
+
+Descriptor 0 holds one byte for every run that may begin, descriptor 1 is the line to the keeper. Whoever takes the byte
+has the run: we, who begin it, or the keeper, who takes back what has not begun. So both always agree on how far we got.
+"""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from io import TextIOBase
+from typing import Any
+
+from fencepost.context import RunContext, load
+from fencepost.host.clock import SystemClock
+from fencepost.host.logs import LogFile
+from fencepost.model.errors import FencepostError, FenceRefused
+from fencepost.operations import inside
+from fencepost.service.line import Line
+
+TELL_NS = 5_000_000  # how long a result may wait for the next one
+
+
+class LaneContext(RunContext):
+    """The run as a function in a lane sees it: what it asks goes to the lane's keeper."""
+
+    def __init__(self, environ: dict[str, str], payload: str, ask: Callable[..., Mapping[str, Any]]) -> None:
+        super().__init__(environ)
+        self._payload = payload
+        self._ask_keeper = ask
+
+    @property
+    def payload(self) -> Any:  # noqa: ANN401  # whatever JSON the trigger carried
+        """What the run was triggered with."""
+        return json.loads(self._payload)
+
+    def _ask(self, verb: str, **fields: str) -> Mapping[str, Any]:
+        return self._ask_keeper(verb, **fields)
+
+
+class _Log(TextIOBase):
+    """What a function prints, kept in the log of its run; the file is made when there is something to keep."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self._path, self._limit = path, limit
+        self._file: LogFile | None = None
+
+    @property
+    def is_used(self) -> bool:
+        return self._file is not None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._file = self._file or LogFile(self._path, self._limit)
+        self._file.write(text.encode("utf-8", "replace"))
+        return len(text)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Runner:
+    """Calls what the keeper names, and tells how it ended."""
+
+    def __init__(self, permits: int, line: Line) -> None:
+        self._permits = permits
+        self._line = line
+        self._clock = SystemClock()
+        self._functions: dict[str, Callable[[RunContext], Any]] = {}
+        self._loop: Any = None
+
+    def serve(self) -> int:
+        """Go on until the keeper hangs up."""
+        while not self._line.closed:
+            for message in self._line.receive():
+                self._work(message["runs"])
+        return 0
+
+    def _work(self, runs: list[dict[str, Any]]) -> None:
+        results: list[list[object]] = []
+        told_ns = self._clock.awake_ns()
+        for run in runs:
+            if not self._may_begin():
+                break
+            log = _Log(run["log"], run["log_max"])
+            try:
+                code = self._call(run, log)
+            finally:
+                log.close()
+            results.append([run["id"], code, log.is_used])
+            if self._clock.awake_ns() - told_ns > TELL_NS:
+                self._line.send(results=results)
+                results, told_ns = [], self._clock.awake_ns()
+        self._line.send(results=results, idle=True)
+
+    def _may_begin(self) -> bool:
+        try:
+            return bool(os.read(self._permits, 1))
+        except BlockingIOError:
+            return False  # the keeper took it back
+
+    def _call(self, run: dict[str, Any], log: _Log) -> int:
+        """Call the function; an exception is a failure with its traceback in the log."""
+        with redirect_stdout(log), redirect_stderr(log):
+            try:
+                answer = self._function(run["function"])(LaneContext(run["env"], run["payload"], self._ask))
+                if hasattr(answer, "__await__"):
+                    self._await(answer)
+            except FencepostError as error:
+                log.write(f"fencepost: {error}\n")
+                return error.exit_code
+            except SystemExit as leave:
+                return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+            except Exception:  # noqa: BLE001  # whatever a function raises is its failure
+                log.write(traceback.format_exc())
+                return 1
+        return 0
+
+    def _function(self, target: str) -> Callable[[RunContext], Any]:
+        if target not in self._functions:
+            self._functions[target] = load(target)
+        return self._functions[target]
+
+    def _await(self, answer: Any) -> None:  # noqa: ANN401  # whatever the function promised
+        import asyncio
+
+        async def wait() -> None:
+            await answer
+
+        self._loop = self._loop or asyncio.Runner()
+        self._loop.run(wait())
+
+    def _ask(self, verb: str, **values: object) -> dict[str, Any]:
+        """Ask the keeper, which answers nothing else while a function runs; no answer means refused."""
+        self._line.send(ask=verb, **values)
+        while not self._line.closed:
+            for message in self._line.receive():
+                answer: dict[str, Any] = message["answer"]
+                if answer.get("ok"):
+                    return answer
+                raise inside.refusal(answer)
+        raise FenceRefused("the keeper of this lane is gone: stop.")
+
+
+def main() -> int:
+    """Keep the line for ourselves: what functions print to descriptor 1 goes where errors go."""
+    line, permits = os.dup(1), os.dup(0)
+    os.dup2(2, 1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    return Runner(permits, Line(line)).serve()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
