@@ -6,7 +6,6 @@ from fencepost.flow.notary import Notary
 from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.definition import AgentDefinition
 from fencepost.operations.audit import Report, export_audit, verify_audit
-from fencepost.stores.audit import SqlAudit
 from tests.stores.rig import PostgresRig
 from tests.support.runtime import Runtime, together
 
@@ -15,7 +14,8 @@ KEY = b"the key that is not in the store"
 
 def notary(runtime: Runtime, heads: list[Seal] | None = None, *, batch: int = 3) -> Notary:
     kept = heads if heads is not None else []
-    return Notary(SqlAudit(runtime.another().dialect), KEY, runtime.rig.now_us, kept.append, batch=batch)
+    store = runtime.another()  # its clock is asked over the same connection, as in a station
+    return Notary(store.audit_chain(), KEY, store.clock_us, kept.append, batch=batch)
 
 
 def seal(one: Notary) -> None:
