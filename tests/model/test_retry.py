@@ -260,6 +260,22 @@ def test_a_gate_that_cannot_be_reached_makes_the_run_wait_and_a_store_that_went_
     assert (regress.state, regress.reason) == (RunState.DEAD, Reason.FENCE_REGRESS)
 
 
+def test_a_closed_gate_is_tried_less_often_the_longer_it_lasts_and_then_a_person_is_told() -> None:
+    def after(waited: timedelta) -> Settlement:
+        outcome = NotStarted(Reason.GATE_UNREACHABLE)
+        return settle(outcome, run_id=RUN, attempt=1, retry=RetryPolicy(), now=NOW, waited_for=waited)
+
+    waits = [after(timedelta(seconds=seconds)) for seconds in (0, 60, 600, 86_400)]
+
+    assert [one.ready_at - NOW for one in waits if one.ready_at] == [
+        timedelta(seconds=5),
+        timedelta(seconds=15),
+        timedelta(seconds=150),
+        timedelta(minutes=5),
+    ]
+    assert [one.alarm for one in waits] == [False, False, True, True]
+
+
 def test_each_time_limit_ends_in_its_own_reason_exactly_when_it_is_reached() -> None:
     limits = Timeouts(queue_timeout=HOUR, timeout=10 * MINUTE, stall_timeout=MINUTE)
     calm = timedelta(0)

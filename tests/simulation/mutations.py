@@ -6,7 +6,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from fencepost.flow.leaser import Undertaker
-from fencepost.gates import file as file_gate
+from fencepost.gates import path as file_gate
 from fencepost.gates.marks import Guard as Marks
 from fencepost.model import lease as rules
 from fencepost.model.errors import LeaseLost, StoreUnavailable
@@ -15,7 +15,7 @@ from fencepost.model.gate import check as real_check
 from fencepost.model.lease import Granted, Held, Lease, renew_every
 from fencepost.service.admission import Admission
 from fencepost.service.renewal import Renewer, Term
-from fencepost.stores import leases
+from fencepost.stores import grants, leases
 from fencepost.stores.sqlite import store as sqlite
 from fencepost.stores.sqlite.copy import Copied
 from fencepost.stores.sqlite.dialect import STATEMENTS
@@ -45,7 +45,7 @@ def mutations() -> dict[str, Mutation]:
         "release by the name of the resource": Mutation(_blind_release),
         "renew whatever its state": Mutation(lambda: _sql(renew=("AND state = 'held'", ""))),
         "raise after the start": Mutation(_raise_after_start),
-        "raise only the gates of one's own": Mutation(lambda: patch.object(leases, "_owed", lambda _: ()), "zombies"),
+        "raise only the gates of one's own": Mutation(_owe_nothing, "zombies"),
         "start although a gate is out of reach": Mutation(_start_anyway, "zombies"),
         "a gate that compares >": Mutation(lambda: patch.object(file_gate, "check", _strict_check)),
         "a gate that does not compare": Mutation(lambda: patch.object(file_gate, "check", lambda *_, **__: None)),
@@ -132,6 +132,12 @@ def _raise_after_start() -> Iterator[None]:
         return started(self, renewing)
 
     with patch.object(Admission, "prepare", prepare), patch.object(Run, "_watch", watch):
+        yield
+
+
+@contextmanager
+def _owe_nothing() -> Iterator[None]:
+    with patch.object(leases, "owed_by", lambda _: ()), patch.object(grants, "owed_by", lambda _: ()):
         yield
 
 

@@ -75,4 +75,9 @@ def _waits_for(place: Place | None, now_us: int) -> str:
         return place.behind.words(now_us)
     if place.halted:
         return "halted"
-    return f"not before {rfc3339(place.not_before_us)}" if place.not_before_us else "a worker"
+    before = (
+        f"a gate, tried again {rfc3339(place.not_before_us)}"
+        if place.gate_closed
+        else f"not before {rfc3339(place.not_before_us)}"
+    )
+    return before if place.not_before_us else "a worker"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.runs import COLOURS, standing
-from fencepost.model.run import RunState
+from fencepost.model.run import Reason, RunState
 from fencepost.operations.fields import MICRO, attempt_fields, run_fields, usage_of
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail, show
@@ -93,6 +93,8 @@ def print_detail(detail: Detail, log: Log | None) -> None:
 def lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
     """Yield what there is to say, each with its label: how it stands, where it came from, what it did."""
     yield "state", state_words(detail)
+    if detail.seen.run.reason == Reason.GATE_UNREACHABLE and detail.seen.last_log:
+        yield "gate", detail.seen.last_log.strip().splitlines()[-1].removeprefix("fencepost: ")
     yield from origin_lines(detail)
     for attempt in detail.seen.attempts:
         yield f"attempt {attempt.number}", attempt_words(attempt, detail.now_us)

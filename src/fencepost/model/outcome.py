@@ -84,3 +84,4 @@ class Settlement:
     ready_at: datetime | None = None
     resume: bool = False  # hand the checkpoint or the session over to the next attempt
     uses_attempt: bool = True
+    alarm: bool = False  # a person should look, although it goes on by itself once that is mended

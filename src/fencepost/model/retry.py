@@ -32,7 +32,9 @@ RETRIABLE = frozenset(range(1, 256)) - NEVER_RETRIED
 SIGNALLED = 128  # codes above it mean: ended by a signal
 ATTEMPTS_MAX = 100
 ATTEMPTS_AFTER_LOSS = 3
-GATE_DELAY = timedelta(seconds=10)
+GATE_DELAY = timedelta(seconds=5)
+GATE_DELAY_MAX = timedelta(minutes=5)
+GATE_ALARM_AFTER = timedelta(minutes=5)  # a gate that is away for longer is for a person to look at
 DELAY_MAX = timedelta(days=7)
 DOUBLINGS_MAX = 20  # from a second it is twelve days by then, above any backoff_max
 
@@ -83,9 +85,15 @@ class RetryPolicy:
 
 
 def settle(  # noqa: C901, PLR0911  # one value per case, every case named
-    outcome: Outcome, *, run_id: RunId, attempt: int, retry: RetryPolicy, now: datetime
+    outcome: Outcome,
+    *,
+    run_id: RunId,
+    attempt: int,
+    retry: RetryPolicy,
+    now: datetime,
+    waited_for: timedelta = timedelta(0),
 ) -> Settlement:
-    """Decide the run's next state. The store only writes down what this returns."""
+    """Decide the run's next state. The store only writes down what this returns; `waited_for` is since it was made."""
     later = now + retry.delay(attempt, run_id)
     match outcome:
         case Succeeded():
@@ -103,13 +111,20 @@ def settle(  # noqa: C901, PLR0911  # one value per case, every case named
         case Interrupted(resumable):
             return _after_drain(retry, resumable=resumable, now=now)
         case NotStarted(Reason.GATE_UNREACHABLE):
-            return Settlement(RunState.READY, Reason.GATE_UNREACHABLE, ready_at=now + GATE_DELAY, uses_attempt=False)
+            return _before_a_closed_gate(waited_for, now)
         case NotStarted(reason):
             return Settlement(RunState.DEAD, reason, uses_attempt=False)
         case Stopped(reason):
             return Settlement(RunState.CANCELLED, reason)
         case _:
             assert_never(outcome)
+
+
+def _before_a_closed_gate(waited_for: timedelta, now: datetime) -> Settlement:
+    """Try again, less often the longer it lasts; an outage of a minute costs seconds, one of a day a few minutes."""
+    delay = min(GATE_DELAY_MAX, max(GATE_DELAY, waited_for / 4))
+    alarm = waited_for >= GATE_ALARM_AFTER
+    return Settlement(RunState.READY, Reason.GATE_UNREACHABLE, ready_at=now + delay, uses_attempt=False, alarm=alarm)
 
 
 def _after_failure(failed: Failed, attempt: int, retry: RetryPolicy, *, ready_at: datetime) -> Settlement:

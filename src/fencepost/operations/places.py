@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fencepost.model.lease import Held, Turn, Waiter, key_of, keys_of, slots_of
 from fencepost.model.project import MANUAL, Working, Workplace
-from fencepost.model.run import RunState
+from fencepost.model.run import Reason, RunState
 from fencepost.operations.words import ago, rfc3339, span
 from fencepost.ports.runs import RunRow
 
@@ -36,6 +36,7 @@ class Place:
     behind: Behind | None = None
     not_before_us: int | None = None
     halted: bool = False
+    gate_closed: bool = False
 
     def words(self, now_us: int) -> str:
         """Say it in the words that people know from `exec --wait`."""
@@ -48,7 +49,8 @@ class Place:
         if self.halted:
             return "everything is halted; see: fencepost unhalt"
         if self.not_before_us is not None:
-            return f"not before {rfc3339(self.not_before_us)} ({ago(self.not_before_us, now_us)})"
+            again = f"{rfc3339(self.not_before_us)} ({ago(self.not_before_us, now_us)})"
+            return f"a gate could not be raised, tried again {again}" if self.gate_closed else f"not before {again}"
         return "waits for a worker"
 
 
@@ -70,7 +72,8 @@ def places(
         if run.state != RunState.READY:
             continue
         position, behind = queue.join(run)
-        found[run.id] = Place(position, behind, run.ready_us if run.ready_us > now_us else None, halted)
+        not_before_us = run.ready_us if run.ready_us > now_us else None
+        found[run.id] = Place(position, behind, not_before_us, halted, run.reason == Reason.GATE_UNREACHABLE)
     return found
 
 

@@ -75,6 +75,8 @@ class Storyteller:
                 yield f"Run {run.id} waits: {seen.place.words(self.now_us) if seen.place else 'queued'}."
                 if run.reason:
                     yield f"It is back in the queue: {why_so(run.reason)}."
+                if run.reason == Reason.GATE_UNREACHABLE and seen.last_log:
+                    yield seen.last_log.strip().splitlines()[-1]
             case RunState.DEAD:
                 yield from self._dead(seen)
             case RunState.CANCELLED:

@@ -11,7 +11,15 @@ import os
 from fencepost.flow.leaser import Leaser, Undertaker
 from fencepost.host import cgroup
 from fencepost.model.duration import format_duration
-from fencepost.model.errors import Busy, FencepostError, FenceRefused, FenceRegress, Misconfigured, StoreUnavailable
+from fencepost.model.errors import (
+    Busy,
+    FencepostError,
+    FenceRefused,
+    FenceRegress,
+    GateUnreachable,
+    Misconfigured,
+    StoreUnavailable,
+)
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, renew_every, trusted_for
 from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.service.run_folder import plan_run_folder
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
 POLL_MIN_SECONDS = 0.02
 POLL_MAX_SECONDS = 0.5
 END_PREDECESSOR_SECONDS = 10.0
+GATE_PAUSE_SECONDS = 0.5
+GATE_PAUSE_MAX_SECONDS = 30.0
 OUTAGE_SECONDS = 30.0  # how long a waiter waits out a store that does not answer
 
 
@@ -41,15 +51,31 @@ class Admission:
         self._last = Refused((), ())  # what we heard when we were refused last
 
     def admit(self, claim: Claim, term: Term) -> Lease:
-        """Return a lease with its gates raised and its predecessors ended, or raise why not."""
-        granted = self._acquire(claim, term)
-        try:
-            self.prepare(granted)
-            self._refresh(granted.lease, term)
-        except BaseException:
-            self.give_back(granted.lease)
-            raise
-        return granted.lease
+        """Return a lease with its gates raised and its predecessors ended, or raise why not.
+
+        A gate that is away is waited for like a lease that is held: for as long as the order says, holding nothing.
+        """
+        give_up_ns = term.now_ns() + (self._order.wait_seconds or 0) * 1e9
+        pause = GATE_PAUSE_SECONDS
+        while True:
+            granted = self._acquire(claim, term)
+            try:
+                self.prepare(granted)
+                self._refresh(granted.lease, term)
+            except GateUnreachable as error:
+                self.give_back(granted.lease)
+                left_seconds = (give_up_ns - term.now_ns()) / 1e9
+                if left_seconds <= 0:
+                    raise
+                self._tell_closed(error)
+                self._wait(min(pause, left_seconds))
+                pause = min(2 * pause, GATE_PAUSE_MAX_SECONDS)
+                claim = claim._replace(id=os.urandom(16).hex())
+            except BaseException:
+                self.give_back(granted.lease)
+                raise
+            else:
+                return granted.lease
 
     def prepare(self, granted: Granted) -> None:
         """End the predecessors' trees, then raise every gate; a gate that cannot be raised blocks the start.
@@ -150,7 +176,7 @@ class Admission:
         except Misconfigured as error:
             if target in self._order.gates:
                 raise
-            raise Misconfigured(
+            raise (GateUnreachable if isinstance(error, GateUnreachable) else Misconfigured)(
                 f"{target} was raised by an earlier run that did not end well, and is out of reach now: {error} "
                 f"If it is gone for good: fencepost lease forget {lease.resources[0]} {target}"
             ) from error
@@ -183,6 +209,11 @@ class Admission:
         words = f"queued · position {refused.position} · behind {first.run_id} ({first.label}, {how})"
         before = refused.ahead[-1] if refused.ahead else first
         return f"{refused.position} {before.run_id}", words
+
+    def _tell_closed(self, error: GateUnreachable) -> None:
+        if str(error) != self._said:
+            self._said = str(error)
+            self._tools.say(f"waiting for a gate: {error}")
 
     def _busy(self, refused: Refused) -> str:
         held = [

@@ -488,7 +488,14 @@ class _Attempt:
         """Write the end down; whoever took the lease meanwhile has the last word."""
         run = found.run
         now: datetime = from_us(self._store.clock_us())
-        settlement = settle(outcome, run_id=RunId(run.id), attempt=run.attempt, retry=retry_of(self._agent), now=now)
+        settlement = settle(
+            outcome,
+            run_id=RunId(run.id),
+            attempt=run.attempt,
+            retry=retry_of(self._agent),
+            now=now,
+            waited_for=now - from_us(run.waiting_us),
+        )
         path = log_path(self._bench.log_folder, run.id, found.lease.fence)
         report = Report(
             outcome=type(outcome).__name__.lower(),

@@ -193,6 +193,9 @@ class SqlRuns(SqlQueue):
         _end_attempt(tx, run.id, fence, report)
         detail = {"state": settlement.state.value, "reason": settlement.reason, "fence": fence, "attempt": run.attempt}
         audit(tx, run.tenant, actor="settler", verb="settle", subject=f"run:{run.id}", detail=detail)
+        if settlement.alarm:
+            said = {"reason": settlement.reason, "last_log": report.last_log, "fence": fence}
+            audit(tx, run.tenant, actor="settler", verb="alarm", subject=f"run:{run.id}", detail=said)
         if settlement.state.terminal:
             note_end(tx, run, settlement.state, ended_us=rows[0][0])
         else:
