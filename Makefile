@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: up test check lint types imports spec bench-cron bench-startup bench-schedules bench-apply bench-idle format clean
+.PHONY: bench-drain up test check lint types imports spec bench-cron bench-startup bench-schedules bench-apply bench-idle format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +53,10 @@ bench-idle: $(READY)
 
 bench-startup: $(READY)
 	$(BIN)/python bench/startup.py
+
+bench-drain: $(READY)
+	$(BIN)/pip install --quiet --group bench
+	PYTHONPATH=. $(BIN)/python bench/drain.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -71,6 +71,7 @@ class Runner:
         self._permits = permits
         self._line = line
         self._clock = SystemClock()
+        self._spent_ns = 0  # inside of functions, in this batch
         self._functions: dict[str, Callable[[RunContext], Any]] = {}
         self._loop: Any = None
 
@@ -83,6 +84,7 @@ class Runner:
 
     def _work(self, runs: list[dict[str, Any]]) -> None:
         results: list[list[object]] = []
+        self._spent_ns = 0
         told_ns = self._clock.awake_ns()
         for run in runs:
             if not self._may_begin():
@@ -96,7 +98,7 @@ class Runner:
             if self._clock.awake_ns() - told_ns > TELL_NS:
                 self._line.send(results=results)
                 results, told_ns = [], self._clock.awake_ns()
-        self._line.send(results=results, idle=True)
+        self._line.send(results=results, idle=True, spent_ns=self._spent_ns)
 
     def _may_begin(self) -> bool:
         try:
@@ -108,9 +110,12 @@ class Runner:
         """Call the function; an exception is a failure with its traceback in the log."""
         with redirect_stdout(log), redirect_stderr(log):
             try:
-                answer = self._function(run["function"])(LaneContext(run["env"], run["payload"], self._ask))
+                function = self._function(run["function"])
+                began_ns = self._clock.awake_ns()
+                answer = function(LaneContext(run["env"], run["payload"], self._ask))
                 if hasattr(answer, "__await__"):
                     self._await(answer)
+                self._spent_ns += self._clock.awake_ns() - began_ns
             except FencepostError as error:
                 log.write(f"fencepost: {error}\n")
                 return error.exit_code

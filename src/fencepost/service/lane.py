@@ -9,19 +9,30 @@ import select
 import signal
 import sys
 from datetime import timedelta
+from functools import lru_cache
 from socket import socketpair
 from typing import NoReturn
 
 from fencepost.flow.leasing import recheck_for
 from fencepost.host.logs import LogFile, last_lines, log_path
-from fencepost.model.definition import agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
+from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, Misconfigured, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Lease, kill_grace, renew_every
 from fencepost.model.light import Protocol
 from fencepost.model.moment import from_us
-from fencepost.model.outcome import Failed, Interrupted, Lost, NotStarted, Outcome, Stopped, Succeeded, TimedOut
+from fencepost.model.outcome import (
+    Failed,
+    Interrupted,
+    Lost,
+    NotStarted,
+    Outcome,
+    Settlement,
+    Stopped,
+    Succeeded,
+    TimedOut,
+)
 from fencepost.model.retry import DrainStep, drain, settle
-from fencepost.model.run import Reason, RunId
+from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.runs import Ended, LaneStore, LeasedRun, Report, RunRow, RunStore, Wanted
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
@@ -48,6 +59,13 @@ POLL_SECONDS = 0.5
 IDLE_SECONDS = 600.0
 FOREVER_NS = 1 << 62
 AGAIN_SECONDS = 0.2
+SUCCEEDED, QUIET = Settlement(RunState.SUCCEEDED), Report("succeeded", exit_code=0)
+
+
+@lru_cache(maxsize=1000)
+def _agent(manifest: str, manifest_hash: str) -> tuple[AgentDefinition, bool]:
+    """Return what is to be called, and whether it is what was applied; a batch has few different ones."""
+    return agent_from_json(manifest), hash_of(manifest) == manifest_hash
 
 
 class LaneRuntime(LaneStore, RunStore, LeaseStore, Protocol):
@@ -114,6 +132,7 @@ class _Keeper:
         self._guard, self._mailbox, self._line = guard, mailbox, line
         self._permits = permits
         self._id = new_id(bench.tools.clock)
+        self._folder = plan_run_folder(self._id)
         self._grace = kill_grace(bench.ttl_seconds)
         self._counts_sleep = store.facts().counts_sleep
         self._batches: dict[str, _Batch] = {}
@@ -124,7 +143,7 @@ class _Keeper:
         self._watch = Stopwatch(bench.tools.clock.awake_ns, timeouts_of(agent_from_json('{"name":""}')))
         self._moved_ns = self._busy_ns = self._looked_ns = bench.tools.clock.awake_ns()
         self._mean = FIRST_GUESS_SECONDS
-        self._given_number, self._given_ns = 0, 0
+        self._given_number = 0
         self._why: str | None = None
         self._drain_ns: int | None = None
         self._ended: Message | None = None
@@ -164,8 +183,7 @@ class _Keeper:
     def _start_runner(self, output: Output) -> bool:
         log = LogFile(os.path.join(self._bench.log_folder, f"lane-{self._id}.log"), 1_000_000)
         output.keep(log, [])
-        place = plan_run_folder(self._id)
-        self._guard.line.send(place=self._id, cgroup=None, folder=place.path)
+        self._guard.line.send(place=self._id, cgroup=None, folder=self._folder.path)
         names = [name for name in os.environ if name in PASSED or name.startswith("LC_")]
         env = {name: os.environ[name] for name in names}
         env |= {"FENCEPOST_RUN_ID": self._id, "PYTHONUNBUFFERED": "1"}
@@ -255,7 +273,7 @@ class _Keeper:
         return any(batch.term.over or batch.renewal.lost for batch in self._batches.values())
 
     def _gates_of(self, run: RunRow) -> tuple[str, ...]:
-        targets = gate_targets(agent_from_json(run.manifest))
+        targets = gate_targets(_agent(run.manifest, run.manifest_hash)[0])
         try:
             return tuple(self._tools.open_gate(target).target for target in targets)
         except FencepostError:
@@ -265,7 +283,7 @@ class _Keeper:
         """Give the runner what has its start on record, or make one other run ready and give it that."""
         started = [one for one in self._hand if one.started]
         chunk = started or self._hand[:1]
-        self._hand = [one for one in self._hand if one not in chunk]
+        self._hand = [one for one in self._hand if not one.started] if started else self._hand[1:]
         chunk = [one for one in chunk if one.started or self._make_ready(one)]
         if not chunk:
             return
@@ -273,7 +291,7 @@ class _Keeper:
         messages = [self._message(one) for one in chunk]
         os.write(self._permits[1], b"." * len(chunk))
         self._given, self._given_number = chunk, len(chunk)
-        self._given_ns = self._moved_ns = self._now()
+        self._moved_ns = self._now()
         self._answers = None
         self._watch_next()
         self._line.send(runs=messages)
@@ -295,14 +313,13 @@ class _Keeper:
         return False
 
     def _message(self, one: LeasedRun) -> Message:
-        run, agent = one.run, agent_from_json(one.run.manifest)
-        folder = plan_run_folder(self._id)
-        fine = hash_of(run.manifest) == run.manifest_hash
+        run = one.run
+        agent, fine = _agent(run.manifest, run.manifest_hash)
         return {
             "id": run.id,
             "function": agent.function if fine else "",
             "payload": run.payload,
-            "env": run_variables(run, one.lease, folder=folder, key=""),
+            "env": run_variables(run, one.lease, folder=self._folder, key=""),
             "log": log_path(self._bench.log_folder, run.id, one.lease.fence),
             "log_max": agent.log_max,
         }
@@ -312,21 +329,22 @@ class _Keeper:
             if "ask" in message:
                 self._line.send(answer=self._answer(message))
                 continue
-            for run_id, code, wrote in message["results"]:
-                one = self._given.pop(0)
+            for one, (run_id, code, wrote) in zip(self._given, message["results"], strict=False):
                 assert one.run.id == run_id, "runs end in the order in which they were given"
                 self._finish(one, Succeeded() if code == 0 else Failed(code), exit_code=code, wrote=wrote)
+            del self._given[: len(message["results"])]
             self._moved_ns = self._now()
             self._answers = None
             self._watch_next()
             if message.get("idle"):
-                took = (self._now() - self._given_ns) / 1e9 / max(1, self._given_number)
+                took = message["spent_ns"] / 1e9 / max(1, self._given_number)
                 self._mean = max(1e-5, (self._mean + 3 * took) / 4)
 
     def _watch_next(self) -> None:
         """Time the run that is being called now."""
         if self._given:
-            limits = timeouts_of(agent_from_json(self._given[0].run.manifest))
+            run = self._given[0].run
+            limits = timeouts_of(_agent(run.manifest, run.manifest_hash)[0])
             self._watch = Stopwatch(self._tools.clock.awake_ns, limits)
 
     def _answer(self, request: Message) -> Message:
@@ -351,7 +369,10 @@ class _Keeper:
     def _finish(
         self, one: LeasedRun, outcome: Outcome, *, began: bool = True, exit_code: int | None = None, wrote: bool = False
     ) -> None:
-        run, agent = one.run, agent_from_json(one.run.manifest)
+        if isinstance(outcome, Succeeded) and not wrote:
+            self._done.append(Ended(one, SUCCEEDED, QUIET))  # nothing to decide about most of them
+            return
+        run, (agent, _) = one.run, _agent(one.run.manifest, one.run.manifest_hash)
         now = from_us(self._tools.clock.wall_us() if isinstance(outcome, Succeeded) else self._store.clock_us())
         settlement = settle(outcome, run_id=RunId(run.id), attempt=run.attempt, retry=retry_of(agent), now=now)
         path = log_path(self._bench.log_folder, run.id, one.lease.fence) if wrote else None
