@@ -15,6 +15,7 @@ from fencepost.model.errors import FencepostError
 # command -> (module under fencepost.cli and, if not main, its function(argv) -> exit code; what it does)
 COMMANDS = {
     "init": ("init", "write a commented fencepost.toml"),
+    "demo": ("demo", "the zombie, shown in ten seconds"),
     "up": ("up", "schedule and work, on this machine"),
     "plan": ("plan", "show what applying the file would change, and the next ticks"),
     "apply": ("apply", "put the file's definitions into the registry"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fencepost.cli import render
 from fencepost.cli.registry import common_options, desk, file_of
 from fencepost.config.load import Config, load
+from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
 from fencepost.model.registry import AgentChange, ChangeKind, FieldChange, ScheduleChange
 from fencepost.operations.registry import Planned, Upcoming, plan_config, upcoming
@@ -61,6 +62,8 @@ def page(planned: Planned, config: Config, where: str) -> Iterator[str]:
     yield from (f"! project {one.message}" for one in planned.warnings if one.what == "project")
     for agent in planned.plan.agents:
         yield from block("agent", agent)
+        if agent.name in config.agents:
+            yield f"    effects  {effects_of(config.agents[agent.name]).words()}"
         yield from _warning_lines(warnings["agent", agent.name])
     for schedule in planned.plan.schedules:
         yield from block("schedule", schedule)
@@ -106,7 +109,11 @@ def json_lines(planned: Planned, config: Config) -> Iterator[str]:
     """Yield one object for each agent, schedule and conflict."""
     warnings = _by_subject(planned)
     for agent in planned.plan.agents:
-        yield json.dumps({"what": "agent", **_fields(agent), "warnings": warnings["agent", agent.name]})
+        known_agent = config.agents.get(agent.name)
+        effects = effects_of(known_agent)._asdict() if known_agent else None
+        yield json.dumps(
+            {"what": "agent", **_fields(agent), "effects": effects, "warnings": warnings["agent", agent.name]}
+        )
     for schedule in planned.plan.schedules:
         known = config.schedules.get(schedule.name)
         ticks = upcoming(known, after=planned.now) if known and schedule.kind is not ChangeKind.RETIRED else ()

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.runs import COLOURS, standing
+from fencepost.model.definition import agent_from_json
+from fencepost.model.effects import effects_of
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.fields import MICRO, attempt_fields, run_fields, usage_of
 from fencepost.operations.logs import Log, content, log_of
@@ -57,6 +59,7 @@ def fields(detail: Detail, log: Log | None) -> dict[str, object]:
         "last_success": rfc3339(run.last_success_us),
         "request_key": run.request_key,
         "payload": json.loads(run.payload),
+        "effects": effects_of(agent_from_json(run.manifest))._asdict(),
         "manifest_hash": run.manifest_hash,
         "stop": run.stop,
         "discarded_at": rfc3339(run.discarded_us),
@@ -106,6 +109,7 @@ def origin_lines(detail: Detail) -> Iterator[tuple[str, str]]:
     run, now_us = detail.seen.run, detail.now_us
     schedule = f", schedule {run.schedule} version {run.version}" if run.schedule else ""
     yield "what", f"agent {run.agent}{schedule}, trigger {run.trigger}"
+    yield "effects", effects_of(agent_from_json(run.manifest)).words()
     if run.tick_us is not None:
         yield "tick", f"{rfc3339(run.tick_us)} ({ago(run.tick_us, now_us)})"
     if run.period_start_us is not None and run.period_start_us != run.period_end_us:

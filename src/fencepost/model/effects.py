@@ -1,0 +1,30 @@
+"""What is promised about an agent's effects: which pass a gate, which are only checked, and which are neither."""
+
+from fencepost.model.definition import AgentDefinition, gate_targets
+from fencepost.model.light import NamedTuple
+
+CHECKING_OPTIONS = ("hooks", "mcp_gate")  # of an agent's options: who looks at the fence in the agent's own tree
+
+
+class Effects(NamedTuple):
+    """The three kinds of effects of one agent."""
+
+    gated: tuple[str, ...]  # targets that compare the fence themselves
+    checked: tuple[str, ...]  # looked at before it acts, in its own tree: a late look can be too late
+    ungated: bool  # anything else that it changes is promised nothing
+
+    def words(self) -> str:
+        """Say it in one line."""
+        parts = [f"gated: {', '.join(self.gated)}"] if self.gated else []
+        parts += [f"checked: {', '.join(self.checked)}"] if self.checked else []
+        if self.ungated:
+            parts.append("ungated: all else that it changes" if parts else "ungated: all that it changes")
+        return " · ".join(parts) or "it says that it changes nothing (writes = false)"
+
+
+def effects_of(agent: AgentDefinition) -> Effects:
+    """Return what is promised about an agent."""
+    targets = dict(zip(agent.gates, gate_targets(agent), strict=True))
+    gated = tuple(name if name == target else f"{name} ({target})" for name, target in targets.items())
+    checked = tuple(name.replace("_", "-") for name in CHECKING_OPTIONS if agent.options.get(name))
+    return Effects(gated, checked, ungated=agent.writes)
