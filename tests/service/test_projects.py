@@ -14,11 +14,13 @@ from tests.support.site import Site
 # Writes its name when it starts and when it ends, and can be held back in between.
 WORK = "echo $NAME+ >> $LOG; while [ -e $LOG.hold ]; do sleep 0.05; done; echo $NAME- >> $LOG"
 
+both_stores = pytest.mark.parametrize("home", ["sqlite", "postgres"], indirect=True)
 
-@pytest.fixture(params=["sqlite", "postgres"])
+
+@pytest.fixture
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """A site with a project `repo`, its store of either kind."""
-    store = request.getfixturevalue("durable_url") if request.param == "postgres" else None
+    """A site with a project `repo`; its store is a file, unless the test says otherwise."""
+    store = request.getfixturevalue("durable_url") if getattr(request, "param", "") == "postgres" else None
     repo = tmp_path / "repo"
     (repo / "deep" / "down").mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(repo)], check=True)
@@ -63,6 +65,7 @@ def log(site: Site) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
+@both_stores
 def test_three_runs_queue_behind_a_person_who_came_by_a_symlink_and_a_subdirectory(home: Site) -> None:
     home.configure(agents(home, "one", "two", "three"))
     (home.folder / "mine.hold").touch()
@@ -84,6 +87,7 @@ def test_three_runs_queue_behind_a_person_who_came_by_a_symlink_and_a_subdirecto
     assert person.wait(10) == 0
 
 
+@both_stores
 def test_a_person_takes_her_turn_between_runs_and_says_where_she_stands(home: Site) -> None:
     home.configure(agents(home, "one", "two"))
     (home.folder / "log.hold").touch()
@@ -149,6 +153,7 @@ def test_a_command_that_is_killed_in_the_project_makes_room_at_once(home: Site) 
     assert "person-" not in log(home)
 
 
+@both_stores
 def test_a_project_takes_as_many_as_it_says_and_no_more(home: Site) -> None:
     home.configure(agents(home, "one", "two", "three", concurrency=2))
     (home.folder / "log.hold").touch()

@@ -1,0 +1,165 @@
+"""A kill -9 at each step of making, saving, merging and removing a worktree: what the agent wrote is somewhere.
+
+Each call of git is a step. A git of our own counts them, and at the chosen one kills whoever called it, before or after
+the real git does its work. Deleting the worktree is the one step without git; it is cut off half-way.
+"""
+
+import os
+import shutil
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from fencepost import wiring
+from fencepost.host import worktree as worktrees
+from fencepost.host.project import resolve
+from fencepost.host.worktree import open_repository, worktrees_of
+from fencepost.model.lease import Claim, Granted
+from fencepost.model.project import Project
+from fencepost.service.workplace import Workplace, clear_away
+from tests.support.repository import files_of, git, make_repository
+
+SHIM = """#!/bin/sh
+count=$(($(cat {folder}/count) + 1))
+echo $count > {folder}/count
+if [ $count = {step} ] && [ {when} = before ]; then kill -9 $PPID; exit 1; fi
+{git} "$@"
+code=$?
+if [ $count = {step} ] && [ {when} = after ]; then kill -9 $PPID; fi
+exit $code
+"""
+WRITTEN = {"one": "committed", "two": "not committed", "README": "hello\nchanged"}
+RUN = "r0000000000000000001"
+REAL_GIT = shutil.which("git") or "git"
+
+
+class Bench:
+    """A repository, a store, and one run that works apart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.repo = folder / "repo"
+        make_repository(self.repo)
+        values = {"path": "repo", "concurrency": 1, "isolation": "worktree", "worktree_base": "", "worktrees_dir": ""}
+        self.values = {**values, "copy": (), "discard": (), "merge": "merge"}
+        self.url = f"sqlite:{folder}/state.db"
+
+    @property
+    def project(self) -> Project:
+        return resolve("repo", self.values, str(self.folder))
+
+    def carry_out(self, *, step: int, when: str, cut_off: bool = False) -> tuple[bool, int]:
+        """Go the whole way in a process that is killed at a step; return whether it was, and how many steps it made."""
+        (self.folder / "count").write_text("0\n")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._shim(step, when)
+                if cut_off:
+                    _cut_off_deletions()
+                self._whole_way()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        status = os.waitpid(pid, 0)[1]
+        assert status == 0 or os.WIFSIGNALED(status), (self.folder / "trouble").read_text()
+        return os.WIFSIGNALED(status), int((self.folder / "count").read_text() or 0)
+
+    def recover(self) -> None:
+        """Do what a person does who is told by the doctor."""
+        repository = open_repository(str(self.repo))
+        tools = wiring.exec_tools(self.url)._replace(say=lambda _: None)
+        for left in worktrees_of(repository):
+            clear_away(repository, left, (), tools)
+        assert worktrees_of(repository) == []
+        assert git(self.repo, "worktree", "list").count("\n") == 0
+
+    def _shim(self, step: int, when: str) -> None:
+        folder = self.folder / "bin"
+        folder.mkdir()
+        path = folder / "git"
+        path.write_text(SHIM.format(folder=self.folder, step=step, when=when, git=REAL_GIT))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
+
+    def _whole_way(self) -> None:
+        tools = wiring.exec_tools(self.url)._replace(say=lambda _: None)
+        store = tools.open_store()
+        claim = Claim(f"lease-{os.getpid()}", "default", ("schedule:s",), RUN, 30.0, tools.processes.myself())
+        granted = store.acquire(claim)
+        assert isinstance(granted, Granted)
+        place = Workplace(tools, self.project, granted.lease, lambda: None)
+        worktree = place.enter()
+        _work(Path(worktree.path))
+        (self.folder / "worked").touch()
+        said = place.leave(worktree, succeeded=True)
+        if self.values["merge"] != "keep" and not any(line.startswith("merged") for line in said):
+            (self.folder / "trouble").write_text("\n".join(said))
+            os._exit(2)
+        store.release(granted.lease, clean=True)
+
+
+def _work(folder: Path) -> None:
+    """Do what an agent does; its own git is not ours to break."""
+    path = os.environ["PATH"]
+    os.environ["PATH"] = path.partition(":")[2]
+    (folder / "one").write_text("committed\n")
+    git(folder, "add", "one")
+    git(folder, "commit", "-qm", "one")
+    (folder / "two").write_text("not committed\n")
+    (folder / "README").write_text("hello\nchanged\n")
+    (folder / "gone").unlink()
+    os.environ["PATH"] = path
+
+
+def _cut_off_deletions() -> None:
+    def half(path: str) -> None:
+        for name in sorted(os.listdir(path))[::2]:
+            if os.path.isfile(os.path.join(path, name)):
+                os.unlink(os.path.join(path, name))
+        os.kill(os.getpid(), signal.SIGKILL)  # noqa: TID251  # ourselves
+
+    worktrees.shutil.rmtree = half  # type: ignore[attr-defined]
+
+
+def where_it_is(bench: Bench) -> Iterator[dict[str, str]]:
+    """Yield every place where the agent's work may be: branches, the main directory, and its worktree."""
+    for branch in git(bench.repo, "for-each-ref", "--format=%(refname)", "refs/heads").splitlines():
+        yield files_of(bench.repo, branch)
+    for folder in (bench.repo, *bench.folder.glob(".repo.worktrees/*")):
+        yield {path.name: path.read_text().strip() for path in folder.iterdir() if path.is_file()}
+
+
+def check(bench: Bench, what: str) -> None:
+    """See that all of it is in one place, now and after the recovery, which may be done twice."""
+    if (bench.folder / "worked").exists():
+        assert any(WRITTEN.items() <= place.items() for place in where_it_is(bench)), what
+    bench.recover()
+    bench.recover()
+    if (bench.folder / "worked").exists():
+        assert any(WRITTEN.items() <= place.items() for place in where_it_is(bench)), f"{what}, recovered"
+    assert git(bench.repo, "fsck", "--connectivity-only", "--no-dangling") == ""
+
+
+def test_every_byte_is_somewhere_whichever_step_is_the_last(tmp_path: Path) -> None:
+    whole = Bench(tmp_path / "whole")
+    killed, steps = whole.carry_out(step=0, when="never")
+    assert not killed
+    assert steps > 20
+    assert WRITTEN.items() <= files_of(whole.repo, "main").items()
+
+    for step in range(1, steps + 1):
+        bench = Bench(tmp_path / str(step))
+        killed, _ = bench.carry_out(step=step, when="after" if step == steps else "before")
+        assert killed
+        check(bench, f"killed at step {step} of {steps}")
+
+
+def test_a_worktree_that_is_half_deleted_is_known_as_such(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    bench.values["merge"] = "keep"
+    killed, _ = bench.carry_out(step=0, when="never", cut_off=True)
+    assert killed
+    check(bench, "killed while deleting")
+    assert WRITTEN.items() <= files_of(bench.repo, f"fencepost/{RUN}").items()
