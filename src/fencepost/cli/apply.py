@@ -9,6 +9,7 @@ from fencepost.cli.plan import block, summary
 from fencepost.cli.registry import common_options, desk, file_of
 from fencepost.config.load import load
 from fencepost.model.registry import ChangeKind
+from fencepost.operations.gate_probe import gate_problems
 from fencepost.operations.registry import Planned, apply_config
 
 SHOWN_MAX = 100
@@ -24,7 +25,9 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     config = load(file_of(args))
     with desk(args, config) as at:
-        done = apply_config(at.registry, config, tenant=at.tenant, actor=at.actor, take_over=args.take_over)
+        done = apply_config(
+            at.registry, config, tenant=at.tenant, actor=at.actor, take_over=args.take_over, probing=gate_problems
+        )
     for line in json_lines(done) if args.json else page(done):
         print(line)
     return 0

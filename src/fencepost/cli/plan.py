@@ -11,6 +11,7 @@ from fencepost.config.load import Config, load
 from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
 from fencepost.model.registry import AgentChange, ChangeKind, FieldChange, ScheduleChange
+from fencepost.operations.gate_probe import gate_problems
 from fencepost.operations.registry import Planned, Upcoming, plan_config, upcoming
 
 MARKS = {
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
     path = file_of(args)
     config = load(path)
     with desk(args, config) as at:
-        planned = plan_config(at.registry, config, tenant=at.tenant, take_over=args.take_over)
+        planned = plan_config(at.registry, config, tenant=at.tenant, take_over=args.take_over, probing=gate_problems)
         where = f"{args.file or path} -> {at.url}, tenant {planned.plan.wanted.tenant}"
     for line in json_lines(planned, config) if args.json else page(planned, config, where):
         print(line)

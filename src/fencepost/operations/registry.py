@@ -1,7 +1,7 @@
 """What may be asked about the registry: plan and apply a file, look at schedules, hold them back."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import islice
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fencepost.config.load import Config
 from fencepost.model.definition import (
+    AgentDefinition,
     ScheduleDefinition,
     Trigger,
     schedule_from_json,
@@ -27,6 +28,7 @@ from fencepost.operations.worktrees import check_projects
 from fencepost.ports.registry import Listing, PauseEntry, RegistryStore, ScheduleRow, VersionRow
 
 TICKS_SHOWN = 3
+Probing = Callable[[AgentDefinition], Iterable[str]]
 
 
 class Warned(NamedTuple):
@@ -63,22 +65,30 @@ class Listed(NamedTuple):
     now: datetime
 
 
-def plan_config(registry: RegistryStore, config: Config, *, tenant: str, take_over: bool = False) -> Planned:
-    """Compare a file with the registry, writing nothing."""
+def plan_config(
+    registry: RegistryStore, config: Config, *, tenant: str, take_over: bool = False, probing: Probing | None = None
+) -> Planned:
+    """Compare a file with the registry, writing nothing; `probing` tells what is wrong with an agent's gates."""
     check_projects(config.projects, os.path.dirname(config.path))
     wanted = config.wanted(tenant)
     found = registry.survey(wanted)
     planned = plan(found.known, wanted, take_over=take_over)
-    return Planned(planned, found.now, tuple(_warnings(config, found.now)))
+    return Planned(planned, found.now, (*_warnings(config, found.now), *_probed(config, probing)))
 
 
 def apply_config(
-    registry: RegistryStore, config: Config, *, tenant: str, actor: str, take_over: bool = False
+    registry: RegistryStore,
+    config: Config,
+    *,
+    tenant: str,
+    actor: str,
+    take_over: bool = False,
+    probing: Probing | None = None,
 ) -> Planned:
     """Make the registry as the file wants it, all of it or nothing."""
     check_projects(config.projects, os.path.dirname(config.path))
     applied = registry.apply(config.wanted(tenant), actor=actor, take_over=take_over)
-    return Planned(applied.plan, applied.now, tuple(_warnings(config, applied.now)))
+    return Planned(applied.plan, applied.now, (*_warnings(config, applied.now), *_probed(config, probing)))
 
 
 def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICKS_SHOWN) -> Iterator[Upcoming]:
@@ -162,6 +172,12 @@ def unhalt(registry: RegistryStore, *, tenant: str, actor: str) -> list[PauseEnt
     if not ended:
         raise Invalid(f"nothing is halted in tenant {tenant}.")
     return ended
+
+
+def _probed(config: Config, probing: Probing | None) -> Iterator[Warned]:
+    if probing is not None:
+        for name, agent in config.agents.items():
+            yield from (Warned("agent", name, message) for message in probing(agent))
 
 
 def _warnings(config: Config, now: datetime) -> Iterator[Warned]:

@@ -13,7 +13,14 @@ class Failed(Exception):
     """Git said no; its words are the message."""
 
 
-def git(*words: str, folder: str, stdin: bytes = b"", env: dict[str, str] | None = None, safe: bool = True) -> str:
+def git(
+    *words: str,
+    folder: str,
+    stdin: bytes = b"",
+    env: dict[str, str] | None = None,
+    safe: bool = True,
+    seconds: float = SECONDS,
+) -> str:
     """Run git in a repository and return what it printed, or raise Failed; not safe: with the settings of its own."""
     try:
         ran = subprocess.run(
@@ -22,13 +29,13 @@ def git(*words: str, folder: str, stdin: bytes = b"", env: dict[str, str] | None
             env=environment(env or {}),
             input=stdin,
             capture_output=True,
-            timeout=SECONDS,
+            timeout=seconds,
             check=False,
         )
     except FileNotFoundError:
         raise Misconfigured("a git gate needs git, which is not installed here.") from None
     except subprocess.TimeoutExpired:
-        raise GateUnreachable(f"git {words[0]} took longer than {SECONDS:.0f} s, and was ended.") from None
+        raise GateUnreachable(f"git {words[0]} took longer than {seconds:.0f} s, and was ended.") from None
     if ran.returncode:
         raise Failed(ran.stderr.decode(errors="replace").strip() or f"git {words[0]} ended with {ran.returncode}")
     return ran.stdout.decode(errors="replace")

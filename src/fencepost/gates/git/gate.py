@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
 
 TRIES = 8
+PROBE_SECONDS = 20.0
 NO_ATOMIC = "does not support --atomic push"
 
 
@@ -71,7 +72,7 @@ class GitGate:
 
     def probe(self) -> None:
         """Raise Misconfigured unless the remote can move two refs at once, and lets us; nothing is written."""
-        with scratch(self._remote, self.target) as place:
+        with scratch(self._remote, self.target, seconds=PROBE_SECONDS) as place:
             seen = place.see(self._branch)
             self._moved(
                 place, (fence_ref(self._branch), seen.fence, place.seal(seen.marks, parent=seen.fence)), dry_run=True

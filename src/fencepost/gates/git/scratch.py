@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.command import SECONDS, Failed, git
 from fencepost.gates.git.words import MARKS, NOTHING, branch_ref, fence_ref
 from fencepost.gates.mark_text import decode, encode
 from fencepost.model.errors import GateUnreachable, Misconfigured
@@ -31,10 +31,11 @@ class Seen(NamedTuple):
 class Scratch:
     """A bare repository that lives as long as one operation."""
 
-    def __init__(self, folder: str, remote: str, target: str) -> None:
+    def __init__(self, folder: str, remote: str, target: str, seconds: float = SECONDS) -> None:
         self._folder = folder
         self._remote = remote
         self._target = target
+        self._seconds = seconds
 
     def see(self, branch: str) -> Seen:
         """Read what the remote has now; again if it changed while we read."""
@@ -66,7 +67,18 @@ class Scratch:
         leases = [f"--force-with-lease={ref}:{'' if old == NOTHING else old}" for ref, old, _ in moves]
         specs = [f"{new}:{ref}" for ref, _, new in moves]
         dry = ["--dry-run"] if dry_run else []
-        git("push", "--atomic", "--porcelain", *dry, *leases, "--", self._remote, *specs, folder=self._folder)
+        git(
+            "push",
+            "--atomic",
+            "--porcelain",
+            *dry,
+            *leases,
+            "--",
+            self._remote,
+            *specs,
+            folder=self._folder,
+            seconds=self._seconds,
+        )
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Tell whether a commit that we have descends from another one."""
@@ -92,14 +104,14 @@ class Scratch:
 
     def _reach(self, *words: str) -> str:
         try:
-            return git(*words, folder=self._folder)
+            return git(*words, folder=self._folder, seconds=self._seconds)
         except Failed as error:
             last = (str(error).splitlines() or [""])[0]
             raise GateUnreachable(f"{self._target} cannot be reached: {last}") from None
 
 
 @contextmanager
-def scratch(remote: str, target: str, *, clone: str = "") -> Iterator[Scratch]:
+def scratch(remote: str, target: str, *, clone: str = "", seconds: float = SECONDS) -> Iterator[Scratch]:
     """Make one, with the objects of a clone within reach."""
     with tempfile.TemporaryDirectory(prefix="fencepost-git-") as folder:
         git("init", "--quiet", "--bare", "--template=", folder, folder="/")
@@ -108,4 +120,4 @@ def scratch(remote: str, target: str, *, clone: str = "") -> Iterator[Scratch]:
             os.makedirs(os.path.join(folder, "objects", "info"), exist_ok=True)
             with open(os.path.join(folder, "objects", "info", "alternates"), "w", encoding="utf-8") as file:
                 file.write(objects + "\n")
-        yield Scratch(folder, remote, target)
+        yield Scratch(folder, remote, target, seconds)
