@@ -148,6 +148,18 @@ class RunContext:
         target = name if ":" in name else str(self._ask("gate_named", name=name)["target"])
         return RunGate(wiring.open_gate(target), writer_from(self._environ).proof, self._ask)
 
+    def report(
+        self,
+        *,
+        summary: str | None = None,
+        cost_usd: float | None = None,
+        turns: int | None = None,
+        usage: dict[str, int] | None = None,
+    ) -> None:
+        """Say what came of it and what it cost; budgets are settled with it. The last word stands."""
+        said = {"summary": summary, "cost_usd": cost_usd, "turns": turns, "usage": json.dumps(usage) if usage else None}
+        inside.ask("report", **{name: str(value) for name, value in said.items() if value is not None})
+
     @property
     def cancelled(self) -> bool:
         """Whether this run shall stop, or has lost its lease."""

@@ -104,17 +104,19 @@ def open_patiently(url: str) -> RuntimeStore:
     return open_runtime(url)
 
 
-def engine_of(name: str) -> Engine:
-    """Return the engine of an agent."""
+def engine_of(name: str, http_allow: tuple[str, ...] = ()) -> Engine:
+    """Return the engine of an agent; `http_allow` are the private networks that it may post to."""
     from fencepost.engines.claude import ClaudeEngine
     from fencepost.engines.cli import CliEngine
     from fencepost.engines.command import CommandEngine
+    from fencepost.engines.http import HttpEngine
     from fencepost.engines.python import PythonEngine
     from fencepost.model.errors import Misconfigured
 
     engines: dict[str, Engine] = {
         "command": CommandEngine(),
         "python": PythonEngine(),
+        "http": HttpEngine(http_allow),
         "claude": ClaudeEngine(),
         "cli": CliEngine(),
     }
@@ -143,7 +145,7 @@ def serve(
     bench = Bench(
         tools,
         lambda: open_runtime(url),
-        engine_of,
+        lambda engine: engine_of(engine, settings.http_allow),
         folder=folder,
         log_folder=log_folder(),
         ttl_seconds=plan.ttl_seconds,

@@ -152,7 +152,6 @@ def test_plan_does_not_warn_about_an_agent_that_writes_nothing(fencepost: Comman
         ('cron = "30 2 * * *"', 'at = "2020-01-01T00:00:00Z"', "lies in the past"),
         ('cron = "30 2 * * *"', 'every = "15m"', "counted from the end of a run"),
         ('on_lost = "restart"', "", "ends its run as interrupted"),
-        ('command = ["echo", "hi"]', 'engine = "claude"\nprompt = "hi"', "comes with a later version"),
         ('on_lost = "restart"', 'on_lost = "restart"\nenv = { API_KEY = "x" }', "looks like a secret"),
     ],
 )

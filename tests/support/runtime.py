@@ -27,7 +27,8 @@ TENANT = "default"
 SUCCEEDED = Settlement(RunState.SUCCEEDED)
 DEAD = Settlement(RunState.DEAD, Reason.EXIT_CODE)
 TABLES = (
-    "tick, run, attempt, checkpoint, schedule, schedule_version, agent, pause, audit, watermark, tally, old_log, seal"
+    "tick, run, attempt, checkpoint, completion, schedule, schedule_version, agent, pause, audit, watermark, tally, "
+    "old_log, seal"
 )
 
 T = TypeVar("T")

@@ -8,8 +8,10 @@ from fencepost.config.check import Checker, Entry
 from fencepost.config.kinds import did_you_mean
 from fencepost.config.presets import shipped, shipped_names
 from fencepost.config.schema import ENGINE
+from fencepost.model.address import target_of
 from fencepost.model.cli_definition import CliDefinition, definition_from
 from fencepost.model.errors import Invalid
+from fencepost.model.http_secrets import is_reference, secrets_in
 from fencepost.model.placeholders import FIELDS, check_placeholders
 
 PROMPT_MAX = 1_000_000
@@ -43,6 +45,8 @@ def check_definitions(checker: Checker) -> dict[str, dict[str, Any]]:
 def check_engine_options(checker: Checker, entry: Entry, definitions: Definitions) -> None:
     """Complain about options that cannot work; put the prompt and the definition where the manifest keeps them."""
     engine = entry.values.get("engine", "command")
+    if engine == "http":
+        _check_http(checker, entry)
     if engine not in ("claude", "cli"):
         return
     _read_prompt(checker, entry)
@@ -52,6 +56,18 @@ def check_engine_options(checker: Checker, entry: Entry, definitions: Definition
         _check_claude(checker, entry)
     else:
         _check_cli(checker, entry, definitions)
+
+
+def _check_http(checker: Checker, entry: Entry) -> None:
+    """Look at the URL; what must not be written down travels as the agent's secrets do, and is masked like them."""
+    url = entry.values.get("url", "")
+    if url and not is_reference(url):
+        try:
+            target_of(url)
+        except Invalid as error:
+            checker.complain(str(error), *entry.path, "url")
+    if hidden := secrets_in(entry.values):
+        entry.values["secrets"] = {**entry.values.get("secrets", {}), **hidden}
 
 
 def _read_prompt(checker: Checker, entry: Entry) -> None:

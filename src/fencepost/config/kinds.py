@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
+from fencepost.model.address import networks_of
 from fencepost.model.budget import parse_usd
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
@@ -25,6 +26,8 @@ NAME = re.compile(r"[a-z0-9._-]+", re.ASCII)
 NAME_MAX = 200
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 RESERVED = "FENCEPOST_"
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+OUR_HEADERS = ("host", "content-length", "content-type", "transfer-encoding", "idempotency-key", "traceparent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +218,24 @@ def _variables(value: object) -> dict[str, str]:
     return {_variable(name): _text(one) for name, one in _table(value).items()}
 
 
+def _headers(value: object) -> dict[str, str]:
+    found = {name: _text(one) for name, one in _table(value).items()}
+    for name, text in found.items():
+        if not HEADER.fullmatch(name):
+            raise Invalid(f"{shown(name)} is no name of a header.")
+        if name.lower() in OUR_HEADERS or name.lower().startswith(("fencepost-", "webhook-")):
+            raise Invalid(f"the header {name} is set by Fencepost itself.")
+        if any(ord(one) < ord(" ") for one in text):
+            raise Invalid(f"the header {name} has line breaks or other control characters in it.")
+    return found
+
+
+def _networks(value: object) -> tuple[str, ...]:
+    texts = _texts(value)
+    networks_of(texts)
+    return texts
+
+
 def _secrets(value: object) -> dict[str, str]:
     return {_variable(name): _reference(one) for name, one in _table(value).items()}
 
@@ -307,6 +328,8 @@ REFERENCE = Kind("secret reference", _reference)
 REFERENCES = Kind("list of secret references", lambda value: tuple(_reference(one) for one in _texts(value)))
 LOCATION = Kind("text or secret reference", _location)
 VARIABLES = Kind("table of texts", _variables)
+HEADERS = Kind("table of texts or secret references", _headers)
+NETWORKS = Kind("list of addresses and networks", _networks)
 SECRETS = Kind("table of secret references", _secrets)
 VARIABLE_NAMES = Kind("list of variable names", _names_of_variables)
 FUNCTION = Kind("module:function", _function)

@@ -29,6 +29,7 @@ class Settings(NamedTuple):
     retention: str = "90d"
     audit_key: str = ""
     audit_heads: str = ""
+    http_allow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

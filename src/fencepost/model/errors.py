@@ -2,6 +2,7 @@
 
 FencepostError
 ├── Invalid             the caller wrote something that cannot work (exit 2)
+├── Unauthorised        a request without a valid signature or key (exit 77)
 ├── Misconfigured       found at run time: a setting, a gate or a file is not usable (exit 78)
 │   └── GateUnreachable     a gate did not answer; trying again later may help (exit 78)
 ├── StoreUnavailable    the store cannot be reached or cannot be trusted (exit 69)
@@ -26,6 +27,13 @@ class Invalid(FencepostError):
 
     code = "invalid"
     exit_code = 2
+
+
+class Unauthorised(FencepostError):
+    """Whoever asks has not proved who they are; nothing was changed."""
+
+    code = "unauthorised"
+    exit_code = 77
 
 
 class Misconfigured(FencepostError):

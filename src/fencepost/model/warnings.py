@@ -12,17 +12,13 @@ from fencepost.model.retry import OnLost
 from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, EveryTrigger
 
-ENGINES_READY = frozenset({"command", "python", "claude", "cli"})
-RESUMABLE_ENGINES = frozenset({"claude", "cli"})
 CATCH_UP_KEYS = {"grace": "60s", "catchup_window": "7d", "catchup_max": 10, "stagger": "30s"}
 SECRET_WORDS = ("SECRET", "TOKEN", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "PRIVATE_KEY")
 
 
 def agent_warnings(agent: AgentDefinition) -> Iterator[str]:
     """Yield what to say about an agent."""
-    if agent.engine not in ENGINES_READY:
-        yield f'engine "{agent.engine}" comes with a later version; until then its runs are refused by the worker.'
-    if agent.on_lost == OnLost.TRIAGE and agent.engine not in RESUMABLE_ENGINES:
+    if agent.on_lost == OnLost.TRIAGE and not _goes_on(agent):
         yield (
             "a deploy that outlasts drain_timeout ends its run as interrupted, for a person to look at; if it can go on "
             'or begin again, write on_lost = "resume" or "restart".'
@@ -30,6 +26,11 @@ def agent_warnings(agent: AgentDefinition) -> Iterator[str]:
     for name in agent.env:
         if any(word in name.upper() for word in SECRET_WORDS):
             yield f'env.{name} looks like a secret and is kept as plain text; write secrets = {{ {name} = "env:{name}" }}.'
+
+
+def _goes_on(agent: AgentDefinition) -> bool:
+    """Tell whether the agent's engine can take up a session again."""
+    return agent.engine == "claude" or bool(agent.options.get("definition", {}).get("resume_argv"))
 
 
 def schedule_warnings(schedule: ScheduleDefinition, agent: AgentDefinition, *, now: datetime) -> Iterator[str]:

@@ -121,6 +121,7 @@ def _let_runs_go(tx: Transaction, horizon: Horizon, old: Sequence[str]) -> int:
     ids = json.dumps([row[0] for row in rows])
     _remember_logs(tx, horizon.tenant, tx.rows("prune_attempts", ids=ids))
     tx.rows("prune_checkpoints", ids=ids)
+    tx.rows("prune_completions", ids=ids)
     tx.rows("prune_effects", tenant=horizon.tenant, ids=ids)
     _let_resources_go(tx, horizon.tenant, ids)
     _keep_first_starts(tx, horizon.tenant, rows)

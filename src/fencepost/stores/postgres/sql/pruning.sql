@@ -28,6 +28,9 @@ RETURNING run_id, fence, worker
 -- :name prune_checkpoints
 DELETE FROM fencepost.checkpoint WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
 
+-- :name prune_completions
+DELETE FROM fencepost.completion WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
+
 -- :name prune_effects
 -- What was recorded for the attempts of one run; what was recorded for the whole tenant stays.
 DELETE FROM fencepost.ledger

@@ -27,6 +27,9 @@ DELETE FROM attempt WHERE run_id IN (SELECT value FROM json_each(:ids)) RETURNIN
 -- :name prune_checkpoints
 DELETE FROM checkpoint WHERE run_id IN (SELECT value FROM json_each(:ids))
 
+-- :name prune_completions
+DELETE FROM completion WHERE run_id IN (SELECT value FROM json_each(:ids))
+
 -- :name prune_effects
 -- What was recorded for the attempts of one run; what was recorded for the whole tenant stays.
 DELETE FROM ledger

@@ -1,0 +1,1 @@
+"""Ready pieces for programs that are built on other libraries."""

@@ -1,0 +1,47 @@
+"""The files that one option of the claude engine writes for a run: the check before tools, and the gateway."""
+
+import json
+import sys
+
+from fencepost.engines.claude import MCP_FILE, SETTINGS_FILE, settings_files
+
+SERVERS = {
+    "tracker": {"command": "tracker-mcp", "args": ["--stdio"], "env": {"A": "1"}},
+    "remote": {"type": "http", "url": "https://mcp.example"},
+}
+MINE = {"matcher": "Bash", "hooks": [{"type": "command", "command": "mine"}]}
+
+
+def test_nothing_is_written_where_nothing_was_asked_for() -> None:
+    assert settings_files({}) == {}
+
+
+def test_checks_call_us_before_each_turn_and_each_tool_that_changes_something() -> None:
+    files = settings_files({"checks": True, "settings": {"model": "x", "hooks": {"PreToolUse": [MINE]}}})
+    settings = json.loads(files[SETTINGS_FILE])
+    check = {"type": "command", "command": sys.executable, "args": ["-m", "fencepost", "hook", "check"], "timeout": 10}
+
+    assert settings["model"] == "x"
+    mine, ours = settings["hooks"]["PreToolUse"]
+    assert mine == MINE
+    assert ours == {"matcher": "Bash|Edit|Write|MultiEdit|NotebookEdit|mcp__.*", "hooks": [check]}
+    assert settings["hooks"]["UserPromptSubmit"] == [{"hooks": [check]}]
+    assert MCP_FILE not in files
+
+
+def test_checks_put_the_gateway_before_servers_that_are_programs() -> None:
+    servers = json.loads(settings_files({"checks": True, "mcp_servers": SERVERS})[MCP_FILE])["mcpServers"]
+
+    assert servers["tracker"] == {
+        "command": sys.executable,
+        "args": ["-m", "fencepost", "mcp-gate", "--", "tracker-mcp", "--stdio"],
+        "env": {"A": "1"},
+    }
+    assert servers["remote"] == SERVERS["remote"]
+
+
+def test_without_checks_settings_and_servers_are_handed_over_as_they_are() -> None:
+    files = settings_files({"settings": {"model": "x"}, "mcp_servers": SERVERS})
+
+    assert json.loads(files[SETTINGS_FILE]) == {"model": "x"}
+    assert json.loads(files[MCP_FILE]) == {"mcpServers": SERVERS}
