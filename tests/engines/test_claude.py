@@ -30,7 +30,7 @@ AGENTS = {
     "ends": claude("ends", "no result"),
     "spends": claude("spends", "over budget"),
     "noisy": claude("noisy", "keep-alives", stall_timeout='"1s"'),
-    "tool": claude("tool", "long tool", stall_timeout='"400ms"', tool_timeout='"20s"', env='TOOL_SECONDS = "1.5"'),
+    "tool": claude("tool", "long tool", stall_timeout='"5s"', tool_timeout='"60s"', env='TOOL_SECONDS = "6"'),
     "stuck": claude("stuck", "long tool", stall_timeout='"20s"', tool_timeout='"700ms"', env='TOOL_SECONDS = "60"'),
     "orphan": claude("orphan", "orphan"),
     "silent": claude("silent", "silent"),

@@ -194,7 +194,7 @@ def test_after_a_202_the_signed_word_of_the_receiver_ends_the_run(site: Site, re
 def test_heartbeats_keep_a_run_alive_and_silence_ends_it(site: Site, receiver: Receiver) -> None:
     site.configure("")
     site.up("--workers", "1", "--ttl", "5s", command="worker")
-    found = accepted(site, receiver, stall_timeout='"4s"')
+    found = accepted(site, receiver, stall_timeout='"6s"')
     for _ in range(3):
         said(site, found.id, fence=found.fence, status="running")
         Event().wait(1.6)
