@@ -408,3 +408,20 @@ def test_another_tenants_records_are_left_alone(runtime: Runtime) -> None:
     runtime.pass_time(300 * 86400 + 7200)
     assert prune(runtime) == {"runs": 0, "ticks": 0, "pauses": 0, "logs": 0}
     assert len(runtime.runs(tenant="other")) == 1
+
+
+def test_no_table_of_runs_is_forgotten(runtime: Runtime) -> None:
+    """Whoever adds a table about runs has to say what becomes of it when they go."""
+    if runtime.kind == "sqlite":
+        found = runtime.sql(
+            "SELECT one.name FROM sqlite_schema AS one, pragma_table_info(one.name) AS each"
+            " WHERE one.type = 'table' AND each.name = 'run_id'"
+        )
+    else:
+        found = runtime.sql(
+            "SELECT table_name FROM information_schema.columns JOIN information_schema.tables USING (table_name)"
+            " WHERE columns.table_schema = 'fencepost' AND column_name = 'run_id' AND table_type = 'BASE TABLE'"
+        )
+    go_with_their_run = {"attempt", "checkpoint", "completion", "ledger"}
+    have_rules_of_their_own = {"tick", "lease", "waiter", "old_log"}
+    assert {str(name) for (name,) in found} == go_with_their_run | have_rules_of_their_own
