@@ -1,7 +1,18 @@
 -- :name ready_count
+-- What a worker would come in vain for is left out: what is halted, has no room, or waits for what somebody holds.
 SELECT count(*)
   FROM (SELECT 1 FROM fencepost.run AS waiting
-         WHERE state = 'ready' AND NOT in_process AND ready_us <= fencepost.clock_us()
+         WHERE state = 'ready' AND NOT in_process AND ready_us <= (SELECT fencepost.clock_us())
+           AND tenant NOT IN (SELECT tenant FROM fencepost.pause
+                               WHERE schedule = '' AND since_us <= fencepost.clock_us()
+                                 AND until_us > fencepost.clock_us())
+           AND (schedule IS NULL
+                OR lease_max > (SELECT count(*) FROM fencepost.run AS other
+                                  JOIN fencepost.lease_fact
+                                    ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
+                                 WHERE other.tenant = waiting.tenant AND other.schedule = waiting.schedule
+                                   AND other.state = 'running' AND other.state IN ('ready', 'running')
+                                   AND lease_fact.remaining_ns > 0))
            AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements(waiting.resources::jsonb) AS mine
                              JOIN fencepost.resource
                                ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1

@@ -1,7 +1,16 @@
 -- :name ready_count
+-- What a worker would come in vain for is left out: what is halted, has no room, or waits for what somebody holds.
 SELECT count(*)
   FROM (SELECT 1 FROM run AS waiting
          WHERE state = 'ready' AND NOT in_process AND ready_us <= wall_us()
+           AND tenant NOT IN (SELECT tenant FROM pause
+                               WHERE schedule = '' AND since_us <= wall_us() AND until_us > wall_us())
+           AND (schedule IS NULL
+                OR lease_max > (SELECT count(*) FROM run AS other INDEXED BY run_live
+                                  JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
+                                 WHERE other.tenant = waiting.tenant AND other.schedule = waiting.schedule
+                                   AND other.state = 'running' AND other.state IN ('ready', 'running')
+                                   AND lease_fact.remaining_ns > 0))
            AND NOT EXISTS (SELECT 1 FROM json_each(waiting.resources) AS mine
                              JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                              JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
