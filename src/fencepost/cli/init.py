@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 
+from fencepost.cli.writing import write_new
 from fencepost.config.find import FILE
 from fencepost.config.template import TEMPLATE, guess_zone
 from fencepost.model.errors import Invalid
@@ -23,7 +24,7 @@ def main(argv: list[str]) -> int:
     if os.path.lexists(path):
         raise Invalid(f"{args.file} is there already; nothing was written.")
     zone = find_zone(args.timezone).name if args.timezone else _asked(guess_zone(os.environ), quiet=args.yes)
-    _write(path, TEMPLATE.format(timezone=zone))
+    write_new(path, TEMPLATE.format(timezone=zone))
     print(f"wrote {args.file}, time zone {zone}.\nnext: fencepost plan, then: fencepost up")
     return 0
 
@@ -48,13 +49,3 @@ def _asked(guess: str, *, quiet: bool) -> str:
         return guess
     answer = input(f"time zone of your schedules [{guess}]: ").strip()
     return find_zone(answer).name if answer else guess
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise Invalid(f"{path} is there already; nothing was written.") from None
-    except OSError as error:
-        raise Invalid(f"{path} cannot be written: {error.strerror}.") from None

@@ -44,6 +44,7 @@ COMMANDS = {
     "doctor": ("doctor", "look for what is weak or wrong here"),
     "audit": ("audit", "who did what, what was decided, and whether the record is whole"),
     "store": ("store", "migrate, back up, restore or bump the store"),
+    "import": ("import_", "turn a crontab or another scheduler's file into a fencepost.toml"),
     "scheduler": ("up:scheduler", "only schedule"),
     "worker": ("up:worker", "only work"),
     "version": ("version", "print the version"),

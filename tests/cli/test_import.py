@@ -1,0 +1,195 @@
+"""`fencepost import`: what comes out is a file that our own checks accept, and what differs is said."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.config.load import Config, load
+from fencepost.operations.importing import Imported, import_claude, import_crontab, import_untether, toml_of
+from tests.support.desk import Desk
+
+
+def loaded(found: Imported, folder: Path) -> Config:
+    """Read what was imported as a user's file would be."""
+    (folder / "fencepost.toml").write_text(toml_of(found))
+    return load(str(folder / "fencepost.toml"))
+
+
+CRONTAB = r"""
+# m h dom mon dow command
+SHELL=/bin/sh
+PATH = "/usr/local/bin:/usr/bin"
+MAILTO=ann@example.org
+*/15 * * * *   cd /srv/app && ./sync.sh --all >/dev/null 2>&1
+@daily /usr/local/bin/backup
+CRON_TZ=America/New_York
+0 2 1 * *  close "the books"; echo 100\% done
+30 4 * * 0 mail -s hi ann%line one%line two
+@reboot /usr/bin/agent
+61 * * * * never
+0 0 30 2 * never
+* * * * *
+"""
+
+
+def test_a_crontab_keeps_its_times_commands_variables_and_zones(tmp_path: Path) -> None:
+    found = import_crontab(CRONTAB, timezone="Europe/Berlin")
+    config = loaded(found, tmp_path)
+
+    assert [(one.cron, one.timezone) for one in config.schedules.values()] == [
+        ("*/15 * * * *", "Europe/Berlin"),
+        ("@daily", "Europe/Berlin"),
+        ("0 2 1 * *", "America/New_York"),
+        ("30 4 * * 0", "America/New_York"),
+    ]
+    commands = [agent.command for agent in config.agents.values()]
+    assert ("cd /srv/app && ./sync.sh --all >/dev/null 2>&1",) in commands
+    assert ('close "the books"; echo 100% done',) in commands
+    assert ("mail -s hi ann <<'END_OF_INPUT'\nline one\nline two\nEND_OF_INPUT",) in commands
+    assert all(agent.env == {"SHELL": "/bin/sh", "PATH": "/usr/local/bin:/usr/bin"} for agent in config.agents.values())
+    assert all(agent.shell for agent in config.agents.values())
+
+
+def test_what_has_no_counterpart_is_left_out_and_told() -> None:
+    warnings = "\n".join(import_crontab(CRONTAB, timezone="Europe/Berlin").warnings)
+
+    assert "line 5: MAILTO is left out" in warnings
+    assert "line 11: left out: @reboot is no time" in warnings
+    assert "line 12: left out: '61 * * * *'" in warnings
+    assert "line 13: left out: '0 0 30 2 *'" in warnings
+    assert "never fires" in warnings
+    assert "line 14: left out: it has no command" in warnings
+    assert "here it is skipped (overlap = 'forbid')" in warnings
+
+
+def test_a_system_crontab_has_a_user_on_each_line(tmp_path: Path) -> None:
+    found = import_crontab("17 * * * * root cd / && run-parts\n0 1 * * * ann job\n", timezone="UTC", system=True)
+
+    assert [agent.command for agent in loaded(found, tmp_path).agents.values()] == [("cd / && run-parts",), ("job",)]
+    assert "line 2: the user ann is left out: run Fencepost as that user" in found.warnings
+
+
+def test_claudes_tasks_become_runs_of_their_own_in_the_project(tmp_path: Path) -> None:
+    tasks = [
+        {"id": "a1b2c3d4", "cron": "0 9 * * 1-5", "prompt": "Review {open} PRs", "createdAt": 1, "recurring": True},
+        {"id": "e5", "cron": "30 14 3 3 *", "prompt": "Remind me", "createdAt": 1, "recurring": False},
+        {"id": "bad", "cron": "nonsense", "prompt": "x"},
+        "not a task",
+    ]
+    found = import_claude(json.dumps({"tasks": tasks}), timezone="Europe/Berlin", project=str(tmp_path))
+    config = loaded(found, tmp_path)
+
+    review, remind = config.schedules.values()
+    assert (review.cron, review.once, remind.once) == ("0 9 * * 1-5", False, True)
+    assert config.agents[review.agent].prompt == "Review {{open}} PRs"
+    assert config.agents[review.agent].project == "here"
+    warnings = "\n".join(found.warnings)
+    assert "task a1b2c3d4: it would have expired seven days after it was made" in warnings
+    assert "task bad: left out" in warnings
+    assert "task 4: left out" in warnings
+
+
+UNTETHER = """
+[projects.myapp]
+path = "/srv/myapp"
+worktrees_dir = ".worktrees"
+chat_id = -100
+[triggers]
+enabled = true
+default_timezone = "Australia/Melbourne"
+[[triggers.crons]]
+id = "daily-review"
+schedule = "0 9 * * 1-5"
+project = "myapp"
+engine = "claude"
+chat_id = -100123
+prompt = "Review"
+permission_mode = "auto"
+[[triggers.crons]]
+id = "month"
+schedule = "0 9 1 * 1"
+engine = "codex"
+prompt = "Look"
+timezone = "Europe/London"
+run_once = true
+project = "gone"
+[[triggers.crons]]
+id = "fetched"
+schedule = "0 9 * * *"
+prompt_template = "{{a}}"
+[[triggers.crons]]
+id = "strange"
+schedule = "0 9 * * *"
+engine = "pi"
+prompt = "x"
+[[triggers.webhooks]]
+id = "w"
+"""
+
+
+def test_untethers_crons_keep_engine_project_and_zone(tmp_path: Path) -> None:
+    found = import_untether(UNTETHER, timezone="UTC")
+    config = loaded(found, tmp_path)
+
+    daily, month = config.schedules["daily-review"], config.schedules["month"]
+    assert (daily.timezone, month.timezone, month.once) == ("Australia/Melbourne", "Europe/London", True)
+    assert config.agents[daily.agent].engine == "claude"
+    assert config.agents[daily.agent].project == "myapp"
+    assert config.agents[month.agent].engine == "cli"
+    warnings = "\n".join(found.warnings)
+    assert "cron month: day of month and day of week had both to match there" in warnings
+    assert "cron month: its project gone is not in the file" in warnings
+    assert "cron fetched: left out" in warnings
+    assert "cron strange: left out: there is no preset pi" in warnings
+    assert "webhooks: left out" in warnings
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+@given(st.lists(words, max_size=5))
+def test_no_text_makes_the_import_stumble(lines: list[str]) -> None:
+    found = import_crontab("\n".join(lines), timezone="UTC")
+    assert len(found.agents) == len(found.schedules)
+
+
+@given(st.lists(words.filter(lambda text: text.strip()), min_size=1, max_size=4))
+def test_whatever_a_command_or_prompt_says_is_read_back_as_it_was(texts: list[str]) -> None:
+    tasks = [{"cron": "0 9 * * *", "prompt": text} for text in texts]
+    found = import_claude(json.dumps(tasks), timezone="UTC")
+    read = tomllib.loads(toml_of(found))
+    assert [agent["prompt"] for agent in read["agents"].values()] == [
+        agent["prompt"] for agent in found.agents.values()
+    ]
+
+
+def test_it_prints_or_writes_and_never_over_a_file(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "tab").write_text("0 1 * * * job\n")
+    told = desk.cli_plain("import", "crontab", "--file", "tab", "--timezone", "UTC")
+    assert told.code == 0
+    assert b'command = "job"' in told.out
+    assert "warning: all: cron starts a job although" in told.err
+
+    words = ("import", "crontab", "--file", "tab", "--timezone", "UTC", "--write", "fencepost.toml")
+    assert b"wrote fencepost.toml: 1 schedule." in desk.cli_plain(*words).out
+    assert desk.cli_plain(*words).code == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "why"),
+    [
+        ("claude", "nonsense", "this is no JSON"),
+        ("claude", '{"tasks": 3}', "it has no list of tasks"),
+        ("untether", "= 3", "this is no untether.toml"),
+        ("untether", "triggers = 3", "[triggers] is not a table"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(desk: Desk, tmp_path: Path, kind: str, text: str, why: str) -> None:
+    (tmp_path / "file").write_text(text)
+    told = desk.cli_plain("import", kind, "--file", "file", "--timezone", "UTC")
+    assert (told.code, why in told.err) == (2, True)
+    assert desk.cli_plain("import", kind, "--file", "missing").code == 2
