@@ -95,3 +95,19 @@ def test_an_hourly_schedule_runs_every_real_hour(runtime: Runtime, zone: str) ->
     assert ticks == [instant for instant, _ in walk(zone, start, end)]
     assert len({run.occurrence for run in runtime.runs()}) == len(ticks)
     assert len({run.idempotency_key for run in runtime.runs()}) == len(ticks)
+
+
+@pytest.mark.parametrize("then", ["edit", "retire"])
+def test_slots_in_a_gap_are_recorded_although_the_schedule_is_edited_before_its_next_tick(
+    runtime: Runtime, then: str
+) -> None:
+    runtime.go_to("2027-03-28T00:30")
+    runtime.cron(cron="*/20 */2 * * *", timezone="Europe/Berlin")
+    runtime.tick_at("2027-03-28T01:00")  # 03:00 on the wall; nothing is due before 04:00
+    runtime.go_to("2027-03-28T01:30")
+    if then == "edit":
+        runtime.cron(cron="*/20 */2 * * *", timezone="Europe/Berlin", overlap="queue")
+    else:
+        del runtime.definitions["default"]["s"]
+        runtime.put()
+    assert runtime.ticks() == [("2027-03-28T02:00:00", 3, "dst_gap")]

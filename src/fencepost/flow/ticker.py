@@ -66,12 +66,12 @@ def plan_of(due: DueSchedule, around: Around, new_run_id: Callable[[], str]) -> 
     facts = replace(facts, cursor=shift.cursor)
     decision = decide(meaning.trigger, facts, meaning.policies, now=now)
     writer = Writer(due, meaning, meaning.trigger, facts, new_run_id)
-    following = meaning.trigger.next_after(decision.cursor)
+    following = meaning.trigger.look_after(decision.cursor)
     ticks = [*writer.passed_over(shift, since=from_us(due.cursor_us)), *writer.ticks(decision)]
     return TickPlan(
         due,
         cursor_us=to_us(decision.cursor),
-        due_us=to_us(following.tick_at) if following else None,
+        due_us=to_us(following) if following else None,
         skip_next=_skip_next_text(decision.skip_next),
         ticks=tuple(sorted(ticks, key=lambda tick: tick.tick_us)),
         runs=tuple(writer.runs),

@@ -49,8 +49,7 @@ def hand_over(schedule: ScheduleDefinition, before: Before | None, *, now: datet
         # Only the ticker knows the last run's end: it is asked to look at once, and finds out when it is due.
         first = trigger.due(None, applied_at=now)
         return Start(cursor, now if before else first and first.tick_at, once_done)
-    following = trigger.next_after(cursor)
-    return Start(cursor, following.tick_at if following else None, once_done)
+    return Start(cursor, trigger.look_after(cursor), once_done)
 
 
 def ends_at(before: Before, *, now: datetime) -> datetime:

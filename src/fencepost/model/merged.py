@@ -94,6 +94,12 @@ class MergedTrigger:
         index = bisect_left(self._at, at + INSTANT)
         return self._earliest([*found, *self._alone[index : index + 1]])
 
+    def look_after(self, at: datetime) -> datetime | None:
+        """Return when there is something to decide after an instant: a tick, or the end of a gap that swallowed slots."""
+        found = [one for cron in self.crons if (one := cron.look_after(at))]
+        index = bisect_left(self._at, at + INSTANT)
+        return min([*found, *self._at[index : index + 1]], default=None)
+
     def last_before(self, at: datetime) -> Occurrence | None:
         """Return the last tick strictly before an instant, or None."""
         found = [one for cron in self.crons if (one := cron.last_before(at))]

@@ -112,6 +112,17 @@ class CronTrigger:
         first = second_at_or_after(start_at) if start_at and start_at > at else second_after(at)
         return self._within(self._zoned.next(first))
 
+    def look_after(self, at: datetime) -> datetime | None:
+        """Return when there is something to decide after an instant: a tick, or the end of a gap that swallowed slots.
+
+        Slots that were skipped are owed a record as well; nobody must wait for the next tick to write it.
+        """
+        following = self.next_after(at)
+        tick_at = following.tick_at if following else None
+        until = tick_at or self.bounds.end_at or at
+        gap = next(self.skipped(at + timedelta.resolution, until), None) if at < until else None
+        return gap.tick_at if gap else tick_at
+
     def last_before(self, at: datetime) -> Occurrence | None:
         """Return the last tick strictly before an instant, or None."""
         return self._within(self._zoned.last(second_at_or_after(min(at, self.bounds.end_at or at))))
@@ -157,6 +168,10 @@ class AtTrigger:
     def next_after(self, at: datetime) -> Occurrence | None:
         """Return the instant if it is still to come."""
         return self.occurrence if self.occurrence.tick_at > at else None
+
+    def look_after(self, at: datetime) -> datetime | None:
+        """Return the instant if it is still to come."""
+        return self.occurrence.tick_at if self.occurrence.tick_at > at else None
 
     def last_before(self, at: datetime) -> Occurrence | None:
         """Return the instant if it has passed."""
