@@ -94,7 +94,7 @@ class Station:
         agenda = store.agenda(self._plan.slots)
         self._start_attempts(agenda)
         self._start_lanes(store)
-        return _until_next(agenda, ticks=self._plan.ticks)
+        return _until_next(agenda, ticks=leads)  # what another is to decide is no reason to look again at once
 
     def _leads(self) -> bool:
         """Hold `scheduler:<tenant>`, so that one drives and the others stay quiet; the unique tick decides anyway."""
@@ -104,7 +104,7 @@ class Station:
         if now < self._probe_ns:
             return False
         self._probe_ns = now + round(PROBE_SECONDS * 1e9)
-        self._lead = None
+        self._let_go_of_lead()
         order = Order((), self._plan.tenant, (f"scheduler:{self._plan.tenant}",), "scheduler", self._plan.ttl_seconds)
         try:
             self._lead = hold(order, self._tools)
@@ -115,6 +115,13 @@ class Station:
             return False
         self._said_passive = False
         return True
+
+    def _let_go_of_lead(self) -> None:
+        """End the lead for good: a renewal that came through late must not keep it alive while nobody drives."""
+        lead, self._lead = self._lead, None
+        if lead is not None:
+            with suppress(LeaseLost, StoreUnavailable):  # another scheduler has it, or will soon
+                lead.release()
 
     def _start_attempts(self, agenda: Agenda) -> None:
         nursery = self._nursery
@@ -158,9 +165,7 @@ class Station:
 
     def _drain(self) -> None:
         """Start nothing more; let attempts hand their runs back or finish; queued runs stay queued."""
-        if self._lead is not None:
-            with suppress(LeaseLost, StoreUnavailable):  # another scheduler has it, or will soon
-                self._lead.release()
+        self._let_go_of_lead()
         if self._presence is not None and self._store is not None:
             with suppress(StoreUnavailable):  # our word goes stale by itself
                 self._presence.leave(self._store)
