@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: bench-drain up test check lint types imports spec bench-cron bench-startup bench-schedules bench-apply bench-idle format clean
+.PHONY: bench-drain up test check lint types imports spec soak mutations bench-cron bench-startup bench-schedules bench-apply bench-idle format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,16 @@ imports: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+# Seed after seed for so long, leases first, then the whole runtime; a new start each time: START=$RANDOM.
+SECONDS ?= 600
+START ?= 100000
+soak: $(READY)
+	$(BIN)/python -m tests.simulation.run --start $(START) --seconds $$(($(SECONDS) / 3))
+	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 2 / 3))
+
+mutations: $(READY)
+	$(BIN)/python scripts/mutations.py
 
 spec:
 	$(PYTHON) scripts/spec.py

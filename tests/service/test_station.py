@@ -34,7 +34,7 @@ def scheduler(url: str) -> Station:
     clock = SystemClock()
     tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), open_gate, lambda _: None)
     plan = Plan("default", ticks=True, slots=0, ttl_seconds=30.0, drain_seconds=1.0)
-    return Station(plan, tools, lambda: open_runtime(url), None)
+    return Station(plan, tools, lambda: open_runtime(url), None, ())
 
 
 def test_a_lead_that_was_given_up_is_not_kept_alive_by_a_renewal_that_came_through_late(url: str) -> None:

@@ -53,12 +53,13 @@ class HostTime:
 class DatabaseTime:
     """A server's clock: the one clock that decides there, and it may be set forward and back."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, epoch_us: int = EPOCH_US) -> None:
         self._world = world
+        self._epoch_us = epoch_us
         self._offset_us = 0
 
     def wall_us(self) -> int:
-        return EPOCH_US + self._world.now_ns // 1000 + self._offset_us
+        return self._epoch_us + self._world.now_ns // 1000 + self._offset_us
 
     def awake_ns(self) -> int:
         return self.wall_us() * 1000

@@ -181,7 +181,8 @@ class Faults:
         if self._world.quiet or not self._world.chance(self._knobs.port_fault):
             return Fault.NONE
         kinds = [Fault.BEFORE, Fault.AFTER, Fault.AFTER, Fault.TWICE, Fault.HANG, Fault.DIE_BEFORE, Fault.DIE_AFTER]
-        return self._world.rng.choice([*kinds, Fault.LATE, Fault.LATE] if self._knobs.many_hosts else kinds)
+        fault = self._world.rng.choice([*kinds, Fault.LATE, Fault.LATE] if self._knobs.many_hosts else kinds)
+        return fault if self._world.strike(f"a call {fault.value}") else Fault.NONE
 
     def at_gate(self, verb: str) -> Fault:
         """Draw what happens at a gate."""
@@ -189,7 +190,8 @@ class Faults:
             return Fault.BEFORE
         if self._world.quiet or not self._world.chance(self._knobs.gate_fault):
             return Fault.NONE
-        return self._world.rng.choice((Fault.BEFORE, Fault.BEFORE, Fault.AFTER, Fault.DIE_BEFORE, Fault.DIE_AFTER))
+        fault = self._world.rng.choice((Fault.BEFORE, Fault.BEFORE, Fault.AFTER, Fault.DIE_BEFORE, Fault.DIE_AFTER))
+        return fault if self._world.strike(f"a gate {fault.value}") else Fault.NONE
 
     def dawdle(self) -> None:
         """Let the answer to a renewal be slow."""

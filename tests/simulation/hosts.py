@@ -62,7 +62,7 @@ class Process:
 class Host:
     """One machine."""
 
-    def __init__(self, world: World, name: str, *, rate_ppm: int, pid_max: int) -> None:
+    def __init__(self, world: World, name: str, *, rate_ppm: int, pid_max: int, wall_us: int = EPOCH_US) -> None:
         self.world = world
         self.name = name
         self.boots = 0
@@ -74,7 +74,7 @@ class Host:
         self._pid_max = pid_max
         self._pid = 0
         self._asleep = (0, 0)
-        self.boot(EPOCH_US)
+        self.boot(wall_us)
 
     def boot(self, wall_us: int) -> None:
         """Start anew: another boot id, clocks from zero, no process."""

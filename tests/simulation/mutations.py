@@ -19,7 +19,8 @@ from fencepost.stores import grants, leases
 from fencepost.stores.sqlite import store as sqlite
 from fencepost.stores.sqlite.copy import Copied
 from fencepost.stores.sqlite.dialect import STATEMENTS
-from tests.simulation.nodes import Guard, Renewing, Run
+from tests.simulation.keepers import Guard, Renewing
+from tests.simulation.nodes import Run
 from tests.simulation.simulate import simulate
 from tests.simulation.world import Violation
 

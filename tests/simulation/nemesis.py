@@ -31,7 +31,9 @@ class Nemesis:
         while self._world.now_ns < until_ns:
             self._world.pause(int(self._world.rng.random() * 1.2 * self._ttl_ns))
             if self._stage.knobs.kinds:
-                self._strike(self._world.rng.choice(self._stage.knobs.kinds))
+                kind = self._world.rng.choice(self._stage.knobs.kinds)
+                if self._world.strike(kind):
+                    self._strike(kind)
         self._world.quiet = True
         self._world.until_ns = max(self._world.now_ns, *(host.back_ns for host in self._hosts)) + self._recovery_ns
         self._world.log("nemesis", "rests")

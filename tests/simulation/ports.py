@@ -444,3 +444,5 @@ class Agent(Process):
         self.guard = guard
         self.obeys = obeys
         self.sleeps_at_start = host.sleeps
+        self.exit_code: int | None = None  # None: it did not end by itself
+        self.why_ended = "exit"  # or why its guard has ended it

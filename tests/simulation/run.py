@@ -7,7 +7,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from itertools import count, takewhile
+from typing import Protocol
 
+from tests.simulation.shrink import shrink
 from tests.simulation.simulate import Result, simulate
 
 # What must have happened at least once before a batch of seeds says anything.
@@ -64,30 +67,45 @@ def summary(results: Iterable[Result], real_seconds: float) -> str:
     return "\n".join([*lines, figures, missing])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+class Play(Protocol):
+    """How one seed is played."""
+
+    def __call__(self, seed: int, *, spared: frozenset[int] = frozenset()) -> Result: ...
+
+
+def command(play: Play, description: str) -> int:
+    """Play the seeds that were asked for; return whether one of them failed."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seeds", type=int, default=300)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--digest", action="store_true")
+    parser.add_argument("--shrink", action="store_true", help="leave out every fault that a failing seed does not need")
+    parser.add_argument("--seconds", type=float, help="go on with seed after seed for so long")
     arguments = parser.parse_args()
     one = arguments.seed is not None
-    seeds = [arguments.seed] if one else range(arguments.start, arguments.start + arguments.seeds)
+    seeds: Iterable[int] = [arguments.seed] if one else range(arguments.start, arguments.start + arguments.seeds)
     began = time.perf_counter()
-    results = []
+    if arguments.seconds:
+        seeds = takewhile(lambda _: time.perf_counter() - began < arguments.seconds, count(arguments.start))
+    results: list[Result] = []
     for seed in seeds:
-        result = simulate(seed)
+        result = play(seed)
         results.append(result)
         if arguments.trace:
             print("\n".join(result.trace))
         if arguments.digest:
             print(seed, result.digest)
+        if result.violation and arguments.shrink:
+            result = shrink(lambda number, spared: play(number, spared=spared), seed)
+            print(f"{len(result.strikes)} faults are enough:", *result.strikes.values(), sep="\n  ")
         if result.violation:
             print(result.report())
+        result.trace.clear()
     print(summary(results, time.perf_counter() - began))
     return int(any(result.violation for result in results))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(simulate, __doc__ or ""))

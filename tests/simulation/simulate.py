@@ -29,6 +29,8 @@ class Result:
     totals: Counter[str]
     simulated_seconds: float
     violation: Violation | None
+    strikes: dict[int, str]  # every fault that was done, by its number
+    command: str = "python -m tests.simulation.run"
 
     def report(self) -> str:
         """Say what went wrong, and how to see it again."""
@@ -36,15 +38,17 @@ class Result:
             [
                 f"seed {self.seed}: {self.violation}",
                 *self.trace[-40:],
-                f"replay: python -m tests.simulation.run --seed {self.seed} --trace",
+                f"replay: {self.command} --seed {self.seed} --trace",
             ]
         )
 
 
-def simulate(seed: int, *, profile: str | None = None, compares: bool = True) -> Result:
+def simulate(
+    seed: int, *, profile: str | None = None, compares: bool = True, spared: frozenset[int] = frozenset()
+) -> Result:
     """Run one seed from beginning to end, of any profile or of a given one, with the reference or without."""
     folder = tempfile.mkdtemp(prefix="simulation-", dir=MEMORY if os.path.isdir(MEMORY) else None)
-    world = World(seed)
+    world = World(seed, spared)
     poll_max = admission.POLL_MAX_SECONDS
     try:
         _play(world, folder, profile=profile, compares=compares)
@@ -55,7 +59,7 @@ def simulate(seed: int, *, profile: str | None = None, compares: bool = True) ->
         shutil.rmtree(folder)
     world.totals["seeds"] += 1
     seconds = world.now_ns / SECOND
-    return Result(seed, world.digest(), world.trace, world.totals, seconds, world.violation)
+    return Result(seed, world.digest(), world.trace, world.totals, seconds, world.violation, world.strikes)
 
 
 def _play(world: World, folder: str, *, profile: str | None, compares: bool) -> None:

@@ -65,7 +65,7 @@ class Task:
 class World:
     """Deals out turns, keeps the time, and writes everything down."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, spared: frozenset[int] = frozenset()) -> None:
         self.seed = seed
         self.rng = random.Random(seed)  # seeded, so that a run can be repeated
         self.now_ns = 0
@@ -73,6 +73,9 @@ class World:
         self.totals: Counter[str] = Counter()
         self.until_ns = 1 << 62
         self.quiet = False  # no more faults from here on
+        self.strikes: dict[int, str] = {}  # the faults so far, by their number
+        self._spared = spared
+        self._faults = 0
         self.violation: Violation | None = None
         self._hub = greenlet.getcurrent()
         self._current: Task | None = None
@@ -91,6 +94,14 @@ class World:
     def chance(self, probability: float) -> bool:
         """Throw the dice."""
         return self.rng.random() < probability
+
+    def strike(self, what: str) -> bool:
+        """Number a fault that is about to be done, and tell whether it shall be: shrinking leaves some out."""
+        self._faults += 1
+        if self._faults in self._spared:
+            return False
+        self.strikes[self._faults] = f"{self.now_ns / SECOND:.6f} {what}"
+        return True
 
     def fail(self, invariant: str, message: str) -> NoReturn:
         """Report a broken promise; the first one counts, whatever the code under test makes of it."""

@@ -1,0 +1,257 @@
+"""Mistakes on purpose in the runtime: each takes one rule away, and the simulator must notice."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from fencepost.flow import leasing, tick_rows
+from fencepost.flow.reaper import Reaper
+from fencepost.flow.tick_rows import Writer
+from fencepost.model import decide, definition, handover, retry
+from fencepost.model.budget import FREE, Reservation
+from fencepost.model.errors import LeaseLost, StoreUnavailable
+from fencepost.model.missed import _Owed
+from fencepost.model.outcome import Settlement
+from fencepost.model.overlap import Admitted
+from fencepost.model.run import Reason, RunState
+from fencepost.model.trigger import CronTrigger
+from fencepost.ports.requests import Ask, Asked, Grounds, Placement
+from fencepost.stores import leases as store_leases
+from fencepost.stores import queue, requests, run_rows, runs, ticks
+from fencepost.stores.requests import SqlRequests
+from fencepost.stores.runs import SqlRuns
+from tests.simulation.mutations import _sql
+from tests.simulation.runtime.play import simulate_runtime
+from tests.simulation.world import Violation
+
+ITS_FENCE = "fence = :fence AND "
+Patches = Callable[[], Sequence[AbstractContextManager[object]]]
+
+
+class Mutation(NamedTuple):
+    """A mistake, and in which kind of trouble it shows, if not in any."""
+
+    patches: Patches
+    profile: str | None = None
+
+
+def mutations() -> dict[str, Mutation]:
+    """Return every mistake, by what it does."""
+    stops = "stop keepers, stop attempt, kill tree, kill attempt"
+    return {
+        "settle without the fence": Mutation(_settle_without_fence, stops),
+        "start without the fence": Mutation(
+            lambda: [_sql(start_run=(ITS_FENCE, ":fence = :fence AND "), start=("AND fence = :fence AND", "AND"))],
+            stops,
+        ),
+        "a checkpoint without the fence": Mutation(
+            lambda: [_sql(put_checkpoint=(ITS_FENCE, ":fence = :fence AND "))], stops
+        ),
+        "reap without compare": Mutation(
+            lambda: [
+                patch.object(runs, "_is_lost", lambda *_: True),
+                _sql(lost_runs=("lease_fact.id IS NULL", "lease_fact.fence > 0")),
+            ]
+        ),
+        "reap the living": Mutation(lambda: [patch.object(Reaper, "step", _break_everything)]),
+        "a start that is not recorded": Mutation(lambda: [_sql(start_attempt=("run_id = :run_id", "false"))]),
+        "a cursor that stays": Mutation(
+            lambda: [_sql(move_cursors=("cursor_us = next.value ->> 'cursor_us'", "cursor_us = schedule.cursor_us"))]
+        ),
+        "a cursor for each version": Mutation(lambda: [patch.object(handover, "_cursor", _an_hour_ago)]),
+        "an edit that forgets what is owed": Mutation(
+            lambda: [patch.object(handover, "ends_at", lambda before, *, now: max(before.cursor, now))], "outage"
+        ),
+        "a retirement that forgets what is owed": Mutation(
+            lambda: [_sql(retire_schedules=("due_us <= :now_us OR trigger", "trigger"))], "outage, kill station"
+        ),
+        "gaps wait for the next tick": Mutation(
+            lambda: [patch.object(CronTrigger, "look_after", _next_tick)], "outage"
+        ),
+        "gaps are not recorded": Mutation(lambda: [patch.object(Writer, "_gaps", lambda *_: iter(()))]),
+        "gaps are never shifted": Mutation(lambda: _zone_policy(dst_gap="skip")),
+        "folds run twice": Mutation(lambda: _zone_policy(dst_fold="both")),
+        "folds run the last time": Mutation(lambda: _zone_policy(dst_fold="last")),
+        "no grace": Mutation(lambda: [patch.object(_Owed, "cutoff", property(lambda owed: owed.now))]),
+        "endless grace": Mutation(
+            lambda: [patch.object(_Owed, "cutoff", property(lambda owed: owed.now - timedelta(days=365)))]
+        ),
+        "pauses are not looked at": Mutation(
+            lambda: [_sql(pauses_since=("until_us > :since_us", "until_us < :since_us"))]
+        ),
+        "recheck left out": Mutation(lambda: [patch.object(leasing, "recheck", lambda _: None)]),
+        "overlap ignored": Mutation(lambda: [patch.object(decide, "admit", lambda *_, **__: Admitted())]),
+        "no bound on what runs at once": Mutation(
+            lambda: [patch.object(queue, "_has_room", lambda *_: True), _sql(line_heads=("lease_max >", "1000000 >"))]
+        ),
+        "budget ignored": Mutation(
+            lambda: [patch.object(decide, "reserve", _pay_nothing), patch.object(leasing, "reserve", _pay_nothing)]
+        ),
+        "a drain that uses an attempt": Mutation(
+            lambda: [patch.object(retry, "_after_drain", _drained(costs=True))], "drain"
+        ),
+        "a drain that gives up": Mutation(
+            lambda: [
+                patch.object(
+                    retry,
+                    "_after_drain",
+                    lambda *_, **__: Settlement(RunState.DEAD, Reason.INTERRUPTED, uses_attempt=False),
+                )
+            ],
+            "drain",
+        ),
+        "on_lost ignored": Mutation(lambda: [patch.object(retry, "_after_ambiguous_end", _restart)]),
+        "retries without end": Mutation(
+            lambda: [
+                patch.object(
+                    retry,
+                    "_after_failure",
+                    lambda *_, ready_at: Settlement(RunState.READY, Reason.RETRY, ready_at=ready_at),
+                )
+            ]
+        ),
+        "a loss before the start uses an attempt": Mutation(
+            lambda: [_sql(settle_run=("attempt - :refund", "attempt - 0 * :refund"))]
+        ),
+        "a stop that is not heeded": Mutation(
+            lambda: [patch.object(runs, "heeding", lambda _, settlement: settlement)],
+            "kill attempt, kill agent | cancel, run",
+        ),
+        "ack before commit": Mutation(
+            lambda: [patch.object(SqlRequests, "ask", _ask_and_hope)], "cut | run, run agent"
+        ),
+        "an end that is taken as read": Mutation(lambda: [patch.object(SqlRuns, "settle", _settle_and_hope)], "cut"),
+        "keys ignored": Mutation(_no_keys, "kill agent | run, run agent"),
+        "ticks without audit": Mutation(
+            lambda: [
+                _sql(
+                    write_audit=(
+                        "FROM json_each(:entries)",
+                        "FROM json_each(:entries) WHERE value ->> 'verb' <> 'tick'",
+                    )
+                )
+            ]
+        ),
+        "ticks without their runs": Mutation(lambda: [patch.object(ticks, "put_runs", lambda *_: set())]),
+        "every stops after its first end": Mutation(lambda: [patch.object(run_rows, "_due_again", lambda *_: None)]),
+        "a checkpoint that is not handed over": Mutation(
+            lambda: [patch.object(queue, "checkpoint_of", lambda *_: None)]
+        ),
+        "resumed without being told": Mutation(lambda: [_sql(settle_run=("resume = :resume", "resume = 0 * :resume"))]),
+        "leased before its time": Mutation(
+            lambda: [_sql(line_heads=("place_us <= wall_us() AND ready_us <= wall_us()", "true"))]
+        ),
+    }
+
+
+def seeds_until_caught(mutation: Mutation, limit: int) -> tuple[int, Violation | None]:
+    """Try seeds with the mistake in place; return how many it took, and what noticed it."""
+    with applied(mutation):
+        for seed in range(limit):
+            result = simulate_runtime(seed, profile=mutation.profile)
+            if result.violation is not None:
+                return seed + 1, result.violation
+    return limit, None
+
+
+@contextmanager
+def applied(mutation: Mutation) -> Iterator[None]:
+    """Put a mistake in place; what was built before it is forgotten, and afterwards what was built with it."""
+    with ExitStack() as stack:
+        for one in mutation.patches():
+            stack.enter_context(one)
+        _forget()
+        try:
+            yield
+        finally:
+            stack.callback(_forget)
+
+
+def _forget() -> None:
+    tick_rows.meaning_of.cache_clear()
+    definition._cron_trigger.cache_clear()
+
+
+def _settle_without_fence() -> Sequence[AbstractContextManager[object]]:
+    real = store_leases.give_back
+
+    def give_back(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # handed on
+        try:
+            real(*args, **kwargs)
+        except LeaseLost:
+            return
+
+    return [_sql(settle_run=(ITS_FENCE, ":fence = :fence AND ")), patch.object(runs, "give_back", give_back)]
+
+
+def _break_everything(self: Reaper) -> int:
+    for held in self.leases.leases():
+        self.leases.break_lease(held, why="who knows")
+    return sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))
+
+
+def _an_hour_ago(_: object, before: object, now: datetime) -> datetime:
+    return now if before is None else now - timedelta(hours=1)
+
+
+def _next_tick(self: CronTrigger, at: datetime) -> datetime | None:
+    following = self.next_after(at)
+    return following.tick_at if following else None
+
+
+def _zone_policy(**policy: Any) -> Sequence[AbstractContextManager[object]]:  # noqa: ANN401  # of the definition
+    real = definition.trigger_of
+
+    def trigger_of(schedule: definition.ScheduleDefinition) -> object:
+        return real(replace(schedule, **policy))
+
+    return [patch.object(tick_rows, "trigger_of", trigger_of)]
+
+
+def _pay_nothing(*_: object, at: datetime) -> Reservation:
+    return Reservation(FREE, at)
+
+
+def _drained(*, costs: bool) -> Callable[..., Settlement]:
+    real = retry._after_drain
+    return lambda *args, **kwargs: replace(real(*args, **kwargs), uses_attempt=costs)
+
+
+def _restart(*_: object, ready_at: datetime) -> Settlement:
+    return Settlement(RunState.READY, Reason.RESTART, ready_at=ready_at)
+
+
+def _ask_and_hope(
+    self: SqlRequests, ask: Ask, decide: Callable[[Grounds], Placement], *, real: Callable[..., Asked] = SqlRequests.ask
+) -> Asked:
+    decided: list[Placement] = []
+
+    def note(grounds: Grounds) -> Placement:
+        decided[:] = [decide(grounds)]
+        return decided[0]
+
+    try:
+        return real(self, ask, note)
+    except StoreUnavailable:
+        run_id = decided[0].run.id if decided else "unknown"
+        return Asked(SimpleNamespace(id=run_id, request_key=None, state="ready"), is_new=True)  # type: ignore[arg-type]
+
+
+def _settle_and_hope(self: SqlRuns, *args: Any, real: Any = SqlRuns.settle, **kwargs: Any) -> None:  # noqa: ANN401
+    try:
+        real(self, *args, **kwargs)
+    except StoreUnavailable:
+        return
+
+
+def _no_keys() -> Sequence[AbstractContextManager[object]]:
+    real = ticks.put_runs
+
+    def put_runs(tx: Any, made: Any) -> Any:  # noqa: ANN401  # handed on
+        return real(tx, [run._replace(request_key=None) for run in made])
+
+    return [patch.object(requests, "_by_key", lambda *_: None), patch.object(requests, "put_runs", put_runs)]

@@ -1,0 +1,133 @@
+"""One seed of the runtime: sets the stage, lets it run, closes the accounts, and returns what happened."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+
+from fencepost.service import admission
+from tests.simulation.checker import Checker
+from tests.simulation.faults import Faults
+from tests.simulation.hosts import Host, Process
+from tests.simulation.runtime.accounts import close_accounts
+from tests.simulation.runtime.fleet import Fleet, Plot
+from tests.simulation.runtime.havoc import Havoc
+from tests.simulation.runtime.observer import Observer
+from tests.simulation.runtime.operators import Operator
+from tests.simulation.runtime.place import Place
+from tests.simulation.runtime.stage import Stage
+from tests.simulation.runtime.stations import Post
+from tests.simulation.simulate import MEMORY, Result
+from tests.simulation.world import SECOND, Mailbox, Violation, World
+
+CALM_TTLS = 12  # of ticking without faults
+EMPTY_TTLS = 250  # to empty the queue once no more ticks come
+
+
+def simulate_runtime(seed: int, *, profile: str | None = None, spared: frozenset[int] = frozenset()) -> Result:
+    """Run one seed from beginning to end."""
+    folder = tempfile.mkdtemp(prefix="simulation-", dir=MEMORY if os.path.isdir(MEMORY) else None)
+    world = World(seed, spared)
+    poll_max = admission.POLL_MAX_SECONDS
+    try:
+        _play(world, folder, profile)
+    except Violation as violation:
+        world.violation = world.violation or violation
+    finally:
+        admission.POLL_MAX_SECONDS = poll_max
+        shutil.rmtree(folder)
+    world.totals["runtime seeds"] += 1
+    command = "python -m tests.simulation.runtime.run"
+    return Result(
+        seed, world.digest(), world.trace, world.totals, world.now_ns / SECOND, world.violation, world.strikes, command
+    )
+
+
+def _play(world: World, folder: str, profile: str | None) -> None:
+    plot = Plot.draw(world, profile)
+    world.log("world", str(plot))
+    stage = _stage(world, plot, folder)
+    posts = [
+        Post(stage, f"st{n}", stage.hosts[n % len(stage.hosts)], ticks=n < 2 or n % 2 == 0, slots=plot.slots)
+        for n in range(plot.stations)
+    ]
+    try:
+        operator = Operator(stage)
+        world.spawn("story", None, lambda: _story(stage, posts, operator))
+        world.run()
+        if not world.totals["told to the end"]:
+            world.fail("progress", "the story has no end")
+    finally:
+        world.close()
+        stage.place.close()
+
+
+def _stage(world: World, plot: Plot, folder: str) -> Stage:
+    place = Place(world, plot.base, folder, epoch_us=plot.epoch_us)
+    checker = Checker(world, plot.base)
+    checker.exclusive = False  # runs of several schedules write to the same place
+    hosts = [
+        Host(world, f"h{n}", rate_ppm=rate, pid_max=plot.base.pid_max, wall_us=plot.epoch_us)
+        for n, rate in enumerate(plot.base.rates_ppm)
+    ]
+    observer = Observer(world, place, checker, hosts)
+    place.watcher = observer
+    gates = {"red": "file:" + os.path.join(os.path.realpath(folder), "red.json")} if plot.gated else {}
+    fleet = Fleet(world, plot, gates)
+    return Stage(world, plot, Faults(world, plot.base), checker, place, folder, hosts, fleet, observer)
+
+
+def _story(stage: Stage, posts: list[Post], operator: Operator) -> None:
+    """Apply; rage; calm; let the last ticks come; empty the queue; count."""
+    world, ttl_ns = stage.world, int(stage.knobs.ttl_seconds * SECOND)
+    operator.apply(stage.hosts[0])
+    for post in posts:
+        world.spawn(post.name, None, post.live)
+    world.spawn("operator", None, operator.live)
+    havoc = Havoc(stage, posts)
+    havoc.rage(lambda: _look(stage, final=False))
+    back_ns = max([host.back_ns for host in stage.hosts] + [post.closed_until_ns for post in posts])
+    world.pause(max(0, back_ns - world.now_ns) + 3 * ttl_ns)
+    operator.calm()
+    world.pause(CALM_TTLS * ttl_ns)
+    havoc.take_over()
+    _look(stage, final=False)
+    _decided_up_to_now(stage)
+    stage.ticking = False
+    waited = 0
+    while any(run.live for run in stage.observer.now.runs.values()) and waited < EMPTY_TTLS:
+        world.pause(ttl_ns)
+        waited += 1
+    _look(stage, final=True)
+    world.totals["told to the end"] += 1
+    world.until_ns = world.now_ns
+
+
+def _look(stage: Stage, *, final: bool) -> None:
+    _in_a_process(stage, lambda process: close_accounts(stage, process, final=final))
+
+
+def _decided_up_to_now(stage: Stage) -> None:
+    """Without faults, no cursor stays behind."""
+    now_us = stage.place.now(stage.hosts[0]).wall_us
+    patience_us = int((3 * stage.plot.poll_seconds + 2) * 1e6)
+    for schedule in stage.observer.now.schedules.values():
+        due_us = schedule.due_us
+        if due_us is not None and schedule.retired_us is None and due_us < now_us - patience_us:
+            stage.world.fail("progress", f"{schedule.name} was due {(now_us - due_us) / 1e6:.0f}s ago, without faults")
+
+
+def _in_a_process(stage: Stage, work: Callable[[Process], None]) -> None:
+    host = next((host for host in stage.hosts if host.usable and not host.cut_off), None)
+    if host is None:
+        return
+    process = Process(host, stage.new_id("auditor"))
+    over = Mailbox(stage.world)
+    process.at_death.append(lambda: over.put("over"))
+
+    def main() -> None:
+        work(process)
+        process.kill("exit")
+
+    process.spawn("main", main)
+    over.wait(None)
