@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.flow import tick_rows, ticker
+from fencepost.flow import foresight, tick_rows, ticker
 from fencepost.flow.pruner import Pruner
 from fencepost.model import definition, trigger, zone
 from fencepost.model.definition import ScheduleDefinition
@@ -40,6 +40,7 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Iterator[Release]:
 def clear() -> None:
     definition._cron_trigger.cache_clear()
     tick_rows.meaning_of.cache_clear()
+    foresight.seen_at.cache_clear()
 
 
 def hourly(runtime: Runtime, **fields: Any) -> None:  # noqa: ANN401  # of the definition

@@ -44,6 +44,7 @@ VALUES: dict[str, Any] = {
     "schedules": KEYS,
     "occurrences": json.dumps([["t0", "s1", "o1"]]),
     "since_us": 5,
+    "within_us": 5,
     "id": "r1",
     "fence": 5,
     "counted_us": 7,
@@ -79,6 +80,7 @@ VALUES: dict[str, Any] = {
 }
 HOT = {
     "due_schedules": "schedule_due",
+    "coming_schedules": "schedule_due",
     "next_due": "schedule_due",
     "live_runs": "run_live",
     "known_ticks": "tick_pkey",
@@ -179,6 +181,7 @@ def test_sqlite_uses_the_index(file: apsw.Connection, name: str) -> None:
         "lane_lines",
         "lane_heads",
         "due_schedules",
+        "coming_schedules",
         "next_ready",
         "next_due",
         "overdue_runs",

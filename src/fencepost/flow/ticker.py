@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from fencepost.flow.foresight import Foresight, seen_at
 from fencepost.flow.tick_rows import Meaning, Writer, meaning_of
 from fencepost.model.budget import MicroUsd, Spend, day_of, month_of
 from fencepost.model.decide import Facts, decide, decide_every
@@ -32,6 +33,7 @@ class Ticker:
     store: TickStore
     new_run_id: Callable[[], str]
     batch_max: int = 500
+    foresight: Foresight | None = None  # of whoever has time between two instants
 
     def step(self) -> int:
         """Decide what is due, in one transaction, and return how many schedules that were.
@@ -41,11 +43,21 @@ class Ticker:
         """
         return self.store.tick(self.batch_max, self._decide, tzdata=tzdata_version())
 
+    def prepare(self, *, now_us: int, next_due_us: int | None) -> bool:
+        """Work out some of what comes due in a moment; return whether there was anything to do."""
+        if self.foresight is None or not self.foresight.wants(now_us, next_due_us):
+            return False
+        self.foresight.look(now_us, self.store.coming)
+        return True
+
     def _decide(self, due: Sequence[DueSchedule], around: Around) -> list[TickPlan]:
         return [self._plan(one, around) for one in due]
 
     def _plan(self, due: DueSchedule, around: Around) -> TickPlan:
         """Decide one schedule; one that cannot be decided is put off and told about, and stops nobody else's."""
+        foreseen = self.foresight.plan(due, around, self.new_run_id) if self.foresight else None
+        if foreseen is not None:
+            return foreseen
         try:
             return plan_of(due, around, self.new_run_id)
         except FencepostError as error:
@@ -94,7 +106,7 @@ def _shift(due: DueSchedule, trigger: CronTrigger | AtTrigger | MergedTrigger, c
 def _seen(trigger: CronTrigger | AtTrigger | MergedTrigger, cursor: datetime) -> str | None:
     if isinstance(trigger, AtTrigger) or trigger.zone is None:
         return None
-    return str(Noted(to_us(cursor), tzdata_version(), trigger.zone.local(cursor).replace(tzinfo=None)))
+    return seen_at(trigger.zone, to_us(cursor), tzdata_version())
 
 
 def _plan_every(

@@ -29,6 +29,8 @@ else:
         """A tuple with names for its places."""
 
         def __new__(cls, *values, **named):
+            if not named and len(values) == len(cls._fields):
+                return tuple.__new__(cls, values)
             rest = cls._fields[len(values) :]
             filled = [named.pop(field) if field in named else cls._default(field) for field in rest]
             if named or len(values) > len(cls._fields):
@@ -46,7 +48,7 @@ else:
             return cls(*values)
 
         def _replace(self, **changes):
-            return type(self)(**{**self._asdict(), **changes})
+            return type(self)(*{**self._asdict(), **changes}.values())
 
         def _asdict(self):
             return dict(zip(self._fields, self, strict=True))

@@ -138,6 +138,10 @@ class TickStore(Protocol):
         """
         ...
 
+    def coming(self, within_us: int, limit: int) -> Sequence[DueSchedule]:
+        """Return schedules that are not due, and will be within so long, soonest first."""
+        ...
+
     def clock_us(self) -> int:
         """Return the store's own time."""
         ...

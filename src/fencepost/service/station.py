@@ -6,7 +6,8 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from fencepost.flow.ticker import Ticker
+from fencepost.flow.foresight import Foresight
+from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.agenda import Agenda, AgendaStore
@@ -64,6 +65,7 @@ class Station:
         self._lead: HeldLease | None = None
         self._said_passive = False
         self._probe_ns = self._send_ns = self._lane_ns = 0
+        self._foresight = Foresight(plan_of)
         self._chores = Chores(chores, tools.clock)
         self._backoff = BACKOFF_MIN_SECONDS
         self._asked_to_stop = False
@@ -85,8 +87,9 @@ class Station:
         """Do what is due and return how long nothing will be."""
         self._store = store = self._store or self._open_store()
         leads = self._plan.ticks and self._leads()
+        ticker = Ticker(store, lambda: new_id(self._tools.clock), foresight=self._foresight)
         if leads:
-            while Ticker(store, lambda: new_id(self._tools.clock)).step():
+            while ticker.step():
                 pass
         self._chores.step(store, leads=leads)
         if self._presence is not None:
@@ -94,6 +97,8 @@ class Station:
         agenda = store.agenda(self._plan.slots)
         self._start_attempts(agenda)
         self._start_lanes(store)
+        if leads and ticker.prepare(now_us=agenda.now_us, next_due_us=agenda.next_due_us):
+            return 0.0
         return _until_next(agenda, ticks=leads)  # what another is to decide is no reason to look again at once
 
     def _leads(self) -> bool:

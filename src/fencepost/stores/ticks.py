@@ -29,6 +29,11 @@ class SqlTicks(SqlLeases):
         """Return when the ticker must look next, or None if no schedule has a tick to come."""
         return self._dialect.read(lambda tx: _only(tx, "next_due"))
 
+    def coming(self, within_us: int, limit: int) -> list[DueSchedule]:
+        """Return schedules that are not due, and will be within so long, soonest first."""
+        rows = self._dialect.read(lambda tx: tx.rows("coming_schedules", within_us=within_us, limit=limit))
+        return [DueSchedule(*row) for row in rows]
+
     def tick(
         self, limit: int, decide: Callable[[Sequence[DueSchedule], Around], Sequence[TickPlan]], *, tzdata: str = ""
     ) -> int:

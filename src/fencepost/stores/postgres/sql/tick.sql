@@ -11,6 +11,15 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
  LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED
 
+-- :name coming_schedules
+-- For a look ahead: nothing is locked, and nothing rests on it.
+SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
+       last_success_us, last_run, last_ended_us, seen
+  FROM fencepost.schedule
+ WHERE due_us > (SELECT fencepost.clock_us()) AND due_us < (SELECT fencepost.clock_us()) + %(within_us)s AND retired_us IS NULL
+ ORDER BY due_us
+ LIMIT %(limit)s
+
 -- :name wake_for_tzdata
 -- A new tzdata may have moved what comes next to an earlier instant.
 WITH waking AS (

@@ -9,6 +9,15 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
  ORDER BY due_us
  LIMIT :limit
 
+-- :name coming_schedules
+-- For a look ahead: nothing is locked, and nothing rests on it.
+SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
+       last_success_us, last_run, last_ended_us, seen
+  FROM schedule
+ WHERE due_us > wall_us() AND due_us < wall_us() + :within_us AND retired_us IS NULL
+ ORDER BY due_us
+ LIMIT :limit
+
 -- :name wake_for_tzdata
 -- A new tzdata may have moved what comes next to an earlier instant.
 UPDATE schedule SET due_us = wall_us() WHERE due_us > wall_us() AND trigger <> 'every'
