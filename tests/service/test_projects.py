@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost import wiring
+from fencepost.operations.fields import live_fields
+from fencepost.operations.looking import list_live
 from tests.support.site import Site
 
 # Writes its name when it starts and when it ends, and can be held back in between.
@@ -60,6 +63,21 @@ def told(site: Site, name: str) -> str:
     return path.read_text()
 
 
+def queue(site: Site) -> list[dict[str, object]]:
+    """Return what `queue --json` says, without a process for each look."""
+    store = wiring.open_runtime(site.store)
+    try:
+        listing = list_live(store, "default", limit=50, waiting_only=True)
+    finally:
+        store.close()
+    return [live_fields(one, listing) for one in listing.waiting]
+
+
+def positions(site: Site) -> list[tuple[object, object]]:
+    """Return who stands where: a run by its agent, a person by nothing."""
+    return [(row["agent"], row["position"]) for row in queue(site)]
+
+
 def log(site: Site) -> list[str]:
     path = site.folder / "log"
     return path.read_text().split() if path.exists() else []
@@ -73,13 +91,11 @@ def test_three_runs_queue_behind_a_person_who_came_by_a_symlink_and_a_subdirecto
     home.until(lambda: log(home) == ["person+"])
     home.up("--workers", "4")
     ids = [home.fencepost("run", name).split()[-1] for name in ("one", "two", "three")]
-    home.until(lambda: len(home.rows("queue")) == 3)
+    home.until(lambda: len(queue(home)) == 3 and all("(sh -c" in str(row["waits_for"]) for row in queue(home)))
 
-    queued = home.rows("queue")
-    assert [(row["id"], row["position"], row["project"]) for row in queued] == [
-        (run_id, place, "repo") for place, run_id in enumerate(ids, 1)
+    assert [(row["id"], row["position"], row["project"], row["depth"]) for row in home.rows("queue")] == [
+        (run_id, place, "repo", 3) for place, run_id in enumerate(ids, 1)
     ]
-    home.until(lambda: all("(sh -c" in str(row["waits_for"]) for row in home.rows("queue")))
     (home.folder / "mine.hold").unlink()
     home.until(lambda: len(home.runs(state="succeeded")) == 3)
 
@@ -97,11 +113,13 @@ def test_a_person_takes_her_turn_between_runs_and_says_where_she_stands(home: Si
     person = human(home, "person", "--wait", "--project", str(home.folder / "shortcut"), at=".")
     line = told(home, "person")
     home.fencepost("run", "two")
-    home.until(lambda: [row["position"] for row in home.rows("queue")] == [2])
+    home.until(lambda: positions(home) == [(None, 1), ("two", 2)])
+    shown = [(row["id"], row["trigger"], row["state"]) for row in home.rows("ps")]
     (home.folder / "log.hold").unlink()
     home.until(lambda: len(home.runs(state="succeeded")) == 2)
 
     assert line.startswith(f"fencepost: queued · position 1 · behind {first} (one, ")
+    assert [one[1:] for one in shown] == [("manual", "running"), ("exec", "ready"), ("manual", "ready")]
     assert log(home) == ["one+", "one-", "person+", "person-", "two+", "two-"]
     assert person.wait(10) == 0
 
@@ -130,10 +148,10 @@ def test_a_waiting_command_that_is_killed_leaves_the_queue_at_once(home: Site) -
     person = human(home, "person", "--wait", "--ttl", "5m", "--project", "repo", at=".")
     told(home, "person")
     home.fencepost("run", "two")
-    home.until(lambda: [row["position"] for row in home.rows("queue")] == [2])
+    home.until(lambda: positions(home) == [(None, 1), ("two", 2)])
     person.kill()
     person.wait()
-    home.until(lambda: [row["position"] for row in home.rows("queue")] == [1], seconds=10)
+    home.until(lambda: positions(home) == [("two", 1)], seconds=10)
     (home.folder / "log.hold").unlink()
     home.until(lambda: len(home.runs(state="succeeded")) == 2, seconds=10)
 
@@ -145,7 +163,7 @@ def test_a_command_that_is_killed_in_the_project_makes_room_at_once(home: Site) 
     home.until(lambda: log(home) == ["person+"])
     home.up("--workers", "4")
     home.fencepost("run", "one")
-    home.until(lambda: len(home.rows("queue")) == 1)
+    home.until(lambda: len(queue(home)) == 1)
     person.kill()
     person.wait()
 
@@ -161,7 +179,7 @@ def test_a_project_takes_as_many_as_it_says_and_no_more(home: Site) -> None:
     for name in ("one", "two", "three"):
         home.fencepost("run", name)
     home.until(lambda: len(log(home)) == 2)
-    home.until(lambda: [row["position"] for row in home.rows("queue")] == [1])
+    home.until(lambda: [row["position"] for row in queue(home)] == [1])
     busy = human(home, "person", "--project", "repo", at=".")
     assert busy.wait(20) == 75
     assert "project repo (" in told(home, "person")
@@ -178,9 +196,9 @@ def test_a_cancelled_run_leaves_the_line_and_a_drain_leaves_the_others_in_it(hom
     home.until(lambda: log(home) == ["person+"])
     daemon = home.up("--workers", "4")
     ids = [home.fencepost("run", name).split()[-1] for name in ("one", "two", "three")]
-    home.until(lambda: [row["position"] for row in home.rows("queue")] == [1, 2, 3])
+    home.until(lambda: [row["position"] for row in queue(home)] == [1, 2, 3])
     home.fencepost("cancel", ids[1])
-    assert [(row["id"], row["position"]) for row in home.rows("queue")] == [(ids[0], 1), (ids[2], 2)]
+    assert [(row["id"], row["position"]) for row in queue(home)] == [(ids[0], 1), (ids[2], 2)]
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(20) == 0
 

@@ -14,7 +14,7 @@ from fencepost.ports.runs import RunRow
 
 EXAMPLES = """\
   fencepost cancel r01k9zq8
-  fencepost queue --json | jq -r .id | xargs fencepost cancel
+  fencepost queue --json | jq -r 'select(.agent).id' | xargs fencepost cancel
 """
 
 

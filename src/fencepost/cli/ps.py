@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
-from fencepost.cli import options, runs
-from fencepost.model.run import RunState
-from fencepost.operations.fields import run_fields
+from fencepost.cli import options, queue, runs
+from fencepost.operations.commands import Command
+from fencepost.operations.fields import live_fields
 from fencepost.operations.looking import Listing, Seen, list_live
 from fencepost.operations.places import Place
 from fencepost.operations.words import rfc3339, span
@@ -24,9 +24,10 @@ def main(argv: list[str]) -> int:
     with options.opened(args) as store:
         listing = list_live(store, options.tenant_of(args), limit=args.limit)
     if args.json:
-        options.print_json(map(run_fields, listing.runs))
+        live = [*listing.inside, *listing.waiting][: args.limit]
+        options.print_json(live_fields(one, listing) for one in live)
     else:
-        print_live(listing)
+        print_live(listing, limit=args.limit)
     return 0
 
 
@@ -37,10 +38,10 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def print_live(listing: Listing) -> None:
-    """Print what runs, and below it what waits."""
-    running = [one for one in listing.runs if one.run.state == RunState.RUNNING]
-    waiting = [one for one in listing.runs if one.run.state == RunState.READY]
+def print_live(listing: Listing, *, limit: int) -> None:
+    """Print what runs, below it what waits, and how many wait in each project."""
+    running = listing.inside[:limit]
+    waiting = listing.waiting[: limit - len(running)]
     if running:
         head = ("RUNNING", "WHAT", "FOR", "TRY", "FENCE", "WORKER")
         options.print_table(head, [running_row(one, listing.now_us) for one in running])
@@ -49,23 +50,30 @@ def print_live(listing: Listing) -> None:
     if waiting:
         columns = ("QUEUED", "WHAT", "FOR", "POS", "BEHIND")
         options.print_table(columns, [waiting_row(one, listing.now_us) for one in waiting])
-    if not listing.runs:
+        for line in queue.depths(listing):
+            print(options.paint(line, options.FAINT))
+    if not running and not waiting:
         print("nothing runs, nothing waits")
 
 
-def running_row(seen: Seen, now_us: int) -> Sequence[str]:
-    """Tell a running run in one line."""
+def running_row(seen: Seen | Command, now_us: int) -> Sequence[str]:
+    """Tell a running run, or a command in a project, in one line."""
+    if isinstance(seen, Command):
+        since_us = seen.started_us or seen.since_us
+        return seen.run_id, runs.fitted(seen.what), span(now_us - since_us), "", str(seen.fence), seen.where
     run = seen.run
     worker = f"stopping, {run.worker}" if run.stop else run.worker or ""
     running_for = span(now_us - run.started_us) if run.started_us else "0s"
     return run.id, runs.what(seen), running_for, str(run.attempt), str(run.fence), worker
 
 
-def waiting_row(seen: Seen, now_us: int) -> Sequence[str]:
-    """Tell a waiting run in one line."""
-    run, place = seen.run, seen.place
-    position = str(place.position) if place else ""
-    return run.id, runs.what(seen), span(now_us - run.waiting_us), position, _waits_for(place, now_us)
+def waiting_row(seen: Seen | Command, now_us: int) -> Sequence[str]:
+    """Tell a waiting run, or a command in line for a project, in one line."""
+    position = str(seen.place.position) if seen.place else ""
+    behind = _waits_for(seen.place, now_us)
+    if isinstance(seen, Command):
+        return seen.run_id, runs.fitted(seen.what), span(now_us - seen.since_us), position, behind
+    return seen.run.id, runs.what(seen), span(now_us - seen.run.waiting_us), position, behind
 
 
 def _waits_for(place: Place | None, now_us: int) -> str:

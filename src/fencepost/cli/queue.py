@@ -1,10 +1,12 @@
 """`fencepost queue`: what waits, in order, and behind what."""
 
 import argparse
+from collections.abc import Sequence
 
 from fencepost.cli import options, render, runs
-from fencepost.operations.fields import run_fields
-from fencepost.operations.looking import Listing, list_live
+from fencepost.operations.commands import Command
+from fencepost.operations.fields import live_fields
+from fencepost.operations.looking import Listing, Seen, list_live
 from fencepost.operations.words import span
 
 EXAMPLES = """\
@@ -19,13 +21,11 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with options.opened(args) as store:
         listing = list_live(store, options.tenant_of(args), limit=args.limit, waiting_only=True)
+    waiting = listing.waiting[: args.limit]
     if args.json:
-        options.print_json(
-            {**run_fields(one), "waits_for": one.place.waits_for(listing.now_us) if one.place else None}
-            for one in listing.runs
-        )
+        options.print_json(live_fields(one, listing) for one in waiting)
     else:
-        print_queue(listing)
+        print_queue(listing, waiting)
     return 0
 
 
@@ -36,12 +36,24 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def print_queue(listing: Listing) -> None:
-    """Print two lines for each: who, and where it stands."""
-    if not listing.runs:
+def print_queue(listing: Listing, waiting: Sequence[Seen | Command]) -> None:
+    """Print how many wait in each project, then two lines for each: who, and where it stands."""
+    if not waiting:
         print("nothing waits")
-    for one in listing.runs:
-        run = one.run
-        print(render.plain(f"{run.id}  {runs.what(one)}  {run.trigger}, for {span(listing.now_us - run.waiting_us)}"))
+    for line in depths(listing):
+        print(options.paint(line, options.FAINT))
+    for one in waiting:
+        print(render.fit(render.plain(_who(one, listing.now_us)), options.width()).rstrip())
         if one.place:
             print(render.fit(render.plain(f"  {one.place.words(listing.now_us)}"), options.width()).rstrip())
+
+
+def depths(listing: Listing) -> list[str]:
+    """Say of each project in which somebody waits how many do."""
+    return [f"project {name}: {depth} queued" for name, depth in sorted(listing.depths.items()) if depth]
+
+
+def _who(one: Seen | Command, now_us: int) -> str:
+    if isinstance(one, Command):
+        return f"{one.run_id}  {one.what}  exec, for {span(now_us - one.since_us)}"
+    return f"{one.run.id}  {runs.what(one)}  {one.run.trigger}, for {span(now_us - one.run.waiting_us)}"

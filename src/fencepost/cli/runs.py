@@ -104,6 +104,10 @@ def standing(word: str) -> str:
 
 def what(seen: Seen) -> str:
     """Name what ran: its schedule, or else its agent."""
-    name = seen.run.schedule or seen.run.agent
+    return fitted(seen.run.schedule or seen.run.agent)
+
+
+def fitted(name: str) -> str:
+    """Shorten a name to what a table has room for."""
     room = WHAT_MAX + (options.width() - options.WIDTH) // 2
     return render.fit(name, min(len(name), room))

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fencepost.model.definition import agent_from_json
-from fencepost.operations.looking import Seen
+from fencepost.operations.commands import Command
+from fencepost.operations.looking import Listing, Seen
 from fencepost.operations.places import resources_in
 from fencepost.operations.words import rfc3339
 from fencepost.ports.looking import AuditRow, TickRow
@@ -43,6 +44,34 @@ def run_fields(seen: Seen) -> dict[str, object]:
         "origin": run.origin,
         "idempotency_key": run.idempotency_key,
     }
+
+
+def command_fields(one: Command) -> dict[str, object]:
+    """Return a command that is in a project or in its line, in the fields of a run that it has."""
+    return {
+        "id": one.run_id,
+        "tenant": one.tenant,
+        "agent": None,
+        "schedule": None,
+        "trigger": "exec",
+        "state": "ready" if one.place else "running",
+        "fence": one.fence,
+        "resource": one.resource,
+        "project": one.project or None,
+        "position": one.place.position if one.place else None,
+        "command": one.what,
+        "started_at": rfc3339(one.started_us),
+        "created_at": rfc3339(one.since_us),
+        "worker": one.where,
+    }
+
+
+def live_fields(one: Seen | Command, listing: Listing) -> dict[str, object]:
+    """Return what runs or waits, with what it waits for and how many wait in its project."""
+    fields = command_fields(one) if isinstance(one, Command) else run_fields(one)
+    project = str(fields["project"] or "")
+    waits_for = one.place.waits_for(listing.now_us) if one.place else None
+    return {**fields, "waits_for": waits_for, "depth": listing.depths.get(project) if project else None}
 
 
 def dead_fields(seen: Seen) -> dict[str, object]:

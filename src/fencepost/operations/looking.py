@@ -8,10 +8,11 @@ from difflib import get_close_matches
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
-from fencepost.model.lease import Held
+from fencepost.model.lease import Held, Turn
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone
-from fencepost.operations.places import Place, places
+from fencepost.operations.commands import Command, commands
+from fencepost.operations.places import Place, line_up
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.words import fate, kept_words, rfc3339, span
 from fencepost.ports.looking import AuditRow, Replay, TickRow
@@ -56,6 +57,20 @@ class Listing:
 
     now_us: int
     runs: list[Seen] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)  # of people, in projects and in line for them
+    depths: Mapping[str, int] = field(default_factory=dict)  # how many wait in each project
+
+    @property
+    def inside(self) -> list[Seen | Command]:
+        """What runs, and the commands that are in a project."""
+        held = [one for one in self.commands if one.place is None]
+        return [*(one for one in self.runs if one.run.state == RunState.RUNNING), *held]
+
+    @property
+    def waiting(self) -> list[Seen | Command]:
+        """What waits, runs and commands in one order: that in which they will go."""
+        line: list[Seen | Command] = [one for one in self.runs if one.run.state == RunState.READY]
+        return sorted([*line, *(one for one in self.commands if one.place is not None)], key=_turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +104,18 @@ def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Listi
 
 
 def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = False) -> Listing:
-    """Return what runs and what waits, in the order in which it will be leased."""
+    """Return what runs and what waits, in the order in which it will be leased, and who else is in the projects."""
     look = SqlLooking(store.dialect, tenant)
     live = look.live(limit=LIVE_MAX)
     wanted = [run for run in live if not waiting_only or run.state == RunState.READY]
-    return _listing(store, look, tenant, wanted[:limit], live=live)
+    held, waiters, workplaces, now_us = store.leases(), store.waiters(), store.workplaces(), look.clock_us()
+    halted = bool(look.pauses_at("", now_us))
+    lines = line_up(live, held, tenant=tenant, now_us=now_us, halted=halted, waiters=waiters, workplaces=workplaces)
+    people = commands(
+        held, waiters, tenant=tenant, runs=(run.id for run in live), workplaces=workplaces, places=lines.places
+    )
+    seen = [Seen(run, lines.places.get(run.id)) for run in wanted[:limit]]
+    return Listing(now_us, seen, people, lines.depths)
 
 
 def list_dead(store: Store, tenant: str, *, schedule: str = "", limit: int) -> Listing:
@@ -198,15 +220,13 @@ def _check_names(look: SqlLooking, wanted: Filter) -> None:
         raise unknown(look, wanted.agent, kinds=("agent",))
 
 
-def _listing(
-    store: Store, look: SqlLooking, tenant: str, runs: list[RunRow], *, live: list[RunRow] | None = None
-) -> Listing:
+def _listing(store: Store, look: SqlLooking, tenant: str, runs: list[RunRow]) -> Listing:
     """Add to each waiting run where it stands; what has ended needs no look at the queue."""
     now_us = look.clock_us()
     if not any(run.state == RunState.READY for run in runs):
         return Listing(now_us, [Seen(run) for run in runs])
-    where = places(
-        look.live(limit=LIVE_MAX) if live is None else live,
+    lines = line_up(
+        look.live(limit=LIVE_MAX),
         store.leases(),
         tenant=tenant,
         now_us=now_us,
@@ -214,4 +234,8 @@ def _listing(
         waiters=store.waiters(),
         workplaces=store.workplaces(),
     )
-    return Listing(now_us, [Seen(run, where.get(run.id)) for run in runs])
+    return Listing(now_us, [Seen(run, lines.places.get(run.id)) for run in runs])
+
+
+def _turn(one: Seen | Command) -> Turn:
+    return one.turn if isinstance(one, Command) else Turn(one.run.rank, one.run.place_us, one.run.id)

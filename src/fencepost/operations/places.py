@@ -1,7 +1,7 @@
-"""Where waiting runs stand: how many are before each, and who is in its way."""
+"""Where runs and commands that wait stand: how many are before each, and who is in its way."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -54,7 +54,14 @@ class Place:
         return "waits for a worker"
 
 
-def places(
+class Lines(NamedTuple):
+    """Who stands where: runs and the commands of people, by the ids of their runs; and how long each line is."""
+
+    places: dict[str, Place]
+    depths: dict[str, int]  # by project
+
+
+def line_up(
     live: Iterable[RunRow],
     held: Iterable[Held],
     *,
@@ -63,8 +70,8 @@ def places(
     halted: bool = False,
     waiters: Iterable[Waiter] = (),
     workplaces: Iterable[Working] = (),
-) -> dict[str, Place]:
-    """Say of each waiting run where it stands; `live` is in the order in which runs are leased."""
+) -> Lines:
+    """Say of each that waits where it stands; `live` is in the order in which runs are leased."""
     runs = list(live)
     queue = _Queue(runs, held, tenant=tenant, waiters=waiters, workplaces=workplaces)
     found = {}
@@ -74,7 +81,7 @@ def places(
         position, behind = queue.join(run)
         not_before_us = run.ready_us if run.ready_us > now_us else None
         found[run.id] = Place(position, behind, not_before_us, halted, run.reason == Reason.GATE_UNREACHABLE)
-    return found
+    return Lines(found | queue.commands(), queue.depths())
 
 
 def keys_in(run: RunRow) -> list[Key]:
@@ -93,6 +100,7 @@ class _Standing(NamedTuple):
     id: str
     what: str
     since_us: int
+    tenant: str
 
 
 class _Queue:
@@ -118,6 +126,8 @@ class _Queue:
             if not working.stale:
                 self._places[working.place.tenant, working.place.project].append(working.place)
         self._lines: dict[Key, list[_Standing]] = defaultdict(list)
+        self._commands: dict[str, Place] = {}
+        self._unreached: Counter[str] = Counter()
         self._running: dict[str | None, list[RunRow]] = defaultdict(list)
         for run in runs:
             if run.state == RunState.RUNNING:
@@ -134,20 +144,44 @@ class _Queue:
         first = before[0][0] if before else None
         behind = self._behind(run, grounds, first)
         for key in keys:
-            self._lines[key].append(_Standing(run.id, run.agent, run.waiting_us))
+            self._lines[key].append(_Standing(run.id, run.agent, run.waiting_us, run.tenant))
         return position, behind
+
+    def commands(self) -> dict[str, Place]:
+        """Return where those stand who wait in a terminal, also behind every run."""
+        while self._waiters:
+            self._let_in(self._waiters.pop())
+        return self._commands
+
+    def depths(self) -> dict[str, int]:
+        """Return how many wait in each project; where no worker is there to say which directory it is, the runs."""
+        found = dict(self._unreached)
+        for (tenant, project), grounds in self._places.items():
+            if tenant == self._tenant:
+                lines = [self._lines[key_of(tenant, place.resource)] for place in grounds]
+                found[project] = len({one.id for line in lines for one in line})
+        return found
 
     def _let_waiters_join(self, turn: Turn) -> None:
         """Put those who wait in a terminal, and came before, into their lines."""
         while self._waiters and self._waiters[-1].turn < turn:
-            waiter = self._waiters.pop()
-            for key in keys_of(waiter.tenant, waiter.resources):
-                self._lines[key].append(_Standing(waiter.run_id, waiter.label, waiter.since_us))
+            self._let_in(self._waiters.pop())
+
+    def _let_in(self, waiter: Waiter) -> None:
+        keys = keys_of(waiter.tenant, waiter.resources)
+        before = [one for key in keys for one in self._lines[key]]
+        holder = next((self._holders[key] for key in keys if key in self._holders), None)
+        behind = self._holder(holder) if holder else self._stands(before[0]) if before else None
+        self._commands[waiter.run_id] = Place(len({one.id for one in before}) + 1, behind)
+        for key in keys:
+            self._lines[key].append(_Standing(waiter.run_id, waiter.label, waiter.since_us, waiter.tenant))
 
     def _grounds(self, run: RunRow) -> list[Workplace]:
         """Return the directories in which a run may have to wait its turn."""
         project = json.loads(run.manifest).get("project")
         found = self._places.get((run.tenant, project), ()) if project else ()
+        if project and not found:
+            self._unreached[project] += 1
         shared = [place for place in found if not (place.isolated and run.trigger != MANUAL)]
         return list({place.resource: place for place in shared}.values())
 
@@ -159,7 +193,7 @@ class _Queue:
         crowd = self._running[run.schedule] if run.schedule is not None and run.lease_max > 1 else []
         if crowd and len(crowd) >= run.lease_max:
             return Behind(crowd[0].id, crowd[0].agent, crowd[0].started_us or crowd[0].waiting_us)
-        return Behind(first.id, first.what, first.since_us) if first else None
+        return self._stands(first) if first else None
 
     def _in_the_project(self, grounds: list[Workplace]) -> Held | None:
         """Return who has been longest in a project that is full, if there is no other to work in."""
@@ -171,6 +205,11 @@ class _Queue:
                 return None
             longest = longest or min(inside, key=lambda one: one.granted_us)
         return longest
+
+    def _stands(self, first: _Standing) -> Behind:
+        if first.tenant != self._tenant:
+            return Behind(None, "another tenant's run", first.since_us)
+        return Behind(first.id, first.what, first.since_us)
 
     def _holder(self, held: Held) -> Behind:
         since_us = held.started_us or held.granted_us
