@@ -35,6 +35,7 @@ COMMANDS = {
     "lease": ("lease", "list leases, break one, or forget a gate"),
     "gate": ("gate", "check, raise and write through a gate"),
     "worktree": ("worktree", "list the worktrees of runs, or clean up what crashes left"),
+    "hook": ("hook", "what agents' hooks call: check"),
     "ledger": ("ledger", "effects that happen once, by key: list, once, resolve"),
     "checkpoint": ("checkpoint", "inside a run: keep JSON for a resumed attempt"),
     "progress": ("progress", "inside a run: say that work is being done"),
@@ -50,7 +51,7 @@ COMMANDS = {
     "version": ("version", "print the version"),
 }
 
-QUICK = ("exec", "lease", "gate", "progress", "checkpoint")
+QUICK = ("exec", "lease", "gate", "hook", "progress", "checkpoint")
 
 
 def run() -> None:
@@ -60,7 +61,12 @@ def run() -> None:
     """
     if sys.argv[1:2] and sys.argv[1] in QUICK:
         gc.disable()
-    code = main(sys.argv[1:])
+    try:
+        code = main(sys.argv[1:])
+    except BaseException:
+        if sys.argv[1:3] != ["hook", "check"]:
+            raise
+        code = _unchecked()
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:  # its descriptor was closed, as in: >&-
@@ -68,6 +74,12 @@ def run() -> None:
     except (BrokenPipeError, ValueError):
         pass  # nobody reads any more
     os._exit(code)
+
+
+def _unchecked() -> int:
+    """Deny what a check was asked about that could not even be loaded: agents take any other end for a yes."""
+    os.write(2, b"fencepost: the check of the lease could not be loaded, so this is refused. Stop now.\n")
+    return 2
 
 
 def main(argv: list[str]) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from fencepost.config.presets import shipped
 from fencepost.engines.cli import launch_by
 from fencepost.model.budget import MicroUsd, parse_usd, show_usd
+from fencepost.model.check import check_line
 from fencepost.model.cli_definition import definition_from
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Invalid, Misconfigured
@@ -82,7 +83,7 @@ def settings_files(options: dict[str, Any]) -> dict[str, str]:
     servers = dict(options.get("mcp_servers") or {})
     if checks:
         settings["hooks"] = with_checks(settings.get("hooks") or {})
-        servers = {name: behind_gateway(server) for name, server in servers.items()}
+        servers = {name: behind_gateway(name, server) for name, server in servers.items()}
     files = {}
     if settings:
         files[SETTINGS_FILE] = json.dumps(settings)
@@ -93,8 +94,7 @@ def settings_files(options: dict[str, Any]) -> dict[str, str]:
 
 def with_checks(hooks: dict[str, Any]) -> dict[str, Any]:
     """Add the check of the lease before each turn and each tool that changes something; the user's own hooks stay."""
-    program, *words = FENCEPOST
-    check = {"type": "command", "command": program, "args": [*words, "hook", "check"], "timeout": CHECK_SECONDS}
+    check = {"type": "command", "command": check_line(FENCEPOST), "timeout": CHECK_SECONDS}
     return {
         **hooks,
         "PreToolUse": [*hooks.get("PreToolUse", []), {"matcher": CHECKED_TOOLS, "hooks": [check]}],
@@ -102,10 +102,10 @@ def with_checks(hooks: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def behind_gateway(server: dict[str, Any]) -> dict[str, Any]:
+def behind_gateway(name: str, server: dict[str, Any]) -> dict[str, Any]:
     """Put the gateway before a server that is started as a program; others are reached past it, and the hook checks."""
     if "command" not in server:
         return server
     program, *words = FENCEPOST
-    called = [*words, "mcp-gate", "--", str(server["command"]), *server.get("args", [])]
+    called = [*words, "mcp-gate", "--name", name, "--", str(server["command"]), *server.get("args", [])]
     return {**server, "command": program, "args": called}

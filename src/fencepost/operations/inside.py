@@ -1,10 +1,10 @@
 """Asks the supervisor of the run that we are inside of. No answer means refused, never allowed."""
 
-import json
-import os
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
+import os
+
+from fencepost.model import light_json as json
 from fencepost.model.errors import (
     Busy,
     FencepostError,
@@ -15,6 +15,10 @@ from fencepost.model.errors import (
     RunDiverged,
     StoreUnavailable,
 )
+from fencepost.model.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.model.light import Any, Mapping
 
 ANSWER_SECONDS = 5.0
 ANSWER_MAX = 1_048_576
@@ -39,6 +43,14 @@ def ask(verb: str, **fields: str) -> dict[str, Any]:
     return ask_in(os.environ, verb, **fields)
 
 
+def ask_outside(_: str, **__: str) -> dict[str, Any]:
+    """Refuse where there is no run to ask: who starts us may have left its variables out."""
+    raise FenceRefused(
+        "this gateway sees no run (FENCEPOST_SOCKET is not set), so that no lease can be checked: refused. Hand the "
+        "FENCEPOST_ variables of the run on to it; for people's own sessions, start it with --allow-outside."
+    )
+
+
 def ask_in(environ: Mapping[str, str], verb: str, **fields: str) -> dict[str, Any]:
     """Ask the supervisor that this environment names."""
     request = {"key": environ.get("FENCEPOST_RUN_KEY", ""), "verb": verb, **fields}
@@ -54,10 +66,11 @@ def refusal(answer: Mapping[str, Any]) -> FencepostError:
 
 
 def _call(path: str, request: bytes) -> dict[str, Any]:
-    from socket import AF_UNIX, SOCK_STREAM, socket
+    from _socket import AF_UNIX, SOCK_STREAM, socket  # the module `socket` would cost more than all the rest
 
     try:
-        with socket(AF_UNIX, SOCK_STREAM) as connection:
+        connection = socket(AF_UNIX, SOCK_STREAM)
+        try:
             connection.settimeout(ANSWER_SECONDS)
             connection.connect(path)
             connection.sendall(request)
@@ -67,8 +80,10 @@ def _call(path: str, request: bytes) -> dict[str, Any]:
                 if not more:
                     break
                 data += more
+        finally:
+            connection.close()
         answer = json.loads(data)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise FenceRefused(
             "the supervisor of this run does not answer, so its lease may be lost: refused. Nothing was written; stop."
         ) from None
