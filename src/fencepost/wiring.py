@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
     from fencepost.service.chores import Chore
+    from fencepost.service.gateway import Upstream
     from fencepost.service.hint import Hint
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds
     from fencepost.service.station import Plan
+    from fencepost.service.tool_gate import Rules, ToolGate
     from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
     from fencepost.stores.sqlite.store import Opening, SqliteStore
@@ -357,3 +359,36 @@ def open_gate(name: str) -> Gate:
 def say(text: str) -> None:
     """Tell a person, without getting in the way of the command's own output."""
     print(f"fencepost: {text}", file=sys.stderr, flush=True)
+
+
+def gate_mcp_command(rules: Rules, command: list[str], *, outside: bool, say: Callable[[str], None]) -> int:
+    """Stand between the agent on our standard input and output and a server that is started here."""
+    from fencepost.service.mcp_child import ChildServer
+
+    return _gate_mcp(rules, lambda _: ChildServer(command), outside=outside, say=say)
+
+
+def gate_mcp_url(rules: Rules, url: str, headers: list[str], *, outside: bool, say: Callable[[str], None]) -> int:
+    """Stand between the agent on our standard input and output and a server that is reached over HTTP."""
+    from fencepost.service.mcp_http import RemoteServer, headers_of
+
+    given = headers_of(headers, os.environ)
+    return _gate_mcp(rules, lambda gate: RemoteServer(url, given, gate), outside=outside, say=say)
+
+
+def _gate_mcp(rules: Rules, reach: Callable[[ToolGate], Upstream], *, outside: bool, say: Callable[[str], None]) -> int:
+    from fencepost.host.clock import SystemClock
+    from fencepost.model.check import is_in_a_run
+    from fencepost.operations.inside import ask, ask_outside
+    from fencepost.service.gateway import Gateway
+    from fencepost.service.signals import Mailbox
+    from fencepost.service.tool_gate import ToolGate
+
+    inside = is_in_a_run(os.environ)
+    asked = ask if inside else None if outside else ask_outside
+    gate = ToolGate(rules, asked, wait=SystemClock().sleep, say=say)
+    mailbox = Mailbox()
+    try:
+        return Gateway(gate, reach(gate), mailbox, say).run(0, 1)
+    finally:
+        mailbox.close()

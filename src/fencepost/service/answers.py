@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fencepost.ports.ledger import LedgerStore
     from fencepost.service.renewal import Term
     from fencepost.service.run_socket import Answer, Handler
+    from fencepost.service.tool_calls import ToolCalls
 
 LEDGER_VERBS = (
     "ledger_begin",
@@ -19,13 +20,14 @@ LEDGER_VERBS = (
     "ledger_settle",
     "ledger_unreplayed",
 )
+TOOL_VERBS = ("tool_begin", "tool_complete", "tool_doubt", "tool_release")
 LOST: Answer = {"ok": False, "code": "lease_lost", "message": "the lease of this run is lost: stop."}
 
 
 class Answers:
     """The verbs of the run socket, for one lease."""
 
-    __slots__ = ("_is_ending", "_lease", "_ledger", "_term")
+    __slots__ = ("_is_ending", "_lease", "_ledger", "_term", "_tool_calls")
 
     def __init__(
         self, lease: Lease, term: Term, is_ending: Callable[[], bool], ledger: Callable[[], LedgerStore]
@@ -34,10 +36,16 @@ class Answers:
         self._term = term
         self._is_ending = is_ending
         self._ledger = ledger
+        self._tool_calls: ToolCalls | None = None
 
     def handlers(self) -> dict[str, Handler]:
         """Return who answers which verb."""
-        return {"check": self._check, "gate": self._declared, **dict.fromkeys(LEDGER_VERBS, self._of_ledger)}
+        return {
+            "check": self._check,
+            "gate": self._declared,
+            **dict.fromkeys(LEDGER_VERBS, self._of_ledger),
+            **dict.fromkeys(TOOL_VERBS, self._of_tools),
+        }
 
     def _check(self, _: Answer) -> Answer:
         """Answer whether the agent may still act."""
@@ -63,3 +71,14 @@ class Answers:
 
         answer = self._check(request)
         return answer_about_ledger(request, self._lease, self._ledger()) if answer["ok"] else answer
+
+    def _of_tools(self, request: Answer) -> Answer:
+        """Answer a gateway about the calls that pass it; few runs have one."""
+        from fencepost.service.tool_calls import ToolCalls
+
+        answer = self._check(request)
+        if not answer["ok"]:
+            return answer
+        if self._tool_calls is None:
+            self._tool_calls = ToolCalls(self._lease, self._ledger)
+        return self._tool_calls.answer(request)

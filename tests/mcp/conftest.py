@@ -1,0 +1,3 @@
+from tests.support.grounds import ground
+
+__all__ = ["ground"]
