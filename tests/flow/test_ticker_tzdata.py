@@ -8,12 +8,14 @@ import pytest
 
 from fencepost.flow import foresight, tick_rows, ticker
 from fencepost.flow.pruner import Pruner
-from fencepost.model import definition, trigger, zone
+from fencepost.model import definition, handover, trigger, zone
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.tzif import Footer, ZoneFile
 from fencepost.model.zone import Zone
 from fencepost.ports.pruning import Place
-from tests.support.runtime import Runtime, us
+from fencepost.stores import tzdata as following
+from fencepost.stores.runtime import RuntimeStore
+from tests.support.runtime import Runtime, new_id, us
 
 Release = Callable[[str, float], None]
 
@@ -41,6 +43,7 @@ def clear() -> None:
     definition._cron_trigger.cache_clear()
     tick_rows.meaning_of.cache_clear()
     foresight.seen_at.cache_clear()
+    handover._look_after.cache_clear()
 
 
 def hourly(runtime: Runtime, **fields: Any) -> None:  # noqa: ANN401  # of the definition
@@ -123,6 +126,40 @@ def test_the_same_release_looks_at_nothing_again(runtime: Runtime, release: Rele
     runtime.cron(cron="0 12 * * *", timezone="Nowhere/Town")
     runtime.tick()
     assert [runtime.tick(runtime.another()) for _ in range(3)] == [0, 0, 0]
+
+
+def test_the_first_schedules_of_all_are_not_looked_at_again(runtime: Runtime) -> None:
+    """They were worked out a moment ago, by this very release."""
+    for number in range(5):
+        runtime.cron(f"s{number}", cron="0 12 * * *")
+    assert runtime.tick() == 0
+
+
+def test_an_update_looks_at_a_page_at_a_time_and_lets_what_is_due_go_first(
+    runtime: Runtime, release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PAGE", 2)
+    release("2027a", 0)
+    for number in range(5):
+        runtime.cron(f"s{number}", cron="0 12 * * *", timezone="Nowhere/Town")
+    runtime.cron("t", cron="1 8 * * *")
+    runtime.every("u")
+    runtime.tick()
+    release("2027b", 1)
+    assert ticked(runtime) == 2, "the first page is woken"
+    runtime.go_to("2027-01-15T08:01:00")
+    assert ticked(runtime) == 3, "the page, and beside it what has come due"
+    assert runtime.kinds("t") == ["run"]
+    another = runtime.another()  # the first one dies here
+    looks = [ticked(runtime, another) for _ in range(9)]
+    assert looks[-1] == 0
+    due = runtime.sql("SELECT name, due_us FROM $schedule WHERE name LIKE 's_' ORDER BY name")
+    assert due == [(f"s{number}", us("2027-01-15T11:00:00")) for number in range(5)]
+    assert sum(looks) == 3 + 3 + 2 + 1, "woken and decided, s2 to s4; looked at and left alone, t and u; t is decided"
+
+
+def ticked(runtime: Runtime, store: RuntimeStore | None = None) -> int:
+    return ticker.Ticker(store or runtime.store, new_id).step()
 
 
 def test_an_edit_between_two_releases_confuses_nobody(runtime: Runtime, release: Release) -> None:

@@ -59,7 +59,7 @@ class Runtime:
         if isinstance(rig, PostgresRig):
             tables = ", ".join(f"fencepost.{name}" for name in TABLES.split(", "))
             rig._admin.execute(f"TRUNCATE {tables}")
-            rig._admin.execute("DELETE FROM fencepost.meta WHERE key = 'tzdata'")
+            rig._admin.execute("DELETE FROM fencepost.meta WHERE key IN ('tzdata', 'tzdata_underway')")
         self.store = RuntimeStore(rig.store)
         self.definitions: dict[str, dict[str, ScheduleDefinition]] = {}
         self.agents: dict[str, dict[str, AgentDefinition]] = {}

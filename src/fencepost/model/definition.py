@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
 from fencepost.model.budget import BudgetPolicy, parse_usd
@@ -24,6 +25,7 @@ from fencepost.model.retry import OnLost, RetryPolicy, Timeouts
 from fencepost.model.run import TriggerKind
 from fencepost.model.target import target_of
 from fencepost.model.trigger import (
+    UNBOUNDED,
     AtTrigger,
     Bounds,
     CronTrigger,
@@ -132,9 +134,9 @@ class ScheduleDefinition:
 
 def to_json(definition: AgentDefinition | ScheduleDefinition) -> str:
     """Write a definition in the one form in which it is kept and hashed; defaults are left out."""
-    defaults = _DEFAULTS[type(definition)].items()
-    kept = {name: value for name, default in defaults if (value := getattr(definition, name)) != default}
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    kind = type(definition)
+    values = zip(_DEFAULTS[kind].items(), _VALUES[kind](definition), strict=True)
+    return _KEPT_FORM({name: value for (name, default), value in values if value != default})
 
 
 def agent_from_json(text: str) -> AgentDefinition:
@@ -154,16 +156,19 @@ def hash_of(*texts: str) -> str:
 
 def trigger_of(schedule: ScheduleDefinition) -> Trigger:
     """Build what the schedule's ticks come from, or raise Invalid with the reason."""
-    bounds = Bounds(_instant(schedule.start), _instant(schedule.end))
+    bounds = UNBOUNDED
+    if schedule.start or schedule.end:
+        bounds = Bounds(_instant(schedule.start), _instant(schedule.end))
     if schedule.every:
         _refuse_company(schedule)
         return EveryTrigger(_duration(schedule.every), _instant(schedule.anchor), bounds)
     if schedule.cron and not schedule.timezone:
         raise Invalid('a cron schedule needs a timezone, such as "Europe/Berlin"; there is no silent default.')
     policy = (schedule.timezone, schedule.dst_gap, schedule.dst_fold)
-    if len(schedule.crons) + len(schedule.ats) > 1:
-        return _merged_trigger(schedule.crons, schedule.ats, policy, bounds)
-    return _cron_trigger(schedule.crons[0], *policy, bounds) if schedule.cron else _at_trigger(schedule.ats[0], *policy)
+    crons, ats = schedule.crons, schedule.ats
+    if len(crons) + len(ats) > 1:
+        return _merged_trigger(crons, ats, policy, bounds)
+    return _cron_trigger(crons[0], *policy, bounds) if crons else _at_trigger(ats[0], *policy)
 
 
 def _refuse_company(schedule: ScheduleDefinition) -> None:
@@ -254,6 +259,8 @@ def _defaults(kind: type[AgentDefinition | ScheduleDefinition]) -> dict[str, obj
 
 
 _DEFAULTS: dict[type, dict[str, object]] = {kind: _defaults(kind) for kind in (AgentDefinition, ScheduleDefinition)}
+_VALUES = {kind: attrgetter(*defaults) for kind, defaults in _DEFAULTS.items()}
+_KEPT_FORM = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def _read(kind: type[AgentDefinition | ScheduleDefinition], text: str) -> dict[str, Any]:

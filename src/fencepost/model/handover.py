@@ -5,8 +5,11 @@ version's: it accounts for them by its own policies. When nothing is owed, it ta
 edit has moved into the past is not made up for.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from fencepost.model.definition import ScheduleDefinition, trigger_of
 from fencepost.model.duration import parse_duration
@@ -17,6 +20,10 @@ from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
 
 # A change of one of these means that `once` shall happen again; of any other, that it shall happen otherwise.
 REARMING = frozenset({"cron", "every", "at", "timezone", "start", "end", "anchor", "once"})
+
+RULE = ("cron", "at", "timezone", "dst_gap", "dst_fold", "start", "end")
+LOOKS_KEPT = 4096
+_RULE_OF: Callable[[ScheduleDefinition], tuple[object, ...]] = attrgetter(*RULE)
 
 
 class Before(NamedTuple):
@@ -49,7 +56,16 @@ def hand_over(schedule: ScheduleDefinition, before: Before | None, *, now: datet
         # Only the ticker knows the last run's end: it is asked to look at once, and finds out when it is due.
         first = trigger.due(None, applied_at=now)
         return Start(cursor, now if before else first and first.tick_at, once_done)
-    return Start(cursor, trigger.look_after(cursor), once_done)
+    return Start(cursor, _look_after(_RULE_OF(schedule), cursor), once_done)
+
+
+@lru_cache(maxsize=LOOKS_KEPT)
+def _look_after(rule: tuple[object, ...], cursor: datetime) -> datetime | None:
+    """Find when to look next once for all schedules of a file that share a rule: they start at one moment."""
+    fields: dict[str, Any] = dict(zip(RULE, rule, strict=True))
+    trigger = trigger_of(ScheduleDefinition("", "", **fields))
+    assert not isinstance(trigger, EveryTrigger)
+    return trigger.look_after(cursor)
 
 
 def ends_at(before: Before, *, now: datetime) -> datetime:

@@ -134,7 +134,8 @@ class TickStore(Protocol):
     ) -> int:
         """Decide what is due and commit ticks, runs, cursors and audit rows together; return how many schedules.
 
-        A `tzdata` that is newer than the last one has every schedule looked at again.
+        A `tzdata` that is newer than the last one has every schedule looked at again, some at a time and only while
+        nothing is due: they are many, and none of them is in a hurry.
         """
         ...
 

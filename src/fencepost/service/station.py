@@ -26,6 +26,7 @@ VAIN_SECONDS = 1.0  # what waits may be halted or have no room: who came in vain
 LANES_MAX = 2
 LANE_BUSY = 500  # runs that wait for a lane, from which on a second one helps
 LANE_SECONDS = 1.0  # between two lanes that are started: one that ends at once must not be started in a hurry
+TICKS_MAX = 20  # steps of the ticker, before others have their turn
 STARTING_MAX = 2  # attempts that look for a run at the same time; more would only meet each other
 
 
@@ -89,8 +90,9 @@ class Station:
         leads = self._plan.ticks and self._leads()
         ticker = Ticker(store, lambda: new_id(self._tools.clock), foresight=self._foresight)
         if leads:
-            while ticker.step():
-                pass
+            for _ in range(TICKS_MAX):
+                if not ticker.step():
+                    break
         self._chores.step(store, leads=leads)
         if self._presence is not None:
             self._presence.step(store)

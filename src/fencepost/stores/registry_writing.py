@@ -10,6 +10,7 @@ from fencepost.model.handover import REARMING, Before, Start, hand_over
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.registry import ChangeKind, Plan, ScheduleChange
 from fencepost.model.run import TriggerKind
+from fencepost.model.zone import tzdata_version
 from fencepost.stores.transaction import Transaction
 
 AT_ONCE = 5_000  # rows in one statement
@@ -38,6 +39,7 @@ class Writing:
     def write(self) -> None:
         """Write agents first: a schedule takes its manifest from there."""
         self._agents()
+        self._tx.rows("begin_with_tzdata", tzdata=tzdata_version())
         self._new_versions([one for one in self._plan.schedules if one.kind in NEW])
         self._retire([one.name for one in self._plan.schedules if one.kind is ChangeKind.RETIRED])
         moved = [one.name for one in self._plan.schedules if one.kind is ChangeKind.MOVED]

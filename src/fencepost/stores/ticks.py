@@ -12,6 +12,7 @@ from fencepost.model.run import Reason, RunId, RunState, TriggerKind
 from fencepost.ports.ticks import Around, Counted, DueSchedule, Key, NewRun, NewTick, PauseRow, TickPlan
 from fencepost.stores.leases import SqlLeases
 from fencepost.stores.transaction import Transaction
+from fencepost.stores.tzdata import follow
 
 MONTH_US = 32 * 24 * 3600 * 1_000_000
 
@@ -39,11 +40,9 @@ class SqlTicks(SqlLeases):
     ) -> int:
         """Decide what is due and commit ticks, runs, cursors and audit rows together; return how many schedules.
 
-        A `tzdata` that is newer than the last one has every schedule looked at again.
+        A `tzdata` that is newer than the last one has every schedule looked at again, some at a time and only while
+        nothing is due: they are many, and none of them is in a hurry.
         """
-        if tzdata != self._tzdata:
-            self._dialect.write(lambda tx: _follow(tx, tzdata))
-            self._tzdata = tzdata
 
         def work(tx: Transaction) -> int:
             due = [DueSchedule(*row) for row in tx.rows("due_schedules", limit=limit)]
@@ -51,16 +50,13 @@ class SqlTicks(SqlLeases):
                 return 0
             return _write(tx, decide(due, _around(tx, due)))
 
-        return self._dialect.write(work)
-
-
-def _follow(tx: Transaction, tzdata: str) -> None:
-    """Look at every schedule again after an update; releases are named so that a later one sorts after."""
-    rows = tx.rows("meta", key="tzdata")
-    if rows and str(rows[0][0]) >= tzdata:
-        return
-    tx.rows("wake_for_tzdata")
-    tx.rows("set_meta", key="tzdata", value=tzdata)
+        found = self._dialect.write(work)
+        if found or tzdata == self._tzdata:
+            return found
+        looked_at = self._dialect.write(lambda tx: follow(tx, tzdata))
+        if not looked_at:
+            self._tzdata = tzdata
+        return looked_at
 
 
 def _around(tx: Transaction, due: Sequence[DueSchedule]) -> Around:

@@ -20,11 +20,13 @@ SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us
                  WHERE %(keyed)s AND tenant = %(tenant)s AND retired_us IS NULL AND position('"concurrency_key"' IN definition) > 0)
 
 -- :name lock_schedules
-SELECT name, trigger, cursor_us, due_us, once_done, skip_next
-  FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
- ORDER BY name
-   FOR UPDATE
+-- One look into the index for each name: a table that has grown a moment ago has no statistics yet.
+SELECT schedule.name, trigger, cursor_us, due_us, once_done, skip_next
+  FROM jsonb_array_elements_text(%(names)s::jsonb) AS one (name)
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.schedule
+                      WHERE tenant = %(tenant)s AND name = one.name OFFSET 0
+                        FOR UPDATE) AS schedule
+ ORDER BY schedule.name
 
 -- :name put_agents
 INSERT INTO fencepost.agent (tenant, name, hash, definition, source, applied_us, applied_by)
@@ -41,6 +43,12 @@ UPDATE fencepost.agent SET source = %(source)s
 -- :name retire_agents
 UPDATE fencepost.agent SET retired_us = %(now_us)s
  WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+
+-- :name begin_with_tzdata
+-- The first schedules of all are worked out by this release: there is nothing to follow up.
+INSERT INTO fencepost.meta (key, value)
+SELECT 'tzdata', %(tzdata)s WHERE NOT EXISTS (SELECT 1 FROM fencepost.schedule)
+ON CONFLICT (key) DO NOTHING
 
 -- :name put_schedules
 INSERT INTO fencepost.schedule (tenant, name, version, hash, agent, definition, manifest, manifest_hash, source,
@@ -62,16 +70,23 @@ ON CONFLICT (tenant, name) DO UPDATE
 -- :name end_versions
 -- A version ends where its successor begins, or where the schedule was left.
 UPDATE fencepost.schedule_version
-   SET until_us = (SELECT cursor_us FROM fencepost.schedule
-                    WHERE schedule.tenant = schedule_version.tenant AND schedule.name = schedule_version.name)
- WHERE tenant = %(tenant)s AND until_us IS NULL AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+   SET until_us = open.cursor_us
+  FROM (SELECT schedule.name, version.version, schedule.cursor_us
+          FROM jsonb_array_elements_text(%(names)s::jsonb) AS one (name)
+         CROSS JOIN LATERAL (SELECT name, cursor_us FROM fencepost.schedule
+                              WHERE tenant = %(tenant)s AND name = one.name OFFSET 0) AS schedule
+         CROSS JOIN LATERAL (SELECT version FROM fencepost.schedule_version
+                              WHERE tenant = %(tenant)s AND name = one.name AND until_us IS NULL OFFSET 0) AS version
+        ) AS open
+ WHERE schedule_version.tenant = %(tenant)s AND schedule_version.name = open.name
+   AND schedule_version.version = open.version
 
 -- :name put_versions
 INSERT INTO fencepost.schedule_version (tenant, name, version, hash, definition, manifest, manifest_hash,
                                         applied_us, applied_by, after_us)
-SELECT tenant, name, version, hash, definition, manifest, manifest_hash, applied_us, %(actor)s, cursor_us
-  FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
+SELECT tenant, schedule.name, version, hash, definition, manifest, manifest_hash, applied_us, %(actor)s, cursor_us
+  FROM jsonb_array_elements_text(%(names)s::jsonb) AS one (name)
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.schedule WHERE tenant = %(tenant)s AND name = one.name OFFSET 0) AS schedule
 
 -- :name move_schedules
 UPDATE fencepost.schedule SET source = %(source)s

@@ -20,13 +20,19 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
  ORDER BY due_us
  LIMIT %(limit)s
 
+-- :name page_of_schedules
+SELECT tenant, name FROM fencepost.schedule
+ WHERE (tenant, name) > (%(tenant)s, %(name)s) ORDER BY tenant, name LIMIT %(limit)s
+
 -- :name wake_for_tzdata
 -- A new tzdata may have moved what comes next to an earlier instant.
 WITH waking AS (
-    SELECT tenant, name FROM fencepost.schedule
-     WHERE due_us > (SELECT fencepost.clock_us()) AND trigger <> 'every'
-     ORDER BY tenant, name
-       FOR UPDATE)
+    SELECT schedule.tenant, schedule.name
+      FROM jsonb_array_elements(%(schedules)s::jsonb) AS one
+     CROSS JOIN LATERAL (SELECT tenant, name FROM fencepost.schedule
+                          WHERE tenant = one.value ->> 0 AND name = one.value ->> 1
+                            AND due_us > (SELECT fencepost.clock_us()) AND trigger <> 'every'
+                         OFFSET 0 FOR UPDATE) AS schedule)
 UPDATE fencepost.schedule SET due_us = (SELECT fencepost.clock_us())
   FROM waking
  WHERE schedule.tenant = waking.tenant AND schedule.name = waking.name

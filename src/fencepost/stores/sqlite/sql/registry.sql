@@ -40,6 +40,12 @@ UPDATE agent SET source = :source
 UPDATE agent SET retired_us = :now_us
  WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
 
+-- :name begin_with_tzdata
+-- The first schedules of all are worked out by this release: there is nothing to follow up.
+INSERT INTO meta (key, value)
+SELECT 'tzdata', :tzdata WHERE NOT EXISTS (SELECT 1 FROM schedule)
+ON CONFLICT (key) DO NOTHING
+
 -- :name put_schedules
 -- CROSS JOIN keeps SQLite from going through all agents for each row.
 INSERT INTO schedule (tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger,

@@ -18,9 +18,14 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
  ORDER BY due_us
  LIMIT :limit
 
+-- :name page_of_schedules
+SELECT tenant, name FROM schedule WHERE (tenant, name) > (:tenant, :name) ORDER BY tenant, name LIMIT :limit
+
 -- :name wake_for_tzdata
 -- A new tzdata may have moved what comes next to an earlier instant.
-UPDATE schedule SET due_us = wall_us() WHERE due_us > wall_us() AND trigger <> 'every'
+UPDATE schedule SET due_us = wall_us()
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:schedules))
+   AND due_us > wall_us() AND trigger <> 'every'
 
 -- :name live_runs
 -- One look into the index for each schedule: CROSS JOIN keeps the order, and a long history must not matter.
