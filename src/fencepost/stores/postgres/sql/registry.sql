@@ -68,18 +68,13 @@ ON CONFLICT (tenant, name) DO UPDATE
        retired_us = NULL
 
 -- :name end_versions
--- A version ends where its successor begins, or where the schedule was left.
+-- A version ends where its successor begins, or where the schedule was left. An array, and no join: a table that has
+-- grown a moment ago has no statistics yet, and the planner would go through all of it for each name.
 UPDATE fencepost.schedule_version
-   SET until_us = open.cursor_us
-  FROM (SELECT schedule.name, version.version, schedule.cursor_us
-          FROM jsonb_array_elements_text(%(names)s::jsonb) AS one (name)
-         CROSS JOIN LATERAL (SELECT name, cursor_us FROM fencepost.schedule
-                              WHERE tenant = %(tenant)s AND name = one.name OFFSET 0) AS schedule
-         CROSS JOIN LATERAL (SELECT version FROM fencepost.schedule_version
-                              WHERE tenant = %(tenant)s AND name = one.name AND until_us IS NULL OFFSET 0) AS version
-        ) AS open
- WHERE schedule_version.tenant = %(tenant)s AND schedule_version.name = open.name
-   AND schedule_version.version = open.version
+   SET until_us = (SELECT cursor_us FROM fencepost.schedule
+                    WHERE schedule.tenant = schedule_version.tenant AND schedule.name = schedule_version.name)
+ WHERE tenant = %(tenant)s AND until_us IS NULL
+   AND name = ANY (ARRAY(SELECT jsonb_array_elements_text(%(names)s::jsonb)))
 
 -- :name put_versions
 INSERT INTO fencepost.schedule_version (tenant, name, version, hash, definition, manifest, manifest_hash,
