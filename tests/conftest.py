@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tests.support.pgbouncer import PoolMode
     from tests.support.postgres import PostgresDatabases, PostgresServer
     from tests.support.proxy import FaultyProxy
+    from tests.support.redis import RedisServer
     from tests.support.site import Site
 
 # ruff: noqa: PLC0415  # imported where they are needed, so that a test of the model pays for none of it
@@ -67,6 +68,23 @@ def pgbouncer_url(postgres_url: str) -> Iterator[Callable[["PoolMode"], str]]:
 
     with ExitStack() as poolers:
         yield lambda pool_mode: poolers.enter_context(PgBouncer.before(postgres_url, pool_mode=pool_mode)).url
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator["RedisServer"]:
+    """One server for this process, started when the first test asks."""
+    from tests.support.redis import RedisServer
+
+    with RedisServer.running() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: "RedisServer") -> str:
+    """An empty server."""
+    with redis_server.client() as client:
+        client.flushall()
+    return redis_server.url
 
 
 @pytest.fixture

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
+import redis
 
 from fencepost.gates.directory import DirectoryGate
 from fencepost.gates.file import FileGate
 from fencepost.gates.git.gate import GitGate
+from fencepost.gates.redis.gate import RedisGate
 from fencepost.gates.sql.gate import SqlGate
 from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
@@ -269,6 +271,51 @@ class GitHarness:
         return ran.stdout
 
 
+class RedisHarness:
+    """A key of a Redis server."""
+
+    stale_writes = 10_000
+
+    def __init__(self, place: str) -> None:
+        self.place = place  # the server's URL
+        os.environ["GATED_REDIS"] = place
+        self._own: list[Gate] = []
+
+    @classmethod
+    @contextmanager
+    def made(cls, _: Path, asked: Asked) -> "Iterator[RedisHarness]":
+        try:
+            yield cls(asked("redis_url"))
+        finally:
+            del os.environ["GATED_REDIS"]
+
+    @property
+    def target(self) -> str:
+        return "redis:env:GATED_REDIS"
+
+    def gate(self) -> Gate:
+        return open_gate(self.target)
+
+    def write(self, proof: Proof, text: str, pause: Callable[[], None] = nothing) -> None:
+        gate = self._kept()
+        assert isinstance(gate, RedisGate)
+        gate.write(proof, "report", text, meanwhile=pause)
+
+    def content(self) -> str | None:
+        with redis.Redis.from_url(self.place) as client:
+            found = client.get("report")
+        return found.decode() if isinstance(found, bytes) else None
+
+    def command(self, text: str) -> str:
+        return f"printf %s {text} | fencepost gate write-redis {self.target} report"
+
+    def _kept(self) -> Gate:
+        """Return a gate that stays open between writes, as a program's own does."""
+        if not self._own:
+            self._own.append(self.gate())
+        return self._own[0]
+
+
 Making = Callable[[Path, Asked], AbstractContextManager[Harness]]
 
 # kind -> how a target is made; the second process only knows its place
@@ -278,6 +325,7 @@ HARNESSES: dict[str, Making] = {
     "sqlite": SqlHarness.sqlite,
     "postgres": SqlHarness.postgres,
     "git": GitHarness.made,
+    "redis": RedisHarness.made,
 }
 BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "file": FileHarness,
@@ -285,4 +333,5 @@ BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "sqlite": SqlHarness,
     "postgres": SqlHarness,
     "git": GitHarness,
+    "redis": RedisHarness,
 }

@@ -63,6 +63,19 @@ def write_sql(argv: list[str]) -> int:
     return 0
 
 
+def write_redis(argv: list[str]) -> int:
+    """Set a key to what comes from stdin."""
+    parser = _parser("write-redis", "fencepost gate write-redis redis:env:CACHE_URL report < report.json")
+    parser.add_argument("target", metavar="TARGET", help="redis:env:NAME, or the name of a gate of kind redis")
+    parser.add_argument("key", metavar="KEY", help="the key to set")
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    written = gates.write_redis(_writer(args), args.target, args.key, sys.stdin.buffer.read())
+    if args.json:
+        _print_json(written._asdict())
+    return 0
+
+
 def sql_guard(argv: list[str]) -> int:
     """Put tables behind the gate of their database."""
     parser = _parser("sql-guard", "fencepost gate sql-guard ledger-db journal posting --print")
@@ -167,6 +180,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "publish-dir": (publish_dir, "switch a directory to a copy of another, if the fence still passes"),
     "write-sql": (write_sql, "run SQL from stdin in one transaction, if the fence still passes"),
     "sql-guard": (sql_guard, "put tables behind a trigger that refuses writers without a fence"),
+    "write-redis": (write_redis, "set a Redis key to stdin, if the fence still passes"),
     "git-push": (git_push, "push a commit to a gated branch, forward only"),
     "git-hook": (git_hook, "let a git server refuse pushes without a fence, or with a stale one"),
     "raise": (raise_gates, "lift the marks of targets, so that older fences are refused"),

@@ -99,6 +99,14 @@ def gate_target(path: str, name: str) -> str | None:
     return target_of(gate)
 
 
+def gates_of(path: str) -> list[str]:
+    """Return the names of the gates that a configuration describes."""
+    table = _table(path)
+    if os.path.basename(path) == FALLBACK:
+        table = _part(_part(table, "tool"), "fencepost")
+    return list(_part(table, "gates"))
+
+
 def projects_of(path: str) -> dict[str, dict[str, Any]]:
     """Return the projects that a configuration declares, as far as they are written in the right form."""
     table = _table(path)

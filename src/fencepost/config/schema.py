@@ -219,6 +219,7 @@ GATE = Section(
         Key("path", TEXT, "", "The file or directory; relative to this file.", ("file", "dir")),
         Key("url", LOCATION, "", "The database, repository, server or bucket.", ("sql", "git", "http", "s3", "redis")),
         Key("table", TEXT, "", "Where the marks are kept. Default: `fencepost_fence`.", ("sql",)),
+        Key("marks", TEXT, "", "The hash that the marks are kept in. Default: `fencepost:fence`.", ("redis",)),
         Key("branch", TEXT, "", "The branch that is pushed. Default: `main`.", ("git",)),
     ),
 )

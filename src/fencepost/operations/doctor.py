@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fencepost.config.find import config_path, projects_of, state_folder
+from fencepost.config.find import config_path, gate_target, gates_of, projects_of, state_folder
 from fencepost.host import cgroup, filesystem, processes
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError
 from fencepost.model.zone import tzdata_version
+from fencepost.operations.gate_probe import target_problems
 from fencepost.operations.looking import Store
 from fencepost.operations.pulse import PATIENCE_US, driver_words
 from fencepost.operations.words import SECOND_US, ago, counted, span
@@ -72,6 +73,7 @@ def examine(who: Patient) -> Iterator[Finding]:
     """Yield one finding for each check, the store first; one that cannot be made does not hide the others."""
     yield from _examine_store(who)
     yield _config(who)
+    yield from _gates(who)
     yield from _places(who)
     yield from _host()
     yield _sqlite()
@@ -191,6 +193,18 @@ def _config(who: Patient) -> Finding:
     except FencepostError as error:
         return Finding("config", Status.FAIL, str(error), "then look again: fencepost plan")
     return Finding("config", Status.OK, f"{path} is valid")
+
+
+def _gates(who: Patient) -> Iterator[Finding]:
+    """Tell which gates would not hold, or only as a best effort; a file that is not in order is told elsewhere."""
+    try:
+        path = config_path(who.environ, who.cwd)
+        targets = {name: gate_target(path, name) for name in gates_of(path)} if path else {}
+    except FencepostError:
+        return
+    for name, target in targets.items():
+        for problem in target_problems(target) if target else ():
+            yield Finding("gates", Status.WARN, f"{name}: {problem}", f"see: fencepost gate status {name}")
 
 
 def _places(who: Patient) -> Iterator[Finding]:

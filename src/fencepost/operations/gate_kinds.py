@@ -67,6 +67,13 @@ def _git(target: Target) -> "Gate":
     return open_git_gate(target, clock=SystemClock())
 
 
+def _redis(target: Target) -> "Gate":
+    from fencepost.gates.redis.gate import open_redis_gate
+    from fencepost.host.clock import SystemClock
+
+    return open_redis_gate(target, clock=SystemClock())
+
+
 def _directory(target: Target) -> "Gate":
     from fencepost.gates.directory import DirectoryGate
     from fencepost.host.clock import SystemClock
@@ -79,4 +86,5 @@ OPENERS: "dict[str, Opener]" = {
     "dir": _directory,
     "sql": _sql,
     "git": _git,
+    "redis": _redis,
 }

@@ -1,4 +1,4 @@
-"""Tries an agent's gates before its first run: whether a git remote can move two refs at once. Writes nothing."""
+"""Tries gates before the first run: whether a target can be a gate at all, and where it is weaker. Lifts no mark."""
 
 from collections.abc import Iterator
 
@@ -7,20 +7,25 @@ from fencepost.model.errors import FencepostError
 from fencepost.model.target import parse_target
 from fencepost.operations.gate_kinds import open_gate
 
+TRIED = ("git", "redis")  # kinds whose server may be unable, or too forgetful, to keep a gate
+
 
 def gate_problems(agent: AgentDefinition) -> Iterator[str]:
-    """Yield what would keep its runs from starting, or its pushes from landing."""
+    """Yield what would keep its runs from starting or its writes from landing, and which gates are best effort."""
     for name, target in zip(agent.gates, gate_targets(agent), strict=True):
-        if parse_target(target).kind == "git":
-            try:
-                _probe(target)
-            except FencepostError as error:
-                yield f"gate {name}: {error}"
+        yield from (f"gate {name}: {problem}" for problem in target_problems(target))
 
 
-def _probe(target: str) -> None:
-    from fencepost.gates.git.gate import GitGate
-
-    gate = open_gate(target)
-    assert isinstance(gate, GitGate)
-    gate.probe()
+def target_problems(target: str) -> Iterator[str]:
+    """Yield what is wrong with one gate; nothing for kinds that are tried when they are raised."""
+    if parse_target(target).kind not in TRIED:
+        return
+    try:
+        gate = open_gate(target)
+        probe = getattr(gate, "probe", None)
+        if probe is not None:
+            probe()
+        else:
+            yield from gate.status().warnings
+    except FencepostError as error:
+        yield str(error)

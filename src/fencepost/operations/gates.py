@@ -62,6 +62,17 @@ def write_sql(writer: Writer, target: str, script: str) -> Written:
     return Written(gate.target, writer.proof.fence, len(script.encode()))
 
 
+def write_redis(writer: Writer, target: str, key: str, value: bytes) -> Written:
+    """Set a key of a Redis server through its gate."""
+    from fencepost.gates.redis.gate import RedisGate
+
+    gate = _declared(writer, target)
+    if not isinstance(gate, RedisGate):
+        raise Invalid(f"{gate.target} is no Redis server; write-redis is for gates of kind redis.")
+    gate.write(writer.proof, key, value)
+    return Written(gate.target, writer.proof.fence, len(value))
+
+
 def push_git(writer: Writer, target: str, revision: str, *, clone: str) -> str:
     """Push a commit to a gated branch and return it."""
     from fencepost.gates.git.gate import GitGate

@@ -13,7 +13,7 @@ Ask = Callable[..., Mapping[str, Any]]
 class RunGate:
     """One declared gate of a run.
 
-    `write` is for kinds that take a whole payload, such as a file. For others, `port` is the gate of that kind itself
+    `write` is for kinds that take a whole payload: a file takes its data, redis a key and a value. For others, `port` is the gate of that kind itself
     and `proof` what its verbs want to see.
     """
 
@@ -31,7 +31,7 @@ class RunGate:
         """Raise if this run may not write here now: FenceRefused, or Misconfigured if the gate is not declared."""
         self._ask("gate", gate=self.port.target)
 
-    def write(self, data: Any, **options: Any) -> Any:  # noqa: ANN401  # each kind has its own payload and answer
+    def write(self, *payload: Any, **options: Any) -> Any:  # noqa: ANN401  # each kind has its own payload and answer
         """Write through the gate, all or nothing, or raise FenceRefused: then stop, nothing was written."""
         write = getattr(self.port, "write", None)
         if write is None:
@@ -40,7 +40,7 @@ class RunGate:
                 f"a {kind} gate takes no whole payload; use gate.port and gate.proof with its own verbs."
             )
         self.check()
-        return write(self.proof, data, **options)
+        return write(self.proof, *payload, **options)
 
     def status(self) -> GateStatus:
         """Return what the gate remembers."""
