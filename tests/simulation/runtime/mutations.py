@@ -45,7 +45,12 @@ def mutations() -> dict[str, Mutation]:
     return {
         "settle without the fence": Mutation(_settle_without_fence, stops),
         "start without the fence": Mutation(
-            lambda: [_sql(start_run=(ITS_FENCE, ":fence = :fence AND "), start=("AND fence = :fence AND", "AND"))],
+            lambda: [
+                _sql(
+                    start_run=(ITS_FENCE, ":fence = :fence AND "),
+                    start=("AND fence = :fence AND state = 'held'", "AND :fence = :fence"),
+                )
+            ],
             stops,
         ),
         "a checkpoint without the fence": Mutation(
@@ -70,7 +75,7 @@ def mutations() -> dict[str, Mutation]:
             lambda: [_sql(retire_schedules=("due_us <= :now_us OR trigger", "trigger"))], "outage, kill station"
         ),
         "gaps wait for the next tick": Mutation(
-            lambda: [patch.object(CronTrigger, "look_after", _next_tick)], "outage"
+            lambda: [patch.object(CronTrigger, "look_after", _next_tick)], "drain | edit, retire"
         ),
         "gaps are not recorded": Mutation(lambda: [patch.object(Writer, "_gaps", lambda *_: iter(()))]),
         "gaps are never shifted": Mutation(lambda: _zone_policy(dst_gap="skip")),
