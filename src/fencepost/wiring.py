@@ -167,7 +167,8 @@ def serve(
         _look_at_projects(bench.grounds)
     presence = Presence(bench.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
     chores = chores_of(plan, tools, settings, folder)
-    return Station(plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence).serve()
+    hint = open_hint(url) if plan.slots else None
+    return Station(plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence, hint=hint).serve()
 
 
 def _look_at_projects(grounds: Grounds) -> None:
@@ -234,20 +235,27 @@ def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list
 
 def open_hint(url: str) -> Hint:
     """Return how this process hears that something may be ready; where nothing can be heard, nothing is said."""
-    from fencepost.service.hint import FileHint, Hint, NotifyHint
+    from fencepost.service.hint import Deaf, NotifyHint, WatchHint
 
     if url.startswith("sqlite:"):
-        return FileHint(_sqlite_opening(url.partition(":")[2]).path)
+        from fencepost.stores.sqlite.listening import CommitWatch
+
+        return WatchHint(CommitWatch(_sqlite_opening(url.partition(":")[2]).path))
     import psycopg
 
+    from fencepost.host.clock import SystemClock
+    from fencepost.stores.postgres.listening import Ear, listen
     from fencepost.stores.postgres.server import at
 
-    try:
-        connection = at(url).connect()
-        connection.execute(b"LISTEN fencepost")
-    except psycopg.Error:
-        return Hint()
-    return NotifyHint(lambda: connection)
+    server = at(url)
+
+    def open_ear() -> Ear | None:
+        try:
+            return listen(server)
+        except psycopg.Error:
+            raise Deaf from None
+
+    return NotifyHint(open_ear, SystemClock().awake_ns)
 
 
 def shown(url: str) -> str:

@@ -60,9 +60,13 @@ class Site:
 
     def up(self, *words: str, command: str = "up") -> subprocess.Popen[bytes]:
         """Start a daemon in a session of its own."""
+        return self.start(sys.executable, "-m", "fencepost", command, *words)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start any program as a daemon of this site."""
         with (self.folder / "daemon.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "fencepost", command, *words],
+                words,
                 cwd=self.folder,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,

@@ -111,6 +111,7 @@ def lane(bench: Bench, hint: Hint, *, worker_alive: int) -> int:
         return keeper.serve(Output(output_reader), hint, worker_alive)
     finally:
         guard.dismiss()
+        hint.close()
         mailbox.close()
         store.close()
 

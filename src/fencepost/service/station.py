@@ -14,12 +14,14 @@ from fencepost.ports.agenda import Agenda, AgendaStore
 from fencepost.ports.runs import LaneStore
 from fencepost.ports.ticks import TickStore
 from fencepost.service.chores import Chore, Chores, ChoreStore
+from fencepost.service.hint import Hint
 from fencepost.service.holding import HeldLease, hold
 from fencepost.service.nursery import Nursery
 from fencepost.service.order import Order, Tools, new_id
 from fencepost.service.projects import Presence, PresenceStore
 
 POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
+DEAF_TIMES = 20  # so many times as long as a step took, no hint leads to another: a busy store must not keep us busy
 PROBE_SECONDS = 2.0
 BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
 VAIN_SECONDS = 1.0  # what waits may be halted or have no room: who came in vain is not sent again at once
@@ -56,8 +58,11 @@ class Station:
         chores: Sequence[Chore],
         *,
         presence: Presence | None = None,
+        hint: Hint | None = None,
     ) -> None:
         self._plan = plan
+        self._hint = hint or Hint()
+        self._deaf_until_ns = 0
         self._presence = presence
         self._tools = tools
         self._open_store = open_store
@@ -75,12 +80,17 @@ class Station:
     def serve(self) -> int:
         """Go on until asked to stop, then drain."""
         while not self._asked_to_stop:
+            began_ns = self._tools.clock.awake_ns()
             try:
                 pause = self._step()
                 self._backoff = BACKOFF_MIN_SECONDS
             except StoreUnavailable as error:
-                pause = self._retry_later(error)
-            self._wait(pause)
+                self._wait(self._retry_later(error))
+                continue
+            now = self._tools.clock.awake_ns()
+            self._deaf_until_ns = now + DEAF_TIMES * (now - began_ns)
+            self._wait(pause, self._hint)
+        self._hint.close()
         self._drain()
         return 0
 
@@ -155,13 +165,27 @@ class Station:
             self._lane_ns = now + round(LANE_SECONDS * 1e9)
             nursery.start_lane()
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float, hint: Hint | None = None) -> None:
+        """Sleep until the time is over, a signal or an attempt has something to say, or a hint is heard."""
+        until_ns = self._tools.clock.awake_ns() + round(seconds * 1e9)
+        while not self._is_woken(until_ns, hint) and self._tools.clock.awake_ns() < until_ns:
+            pass
+
+    def _is_woken(self, until_ns: int, hint: Hint | None) -> bool:
         fds = [self._wakeup, self._nursery.fd] if self._nursery else [self._wakeup]
-        ready, _, _ = select.select(fds, [], [], seconds)
+        now = self._tools.clock.awake_ns()
+        patience = (until_ns - now) / 1e9
+        deaf = (self._deaf_until_ns - now) / 1e9
+        if hint is not None:
+            patience = min(patience, deaf if deaf > 0 else hint.poll_seconds())
+        listened = hint.fds() if hint is not None and deaf <= 0 else []
+        ready, _, _ = select.select([*fds, *listened], [], [], max(0.0, patience))
         if self._nursery and self._nursery.fd in ready:
             self._nursery.hear()
         if self._wakeup in ready:
             os.read(self._wakeup, 4096)
+        heard = hint is not None and deaf <= 0 and hint.heard(ready)
+        return heard or any(one in ready for one in fds)
 
     def _retry_later(self, error: StoreUnavailable) -> float:
         if self._backoff == BACKOFF_MIN_SECONDS:
