@@ -22,14 +22,8 @@ from typing import Any
 import psycopg
 
 from fencepost import wiring
-from fencepost.host.clock import SystemClock
-from fencepost.model.budget import MicroUsd, Reservation
-from fencepost.model.moment import from_us
-from fencepost.model.run import TriggerKind
-from fencepost.operations.making import Recipe, make_run, own_key
-from fencepost.ports.requests import Ask, Grounds
-from fencepost.ports.ticks import NewRun
-from fencepost.service.order import new_id
+from fencepost.operations.bulk import Wanted, request_many
+from fencepost.service.following import new_run_id
 from tests.support.postgres import PostgresServer
 
 BATCH = 100
@@ -41,6 +35,7 @@ engine = "python"
 function = "bench_noop:noop"
 in_process = true
 on_lost = "restart"
+waiting_max = 10000000
 """
 RAW_TABLE = """
 CREATE TABLE job (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload text NOT NULL,
@@ -184,27 +179,9 @@ def drain_fencepost(store: str, number: int) -> float:
 def enqueue(store: str, number: int) -> None:
     """Put runs into the queue, a thousand per transaction."""
     runtime = wiring.open_runtime(store)
-    clock = SystemClock()
-
-    def decide(grounds: Grounds) -> list[NewRun]:
-        recipe = Recipe.of(grounds.target)
-        reserved = Reservation(MicroUsd(0), from_us(grounds.now_us))
-        ids = [new_id(clock) for _ in range(1000)]
-        return [
-            make_run(
-                recipe,
-                run_id=run_id,
-                tenant="default",
-                trigger=TriggerKind.MANUAL,
-                ready_us=grounds.now_us,
-                idempotency_key=own_key("default", "noop", run_id),
-                reservation=reserved,
-            )
-            for run_id in ids
-        ]
-
+    batch = [Wanted()] * 1000
     for _ in range(0, number, 1000):
-        runtime.ask_many(Ask("default", "noop", "bench"), decide, line_max=10_000_000)
+        request_many(runtime, tenant="default", agent="noop", wanted=batch, new_run_id=new_run_id, by="bench")
     runtime.close()
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -15,7 +15,8 @@ from fencepost.config.find import resolved_store
 from fencepost.config.schema import AGENTS
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid, Misconfigured
-from fencepost.operations import looking, requests
+from fencepost.operations import bulk, looking, requests
+from fencepost.operations.bulk import Triggered
 from fencepost.operations.registry import Planned, apply_config, plan_config
 from fencepost.service.following import new_run_id, wait_for_end
 
@@ -183,6 +184,36 @@ class Fencepost:
                 by=_actor(),
             )
         return run_of(made.run, earlier=made.earlier)
+
+    def trigger_many(
+        self,
+        target: str | Function,
+        payloads: Iterable[Mapping[str, Any]],
+        *,
+        keys: Iterable[str] | None = None,
+        priority: int | None = None,
+    ) -> list[Triggered]:
+        """Run an agent once for each payload; return when all requests are durable, or raise and none is.
+
+        `keys`, one for each payload, make them idempotent. At most 10,000 at once; Busy if more would wait than the
+        agent's `waiting_max`.
+        """
+        told = list(payloads)
+        named: list[str | None] = [None] * len(told) if keys is None else list(keys)
+        if len(named) != len(told):
+            raise Invalid(f"there are {len(told)} payloads and {len(named)} keys; give one key for each payload.")
+        wanted = [bulk.Wanted(payload, key) for payload, key in zip(told, named, strict=True)]
+        name = self._agents.get(target) if not isinstance(target, str) else target
+        with self._opened() as store:
+            return bulk.request_many(
+                store,
+                tenant=self.tenant,
+                agent=name or self._named(target),
+                wanted=wanted,
+                priority=priority,
+                new_run_id=new_run_id,
+                by=_actor(),
+            )
 
     def show(self, run_id: str) -> Run:
         """Return a run as it is now; the beginning of its id is enough if no other begins so."""

@@ -1,13 +1,14 @@
 """The Python door for async code: the store blocks by nature, so each verb is done in a thread and awaited."""
 
 from asyncio import to_thread
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fencepost.app.definitions import Function
 from fencepost.app.options import Span
 from fencepost.app.run import Run
+from fencepost.operations.bulk import Triggered
 from fencepost.operations.registry import Planned
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ class AsyncFencepost:
     ) -> Run:
         """Run a schedule or an agent now; see Fencepost.trigger."""
         return await to_thread(self._app.trigger, target, payload=payload, key=key, tick=tick, again=again)
+
+    async def trigger_many(
+        self,
+        target: str | Function,
+        payloads: Iterable[Mapping[str, Any]],
+        *,
+        keys: Iterable[str] | None = None,
+        priority: int | None = None,
+    ) -> list[Triggered]:
+        """Run an agent once for each payload; see Fencepost.trigger_many."""
+        return await to_thread(self._app.trigger_many, target, payloads, keys=keys, priority=priority)
 
     async def show(self, run_id: str) -> Run:
         """Return a run as it is now."""

@@ -18,6 +18,8 @@ class AgentOptions(TypedDict, total=False):
     timeout: Span
     stall_timeout: Span
     queue_timeout: Span
+    waiting_max: int
+    in_process: bool
     max_attempts: int
     backoff: Span
     backoff_max: Span

@@ -38,7 +38,7 @@ from fencepost.config.kinds import (
 from fencepost.model.cli_definition import PROMPT_BY
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.missed import CATCHUP_MAX, MissedRule
-from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX
+from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX, WAITING_MAX
 from fencepost.model.retry import ATTEMPTS_MAX, OnLost
 from fencepost.model.slots import SLOTS_MAX
 from fencepost.model.target import KINDS
@@ -179,6 +179,7 @@ AGENTS = Section(
         _agent("stall_timeout", DURATION, "After how long without progress an attempt is ended. Default: never."),
         _agent("tool_timeout", DURATION, "After how long one open tool call counts as standing still. Default: 1h where there is a `stall_timeout`.", "claude", "cli"),
         _agent("queue_timeout", DURATION, "How long a run may wait for its start."),
+        _agent("waiting_max", integer(1, WAITING_MAX), "How many runs that were asked for, and that no schedule made, may wait. One more is refused."),
         _agent("max_attempts", integer(1, ATTEMPTS_MAX), "How many tries a run has."),
         _agent("backoff", DURATION, "How long to wait after the first failure; doubled each time."),
         _agent("backoff_max", DURATION, "How long to wait at most."),

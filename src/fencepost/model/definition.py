@@ -20,7 +20,7 @@ from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.model.instant import parse_instant
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import MissedPolicy, MissedRule
-from fencepost.model.overlap import parse_overlap
+from fencepost.model.overlap import LINE_MAX, parse_overlap
 from fencepost.model.retry import OnLost, RetryPolicy, Timeouts
 from fencepost.model.run import TriggerKind
 from fencepost.model.target import target_of
@@ -61,6 +61,7 @@ class AgentDefinition:
     stall_timeout: str = ""
     tool_timeout: str = ""
     queue_timeout: str = "1d"
+    waiting_max: int = LINE_MAX  # runs without a schedule that may wait
     max_attempts: int = 1
     backoff: str = "30s"
     backoff_max: str = "1h"

@@ -15,6 +15,7 @@ from fencepost.model.errors import Busy, Invalid
 from fencepost.model.run import RunId, TriggerKind
 
 LINE_MAX = 1000  # how many runs may wait in line, of whatever kind
+WAITING_MAX = 10_000_000  # what an agent may raise that to for runs without a schedule
 PARALLEL_MAX = 1000
 PARALLEL_DEFAULT = 4
 
@@ -159,6 +160,18 @@ class _Manner(Enum):
     YIELDS = auto()  # a tick: skipped, or displaces older ticks
     ASKS = auto()  # somebody is there to be told no
     LINES_UP = auto()  # accepted means kept, in order
+
+
+def admit_to_line(waiting: int, *, more: int, line_max: int) -> Admitted | TurnedAway:
+    """Decide whether so many more may wait for an agent that runs what it is asked for, one after the other."""
+    if waiting + more <= line_max:
+        return Admitted()
+    theirs = "another would be" if more == 1 else f"{more} more would be"
+    return TurnedAway(
+        (),
+        f"{waiting} runs wait in line already, and {theirs} beyond {line_max}; try again when some have run, or "
+        "raise waiting_max of the agent.",
+    )
 
 
 def admit(request: Request, *, policy: OverlapPolicy, live: Sequence[LiveRun]) -> Admission:

@@ -1,7 +1,7 @@
 """Runs that somebody asked for, spelled as rows; ticks make theirs in the ticker."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -113,7 +113,19 @@ def make_run(
 
 def own_key(*parts: object) -> str:
     """Return an idempotency key for a run that shares no tick's: the same for the same parts."""
-    return sha256(json.dumps([KEY_FORM, *map(str, parts)], separators=(",", ":")).encode("ascii")).hexdigest()
+    return own_keys(*parts[:-1])(str(parts[-1]))
+
+
+def own_keys(*parts: object) -> Callable[[str], str]:
+    """Return a maker of such keys that differ in their last part only."""
+    common = sha256(json.dumps([KEY_FORM, *map(str, parts)], separators=(",", ":"))[:-1].encode("ascii"))
+
+    def key(last: str) -> str:
+        whole = common.copy()
+        whole.update(f",{json.dumps(last)}]".encode("ascii"))
+        return whole.hexdigest()
+
+    return key
 
 
 def afford(recipe: Recipe, grounds: Grounds, *, counted_at: datetime | None = None) -> Reservation:

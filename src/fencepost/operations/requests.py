@@ -11,7 +11,16 @@ from fencepost.model.instant import format_instant
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.occurrence import Occurrence, idempotency_key
-from fencepost.model.overlap import Admitted, LiveRun, OverlapPolicy, Request, TurnedAway, admit, parse_overlap
+from fencepost.model.overlap import (
+    Admission,
+    Admitted,
+    OverlapPolicy,
+    Request,
+    TurnedAway,
+    admit,
+    admit_to_line,
+    parse_overlap,
+)
 from fencepost.model.run import RunState, TriggerKind
 from fencepost.model.trigger import EveryTrigger
 from fencepost.operations.making import Recipe, Stretch, afford, make_run, own_key, period_of
@@ -51,7 +60,7 @@ def request_run(
     A schedule's overlap policy is obeyed by refusing up front (Busy); an agent's runs wait in line. The same `key`
     returns the same run, whatever became of it. A tick that succeeded is not run again, unless `again` is said.
     """
-    _check(key=key, payload=payload, priority=priority)
+    check_request(key=key, payload=payload, priority=priority)
     if again and tick is None:
         raise Invalid("--again is about a tick; name it with --tick, or leave --again out: every run is a new one.")
     policy = parse_overlap(overlap) if overlap is not None else None
@@ -68,7 +77,7 @@ def request_run(
                 _check_kept(grounds, tick)
             stretch, tick_key = _stretch(recipe, grounds, tenant, tick)
             idempotency = own_key(tenant, target, run_id) if again else tick_key
-        admitted = _admitted(TriggerKind.MANUAL, recipe, grounds.live)
+        admitted = _admitted(TriggerKind.MANUAL, recipe, grounds)
         run = make_run(
             recipe,
             run_id=run_id,
@@ -115,7 +124,7 @@ def replay(
         recipe = _recipe(grounds, None, None)
         if as_then:
             recipe = _as_then(recipe, origin)
-        _admitted(TriggerKind.REPLAY, recipe, grounds.live)
+        _admitted(TriggerKind.REPLAY, recipe, grounds)
         stretch = Stretch(origin.tick_us, origin.occurrence, origin.period_start_us, origin.period_end_us)
         run = make_run(
             recipe,
@@ -157,13 +166,24 @@ def discard(store: RequestStore, run_id: str, *, tenant: str, by: str) -> RunRow
     return run
 
 
-def _check(*, key: str | None, payload: Mapping[str, object] | None, priority: int | None) -> None:
+def check_request(
+    *, key: str | None = None, payload: Mapping[str, object] | None = None, priority: int | None = None
+) -> None:
+    """Refuse what no run can be made of."""
     if key is not None and not (1 <= len(key) <= KEY_MAX and key.isprintable()):
         raise Invalid(f"--key takes 1 to {KEY_MAX} printable characters, not {key[:40]!r} with {len(key)}.")
-    if payload is not None and len(json.dumps(payload)) > PAYLOAD_MAX:
-        raise Invalid(f"the payload is larger than {PAYLOAD_MAX:,} bytes; put it into a file and hand over its path.")
+    if payload is not None:
+        spell_payload(payload)
     if priority is not None and not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
         raise Invalid(f"a priority is between -{PRIORITY_MAX:,} and {PRIORITY_MAX:,}, not {priority}.")
+
+
+def spell_payload(payload: Mapping[str, object]) -> str:
+    """Spell what a run is told, as its row keeps it."""
+    text = json.dumps(payload)
+    if len(text) > PAYLOAD_MAX:
+        raise Invalid(f"the payload is larger than {PAYLOAD_MAX:,} bytes; put it into a file and hand over its path.")
+    return text
 
 
 def _recipe(grounds: Grounds, policy: OverlapPolicy | None, overlap: str | None) -> Recipe:
@@ -179,10 +199,12 @@ def _recipe(grounds: Grounds, policy: OverlapPolicy | None, overlap: str | None)
     return recipe if policy is None else replace(recipe, policies=replace(recipe.policies, overlap=policy))
 
 
-def _admitted(trigger: TriggerKind, recipe: Recipe, live: Sequence[LiveRun]) -> Admitted:
+def _admitted(trigger: TriggerKind, recipe: Recipe, grounds: Grounds) -> Admitted:
     """Let it in, or refuse before anything is acknowledged."""
-    request = Request(trigger, of_schedule=recipe.schedule is not None)
-    answer = admit(request, policy=recipe.policies.overlap, live=live)
+    if recipe.schedule is None:
+        answer: Admission = admit_to_line(grounds.waiting, more=1, line_max=recipe.agent.waiting_max)
+    else:
+        answer = admit(Request(trigger), policy=recipe.policies.overlap, live=grounds.live)
     if isinstance(answer, TurnedAway):
         raise answer.error()
     assert isinstance(answer, Admitted), "only ticks are skipped"

@@ -58,13 +58,14 @@ class Grounds(NamedTuple):
 
     now_us: int
     target: Target
-    live: tuple[LiveRun, ...]  # of the schedule, or of the agent's runs without one; oldest first
+    live: tuple[LiveRun, ...]  # of the schedule, oldest first
     spending: tuple[Counted, ...]
     versions: tuple[VersionFact, ...] = ()  # oldest first, if a tick or a range was asked for
     recorded: TickFact | None = None  # of the tick that was asked for
     of_tick: tuple[RunRow, ...] = ()  # the runs made for it, oldest first
     origin: RunRow | None = None
     replays: tuple[RunRow, ...] = ()  # made of the origin before, oldest first
+    waiting: int = 0  # of an agent: its runs without a schedule that have not begun, up to one more than may
     pruned_us: int | None = None  # records up to this instant may be gone, if a tick or a range was asked for
 
 
@@ -83,6 +84,24 @@ class Asked(NamedTuple):
     is_new: bool
 
 
+class Wish(NamedTuple):
+    """What differs between the runs of a batch."""
+
+    id: str
+    idempotency_key: str
+    request_key: str | None
+    payload: str
+
+
+class NewBatch(NamedTuple):
+    """Runs that are alike but for a few values, each of which leases only itself; how many wait already, and how many may."""
+
+    like: NewRun
+    wishes: Sequence[Wish]
+    waiting: int
+    line_max: int
+
+
 class RequestStore(Protocol):
     """Runs on demand."""
 
@@ -94,6 +113,14 @@ class RequestStore(Protocol):
         """Put many runs of a schedule into the queue; return the ids of those whose keys were not known.
 
         Raise Busy, and make none, if more than `line_max` would wait then.
+        """
+        ...
+
+    def ask_batch(self, ask: Ask, decide: Callable[[Grounds], NewBatch]) -> list[tuple[str, bool]]:
+        """Put many runs of an agent into the queue, all or none; return the id of each, and whether it is new.
+
+        A key that is known, or that stands in the batch twice, finds the run that it made first. Raise Busy, and make
+        none, if more would wait than may.
         """
         ...
 

@@ -27,6 +27,9 @@ NOT_FOR_EXEC = (
     "LAST_SUCCESS",
 )
 
+LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+PAIRS = [one + other for one in LETTERS for other in LETTERS]
+
 
 class Order(NamedTuple):
     """One command to guard."""
@@ -58,9 +61,8 @@ class Tools(NamedTuple):
 
 def new_id(clock: Clock) -> str:
     """Name a run: sorts by time, and two machines do not meet."""
-    letters = "0123456789abcdefghjkmnpqrstvwxyz"
     number = (clock.wall_us() // 1000) << 40 | int.from_bytes(os.urandom(5))
-    return "r" + "".join(letters[number >> shift & 31] for shift in range(85, -1, -5))
+    return "r" + "".join([PAIRS[number >> shift & 1023] for shift in range(80, -1, -10)])
 
 
 def environment(

@@ -4,11 +4,13 @@ import json
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
+from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid
-from fencepost.ports.requests import Ask, Asked, Grounds, Placement, Target, TickFact, VersionFact
+from fencepost.ports.requests import Ask, Asked, Grounds, NewBatch, Placement, Target, TickFact, VersionFact
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import Counted, NewRun
 from fencepost.stores.batches import SqlBatches
+from fencepost.stores.bulk import put_batch
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of
 from fencepost.stores.ticks import MONTH_US, clock, has_budget, live_run, make_room, put_runs
@@ -52,6 +54,14 @@ class SqlRequests(SqlBatches):
             detail = {"runs": len(made), "known": len(runs) - len(made)}
             audit(tx, ask.tenant, actor=ask.by, verb="backfill", subject=f"schedule:{ask.target}", detail=detail)
             return [run.id for run in runs if run.id in made]
+
+        return self._dialect.write(work)
+
+    def ask_batch(self, ask: Ask, decide: Callable[[Grounds], NewBatch]) -> list[tuple[str, bool]]:
+        """Put many runs of an agent into the queue, all or none; return the id of each, and whether it is new."""
+
+        def work(tx: Transaction) -> list[tuple[str, bool]]:
+            return put_batch(tx, ask, decide(_grounds(tx, ask, _target(tx, ask, None), None)))
 
         return self._dialect.write(work)
 
@@ -141,6 +151,7 @@ def _grounds(
         now_us=now_us,
         target=target,
         live=tuple(live_run(row) for row in _live(tx, ask.tenant, target)),
+        waiting=_waiting(tx, ask.tenant, target) if target.schedule is None else 0,
         spending=_spending(tx, ask.tenant, target, now_us),
         versions=_versions(tx, ask.tenant, target) if dated else (),
         recorded=_recorded(tx, ask, target),
@@ -159,8 +170,15 @@ def _pruned_us(tx: Transaction, tenant: str, target: Target) -> int | None:
 
 def _live(tx: Transaction, tenant: str, target: Target) -> list[Sequence[object]]:
     if target.schedule is None:
-        return list(tx.rows("live_of_agent", tenant=tenant, agent=target.agent))
+        return []
     return [row[2:] for row in tx.rows("live_runs", schedules=json.dumps([(tenant, target.schedule)]))]
+
+
+def _waiting(tx: Transaction, tenant: str, target: Target) -> int:
+    """Count who waits for an agent; beyond what may, how many is nobody's business."""
+    limit = agent_from_json(target.manifest).waiting_max + 1
+    ((waiting,),) = tx.rows("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit)
+    return int(waiting)
 
 
 def _spending(tx: Transaction, tenant: str, target: Target, now_us: int) -> tuple[Counted, ...]:

@@ -15,11 +15,33 @@ SELECT name, 'schedule', retired_us IS NOT NULL FROM fencepost.schedule WHERE te
 UNION ALL
 SELECT name, 'agent', retired_us IS NOT NULL FROM fencepost.agent WHERE tenant = %(tenant)s
 
--- :name live_of_agent
-SELECT id, trigger, state, started_us, lines_up
-  FROM fencepost.run
- WHERE state IN ('ready', 'running') AND tenant = %(tenant)s AND schedule IS NULL AND agent = %(agent)s
- ORDER BY created_us, id
+-- :name waiting_of_agent
+SELECT count(*)
+  FROM (SELECT 1 FROM fencepost.run
+         WHERE state = 'ready' AND started_us IS NULL
+           AND tenant = %(tenant)s AND schedule IS NULL AND agent = %(agent)s
+         LIMIT %(limit)s) AS waiting
+
+-- :name insert_batch
+-- Runs that are alike but for a few values. A run whose key is known already is not made again.
+INSERT INTO fencepost.run (id, tenant, agent, trigger, idempotency_key, request_key,
+                           manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
+                           state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
+                           project, in_process)
+SELECT one ->> 0, %(tenant)s, %(agent)s, %(trigger)s, one ->> 1, one ->> 2,
+       %(manifest)s::text, %(manifest_hash)s, one ->> 3, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
+       %(priority)s::bigint, -%(priority)s::bigint,
+       'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
+       %(manifest)s::text::jsonb ->> 'project', %(in_process)s
+  FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT fencepost.clock_us() AS now_us) AS clock
+ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
+RETURNING id
+
+-- :name asked_again_many
+UPDATE fencepost.run SET requests = requests + 1
+ WHERE tenant = %(tenant)s AND coalesce(schedule, agent) = %(target)s
+   AND request_key = ANY (ARRAY(SELECT jsonb_array_elements_text(%(keys)s::jsonb)))
+RETURNING request_key, id
 
 -- :name asked_again
 UPDATE fencepost.run SET requests = requests + 1

@@ -13,11 +13,33 @@ SELECT name, 'schedule', retired_us IS NOT NULL FROM schedule WHERE tenant = :te
 UNION ALL
 SELECT name, 'agent', retired_us IS NOT NULL FROM agent WHERE tenant = :tenant
 
--- :name live_of_agent
-SELECT id, trigger, state, started_us, lines_up
-  FROM run INDEXED BY run_live
- WHERE state IN ('ready', 'running') AND tenant = :tenant AND schedule IS NULL AND agent = :agent
- ORDER BY created_us, id
+-- :name waiting_of_agent
+SELECT count(*)
+  FROM (SELECT 1 FROM run INDEXED BY run_live
+         WHERE state = 'ready' AND state IN ('ready', 'running') AND started_us IS NULL
+           AND tenant = :tenant AND schedule IS NULL AND agent = :agent
+         LIMIT :limit)
+
+-- :name insert_batch
+-- Runs that are alike but for a few values. A run whose key is known already is not made again.
+INSERT INTO run (id, tenant, agent, trigger, idempotency_key, request_key,
+                 manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
+                 state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
+                 project, in_process)
+SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 1, value ->> 2,
+       :manifest, :manifest_hash, value ->> 3, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
+       'ready', now_us, now_us, now_us, now_us, now_us + :queue_for_us, :reserved_micro, now_us,
+       :manifest ->> 'project', :in_process
+  FROM json_each(:wishes), (SELECT wall_us() AS now_us)
+ WHERE true
+ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
+RETURNING id
+
+-- :name asked_again_many
+UPDATE run SET requests = requests + 1
+ WHERE tenant = :tenant AND coalesce(schedule, agent) = :target AND request_key IS NOT NULL
+   AND request_key IN (SELECT value FROM json_each(:keys))
+RETURNING request_key, id
 
 -- :name asked_again
 UPDATE run SET requests = requests + 1

@@ -1,0 +1,87 @@
+"""How fast runs are put into the queue on PostgreSQL, a thousand per durable commit: raw SQL, pgqueuer and us.
+
+Ours is the public operation behind `app.trigger_many`: checked, admitted to the line, audited, with an idempotency key
+for each. Each round lets every contender fill an empty queue once, one after the other.
+"""
+
+import asyncio
+import sys
+import tempfile
+from argparse import ArgumentParser
+from pathlib import Path
+from time import perf_counter  # a benchmark measures real time
+
+import psycopg
+
+from bench.drain import CONFIG, RAW_TABLE, compare, peer
+from fencepost import wiring
+from fencepost.config.load import load
+from fencepost.operations.bulk import Wanted, request_many
+from fencepost.operations.registry import apply_config
+from fencepost.service.following import new_run_id
+from tests.support.postgres import PostgresServer
+
+BATCH = 1000
+RAW_INSERT = "INSERT INTO job (payload) SELECT unnest(%s::text[])"
+
+
+def main() -> int:
+    """Measure and show."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with PostgresServer.private({"shared_buffers": "256MB"}, in_memory=False) as server:
+        contenders = {
+            "raw sql": lambda: enqueue_raw(server.create_database(), options.runs),
+            "pgqueuer": lambda: enqueue_pgqueuer(server.create_database(), options.runs),
+            "fencepost": lambda: enqueue_fencepost(server.create_database(), options.runs),
+        }
+        compare("postgresql", contenders, options.rounds)
+    return 0
+
+
+def enqueue_raw(url: str, number: int) -> float:
+    """Insert a narrow row for each."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(RAW_TABLE.encode())
+        began = perf_counter()
+        for _ in range(0, number, BATCH):
+            connection.execute(RAW_INSERT, (["{}"] * BATCH,))
+        return number / (perf_counter() - began)
+
+
+def enqueue_pgqueuer(url: str, number: int) -> float:
+    """Enqueue with its own batch call."""
+    drivers = peer("pgqueuer.adapters.drivers.asyncpg")
+
+    async def work() -> float:
+        driver = drivers.AsyncpgDriver(await peer("asyncpg").connect(url))
+        queries = peer("pgqueuer.queries").Queries(driver)
+        await queries.install()
+        began = perf_counter()
+        for _ in range(0, number, BATCH):
+            await queries.enqueue(["noop"] * BATCH, [b"{}"] * BATCH, [0] * BATCH)
+        return number / (perf_counter() - began)
+
+    return asyncio.run(work())
+
+
+def enqueue_fencepost(url: str, number: int) -> float:
+    """Ask for them as a program does."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "fencepost.toml")
+        path.write_text(CONFIG.format(store=url))
+        runtime = wiring.open_runtime(url)
+        apply_config(runtime.registry(), load(str(path)), tenant="default", actor="bench")
+    batch = [Wanted({})] * BATCH
+    began = perf_counter()
+    for _ in range(0, number, BATCH):
+        request_many(runtime, tenant="default", agent="noop", wanted=batch, new_run_id=new_run_id, by="bench")
+    rate = number / (perf_counter() - began)
+    runtime.close()
+    return rate
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Many runs of an agent at once: all are accepted, in one durable commit, or none is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from fencepost.model.errors import Invalid
+from fencepost.model.run import TriggerKind
+from fencepost.operations.making import Recipe, afford, make_run, own_keys
+from fencepost.operations.requests import check_request, spell_payload
+from fencepost.ports.requests import Ask, Grounds, NewBatch, RequestStore, Wish
+
+BATCH_MAX = 10_000
+BATCH_BYTES_MAX = 50_000_000
+
+
+class Wanted(NamedTuple):
+    """One run of a batch: what it is told, and a key that makes the request for it idempotent."""
+
+    payload: Mapping[str, object] | None = None
+    key: str | None = None
+
+
+class Triggered(NamedTuple):
+    """The run that answers one request of a batch. `earlier`: its key had made it before."""
+
+    id: str
+    earlier: bool
+
+
+def request_many(
+    store: RequestStore,
+    *,
+    tenant: str,
+    agent: str,
+    wanted: Sequence[Wanted],
+    priority: int | None = None,
+    new_run_id: Callable[[], str],
+    by: str,
+) -> list[Triggered]:
+    """Run an agent many times, once for each that is wanted, in their order; return their runs in that order.
+
+    More than may wait (`waiting_max` of the agent) are refused with Busy, all of them.
+    """
+    if len(wanted) > BATCH_MAX:
+        raise Invalid(f"{len(wanted):,} runs at once are too many; ask for at most {BATCH_MAX:,}, several times.")
+    check_request(priority=priority)
+    if not wanted:
+        return []
+    wishes = _wishes(wanted, tenant, agent, new_run_id)
+    if sum(len(wish.payload) for wish in wishes) > BATCH_BYTES_MAX:
+        raise Invalid(f"the payloads are larger than {BATCH_BYTES_MAX:,} bytes together; ask for fewer at once.")
+
+    def decide(grounds: Grounds) -> NewBatch:
+        recipe = Recipe.of(grounds.target)
+        if recipe.schedule is not None:
+            raise Invalid(f"{agent!r} is a schedule, which has one run at a time; name its agent, or: fencepost run")
+        like = make_run(
+            recipe,
+            run_id=wishes[0].id,
+            tenant=tenant,
+            trigger=TriggerKind.MANUAL,
+            ready_us=grounds.now_us,
+            idempotency_key=wishes[0].idempotency_key,
+            reservation=afford(recipe, grounds),
+            priority=priority,
+        )
+        return NewBatch(like, wishes, grounds.waiting, recipe.agent.waiting_max)
+
+    answers = store.ask_batch(Ask(tenant, agent, by), decide)
+    return [Triggered(run_id, earlier=not is_new) for run_id, is_new in answers]
+
+
+def _wishes(wanted: Sequence[Wanted], tenant: str, agent: str, new_run_id: Callable[[], str]) -> list[Wish]:
+    """Spell what differs between the runs; a batch is large, so that what they share is spelled once."""
+    key_of = own_keys(tenant, agent)
+    wishes = []
+    for one in wanted:
+        if one.key is not None:
+            check_request(key=one.key)
+        run_id = new_run_id()
+        payload = spell_payload(one.payload) if one.payload else "{}"
+        wishes.append(Wish(run_id, key_of(one.key or run_id), one.key, payload))
+    return wishes

@@ -1,0 +1,110 @@
+"""Many runs at once: all are accepted or none, each key makes one run, and the line has an end."""
+
+import pytest
+
+from fencepost.model.definition import AgentDefinition
+from fencepost.model.errors import Busy, Invalid
+from fencepost.operations.bulk import BATCH_MAX, Triggered, Wanted, request_many
+from fencepost.operations.requests import request_run
+from tests.support.runtime import Runtime, new_id, together
+
+
+def ask(runtime: Runtime, *wanted: Wanted, agent: str = "crew", priority: int | None = None) -> list[Triggered]:
+    return request_many(
+        runtime.store, tenant="default", agent=agent, wanted=wanted, priority=priority, new_run_id=new_id, by="ada"
+    )
+
+
+@pytest.fixture
+def crew(runtime: Runtime) -> Runtime:
+    runtime.apply(AgentDefinition("crew", command=("true",), waiting_max=5))
+    return runtime
+
+
+def test_every_run_of_a_batch_waits_in_line_with_its_own_payload(crew: Runtime) -> None:
+    made = ask(crew, *(Wanted({"n": n}) for n in range(3)), priority=2)
+    runs = [crew.run(one.id) for one in made]
+    assert [run.payload for run in runs] == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
+    assert {(run.state, run.trigger, run.agent, run.schedule, run.priority) for run in runs} == {
+        ("ready", "manual", "crew", None, 2)
+    }
+    assert len({run.idempotency_key for run in runs}) == 3
+    assert {crew.work().run.id for _ in range(3)} == {one.id for one in made}
+
+
+def test_a_run_of_a_batch_is_like_one_that_was_asked_for_alone(crew: Runtime) -> None:
+    (made,) = ask(crew, Wanted({"a": 1}, key="k"))
+    other = request_run(
+        crew.store, tenant="default", target="crew", payload={"a": 1}, key="j", new_run_id=new_id, by="ada"
+    ).run
+    differ = {"id", "idempotency_key", "request_key", "resources"}
+    one = crew.run(made.id)._asdict()
+    assert {name: value for name, value in one.items() if name not in differ and not name.endswith("_us")} == {
+        name: value for name, value in other._asdict().items() if name not in differ and not name.endswith("_us")
+    }
+    assert one["give_up_us"] - one["ready_us"] == (other.give_up_us or 0) - other.ready_us
+
+
+def test_a_key_makes_one_run_however_often_it_is_asked_for(crew: Runtime) -> None:
+    first = ask(crew, Wanted(key="a"), Wanted(key="b"), Wanted(key="a"))
+    again = ask(crew, Wanted(key="b"), Wanted(key="c"))
+    assert [one.earlier for one in first] == [False, False, True]
+    assert first[0].id == first[2].id
+    assert [one.earlier for one in again] == [True, False]
+    assert again[0].id == first[1].id
+    assert len(crew.runs()) == 3
+    assert crew.run(again[0].id).requests == 2
+
+
+def test_a_batch_is_audited_with_the_runs_that_it_made(crew: Runtime) -> None:
+    made = ask(crew, Wanted(key="a"), Wanted(), Wanted(key="a"))
+    (entry,) = crew.audit("manual")
+    assert entry["runs"] == [made[0].id, made[1].id]
+    assert (entry["agent"], entry["known"]) == ("crew", 1)
+    assert entry["manifest_hash"] == crew.run(made[0].id).manifest_hash
+
+
+def test_a_batch_that_does_not_fit_is_refused_whole(crew: Runtime) -> None:
+    ask(crew, *[Wanted()] * 3, Wanted(key="k"))
+    with pytest.raises(Busy, match=r"4 runs wait .* 2 more would be beyond 5; .*raise waiting_max"):
+        ask(crew, Wanted(), Wanted(), Wanted(key="k"))
+    assert len(crew.runs()) == 4
+    ask(crew, Wanted(), Wanted(key="k"))
+    assert len(crew.runs()) == 5
+    with pytest.raises(Busy, match="another would be beyond 5"):
+        request_run(crew.store, tenant="default", target="crew", new_run_id=new_id, by="ada")
+
+
+def test_those_that_run_take_no_room_in_the_line(crew: Runtime) -> None:
+    ask(crew, *[Wanted()] * 5)
+    crew.work()
+    assert len(ask(crew, Wanted())) == 1
+
+
+def test_two_that_ask_at_once_for_the_same_keys_get_the_same_runs(crew: Runtime) -> None:
+    keys = [Wanted(key=f"k{n}") for n in range(4)]
+    stores = [crew.another(), crew.another()]
+    answers: dict[int, set[str]] = {}
+
+    def one(number: int) -> None:
+        wanted = keys if number else keys[::-1]
+        made = request_many(stores[number], tenant="default", agent="crew", wanted=wanted, new_run_id=new_id, by="ada")
+        answers[number] = {run.id for run in made}
+
+    together(one, [0, 1])
+    assert answers[0] == answers[1] == {run.id for run in crew.runs()}
+    assert len(crew.runs()) == 4
+
+
+def test_what_cannot_be_a_batch_is_refused(crew: Runtime) -> None:
+    crew.cron()
+    with pytest.raises(Invalid, match="is a schedule"):
+        ask(crew, Wanted(), agent="s")
+    with pytest.raises(Invalid, match="no schedule or agent 'crow'; did you mean agent 'crew'"):
+        ask(crew, Wanted(), agent="crow")
+    with pytest.raises(Invalid, match="at most 10,000"):
+        ask(crew, *[Wanted()] * (BATCH_MAX + 1))
+    with pytest.raises(Invalid, match="printable"):
+        ask(crew, Wanted(), Wanted(key="\n"))
+    assert ask(crew) == []
+    assert crew.runs() == []
