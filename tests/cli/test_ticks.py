@@ -274,7 +274,6 @@ def test_until_ends_the_preview_and_says_if_there_was_more() -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["nightly"], "needs a registry"),
         ([], "--cron"),
         (["--cron", "@daily"], "no silent default"),
         (["--cron", "61 * * * *", "--timezone", "UTC"], "'minute'"),

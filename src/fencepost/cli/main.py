@@ -40,7 +40,7 @@ COMMANDS = {
     "ledger": ("ledger", "effects that happen once, by key: list, once, resolve"),
     "checkpoint": ("checkpoint", "inside a run: keep JSON for a resumed attempt"),
     "progress": ("progress", "inside a run: say that work is being done"),
-    "ticks": ("ticks", "preview the ticks of a cron expression, DST days in words"),
+    "ticks": ("ticks", "preview a schedule or a cron expression, DST days in words"),
     "dst-check": ("dst_check", "what the coming clock changes do to the schedules"),
     "prove": ("prove", "derive the owed ticks again and compare"),
     "doctor": ("doctor", "look for what is weak or wrong here"),

@@ -1,4 +1,4 @@
-"""`fencepost ticks`: preview the ticks of a cron expression; with --batch, answer many questions from a script."""
+"""`fencepost ticks`: preview the ticks of a schedule or a cron expression; with --batch, answer many questions from a script."""
 
 import argparse
 import json
@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
 from fencepost.model.trigger import CronTrigger, cron_trigger
-from fencepost.model.zone import find_zone, tzdata_version
+from fencepost.model.zone import Zone, find_zone, tzdata_version
 from fencepost.operations.preview import PreviewedTick, parse_moment, preview
 
 WIDTH = 80
@@ -20,6 +20,7 @@ SHOWN_UNTIL_DEFAULT = 1000
 YELLOW, PLAIN = "\033[33m", "\033[0m"
 EPILOG = """\
 examples:
+  fencepost ticks nightly --until 2026-12-01
   fencepost ticks --cron '30 2 * * *' --timezone Europe/Berlin -n 5
   fencepost ticks --cron '@hourly' --timezone America/New_York \\
       --from 2026-11-01 --until 2026-11-02
@@ -45,6 +46,8 @@ def main(argv: list[str]) -> int:
 
         answer_all(sys.stdin.buffer, sys.stdout)
         return 0
+    if args.name:
+        return _schedule(parser, args)
     trigger = _trigger(args)
     zone = trigger.zone
     start = parse_moment(args.start, zone) if args.start else _now()
@@ -58,14 +61,33 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _schedule(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    """Preview a schedule of the registry."""
+    from fencepost.cli import ticks_of
+
+    if args.cron or args.timezone or args.dst_gap or args.dst_fold:
+        parser.error("NAME has its own expression, zone and policies; leave --cron, --timezone and --dst-... out")
+    asked = ticks_of.ask(args)
+    limit = args.limit or (SHOWN_UNTIL_DEFAULT if asked.end else SHOWN_DEFAULT)
+    if args.json:
+        known = _json_lines(asked.lines, limit)
+        texts = known if asked.trigger else map(json.dumps, ticks_of.fields_after_an_end(asked))
+    else:
+        rows = _rows(asked.zone, asked.lines, limit, bounded=asked.end is not None)
+        texts = chain(map(_fit, ticks_of.head(asked)), rows if asked.trigger else ticks_of.after_an_end(asked))
+    for text in texts:
+        print(text)
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fencepost ticks",
-        description="Preview the ticks of a cron expression, days of clock changes in words.",
+        description="Preview a schedule or a cron expression, days of clock changes in words.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a schedule of the registry (not available yet)")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a schedule of the registry")
     parser.add_argument("--cron", metavar="E", help="five fields, six with leading seconds, or a macro like @daily")
     parser.add_argument("--timezone", metavar="Z", help="an IANA name, such as Europe/Berlin")
     parser.add_argument("--from", dest="start", metavar="T", help="instant, or wall time in the zone (default: now)")
@@ -73,13 +95,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-n", "--limit", type=_positive, metavar="N", help="how many lines (default: 10; 1000 with --until)"
     )
-    parser.add_argument(
-        "--dst-gap", default="skip", metavar="P", help="when clocks jump ahead: skip (default) or shift"
-    )
-    parser.add_argument(
-        "--dst-fold", default="auto", metavar="P", help="when they go back: auto (default), first, last, both"
-    )
+    parser.add_argument("--dst-gap", metavar="P", help="when clocks jump ahead: skip (default) or shift")
+    parser.add_argument("--dst-fold", metavar="P", help="when they go back: auto (default), first, last, both")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument("--store", metavar="URL", help="with NAME: sqlite:/path or postgresql://host/db")
+    parser.add_argument("--tenant", metavar="NAME", help="with NAME: whose schedule")
+    parser.add_argument("--config", metavar="FILE", help="with NAME: the fencepost.toml to go by")
     parser.add_argument("--batch", action="store_true", help="answer JSON lines from standard input")
     return parser
 
@@ -91,19 +112,17 @@ def _positive(text: str) -> int:
 
 
 def _trigger(args: argparse.Namespace) -> CronTrigger:
-    if args.name:
-        raise Invalid(
-            f"ticks {args.name}: looking up a schedule needs a registry, which this version does not have yet;"
-            " use --cron E --timezone Z."
-        )
     if not args.cron:
-        raise Invalid("say which expression: fencepost ticks --cron '0 9 * * *' --timezone Europe/Berlin.")
+        raise Invalid(
+            "say which schedule: fencepost ticks NAME; "
+            "or which expression: fencepost ticks --cron '0 9 * * *' --timezone Europe/Berlin."
+        )
     if not args.timezone:
         raise Invalid(
             "a cron expression needs its --timezone, such as Europe/Berlin or UTC; there is no silent default."
         )
     find_zone(args.timezone)
-    return cron_trigger(args.cron, args.timezone, dst_gap=args.dst_gap, dst_fold=args.dst_fold)
+    return cron_trigger(args.cron, args.timezone, dst_gap=args.dst_gap or "skip", dst_fold=args.dst_fold or "auto")
 
 
 def _now() -> datetime:
@@ -133,10 +152,14 @@ def _page(trigger: CronTrigger, lines: Iterator[PreviewedTick], limit: int, *, b
     yield _fit(trigger.cron.text)
     yield f"{trigger.zone.name}, tzdata {tzdata_version()}, gap: {trigger.gap}, fold: {trigger.fold_decided}{auto}"
     yield ""
+    yield from _rows(trigger.zone, lines, limit, bounded=bounded)
+
+
+def _rows(zone: Zone, lines: Iterator[PreviewedTick], limit: int, *, bounded: bool) -> Iterator[str]:
     coloured = _colours()
     shown = 0
     for shown, line in enumerate(islice(lines, limit), 1):  # noqa: B007  # counted for what follows
-        text = _row(trigger, line)
+        text = _row(zone, line)
         yield f"{YELLOW}{text}{PLAIN}" if coloured and line.note else text
     if not shown:
         yield "no ticks" + (" in this window" if bounded else " in the next 400 years")
@@ -144,11 +167,11 @@ def _page(trigger: CronTrigger, lines: Iterator[PreviewedTick], limit: int, *, b
         yield f"... and more; this shows {limit}, ask for others with -n N"
 
 
-def _row(trigger: CronTrigger, line: PreviewedTick) -> str:
+def _row(zone: Zone, line: PreviewedTick) -> str:
     first = line.occurrence
     if first.missing:
         return _fit(f"{first.slot:%a} {first.slot.isoformat(' ')}  {line.note}")
-    local = trigger.zone.local(first.tick_at)
+    local = zone.local(first.tick_at)
     return f"{local:%a} {local.isoformat(' ')}  {format_instant(first.tick_at)}  {line.note}".rstrip()
 
 

@@ -1,16 +1,17 @@
-"""What a cron expression will do in a time zone, with the days on which clocks change in words."""
+"""What a cron expression or a schedule will do in a time zone, with the days on which clocks change in words."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
+from fencepost.model.definition import ScheduleDefinition, calendar_of, trigger_of
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import from_wall, parse_instant, parse_wall, second_at_or_after, to_instant
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.occurrence import Occurrence
-from fencepost.model.trigger import CronTrigger, cron_trigger
+from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger, cron_trigger
 from fencepost.model.zone import Zone
 from fencepost.model.zoned import DstFold, DstGap, Slot, ZonedCron
 
@@ -27,11 +28,12 @@ class PreviewedTick:
     until: Occurrence  # the last of a range of missing slots; else the occurrence itself
     count: int
     note: str
+    closed: bool = False  # the calendar leaves it out
 
     @property
     def disposition(self) -> str:
         """What becomes of it."""
-        return "dst_gap" if self.occurrence.missing else "fired"
+        return "dst_gap" if self.occurrence.missing else "calendar" if self.closed else "fired"
 
 
 class Window(NamedTuple):
@@ -52,6 +54,24 @@ def preview(
             yield from (PreviewedTick(each, each, 1, _note(trigger, each)) for each in occurrences)
         else:
             yield from _missing(list(occurrences))
+
+
+def preview_schedule(
+    schedule: ScheduleDefinition, trigger: CronTrigger | MergedTrigger, start: datetime, end: datetime | None = None
+) -> Iterator[PreviewedTick]:
+    """Yield what a schedule's triggers and its calendar come to, from `start` on, oldest first."""
+    calendar = calendar_of(schedule)
+    for line in preview(trigger, start, end):
+        entry = calendar.covering(line.occurrence.tick_at) if calendar and not line.occurrence.missing else None
+        yield replace(line, note=f"calendar, {entry}", closed=True) if entry else line
+
+
+def known_ahead(schedule: ScheduleDefinition) -> CronTrigger | MergedTrigger | None:
+    """Return what a schedule's ticks come from; None under `every`, whose next tick hangs on the end of a run."""
+    trigger = trigger_of(schedule)
+    if isinstance(trigger, EveryTrigger):
+        return None
+    return MergedTrigger((), (trigger,)) if isinstance(trigger, AtTrigger) else trigger
 
 
 def window(expr: str, zone: str, start: str, end: str, *, dst_gap: str = "skip", dst_fold: str = "auto") -> Window:

@@ -1,0 +1,90 @@
+"""`fencepost ticks NAME`: preview the ticks of a schedule of the registry, with all its triggers and its calendar."""
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from fencepost.cli import options
+from fencepost.model.errors import Invalid
+from fencepost.model.instant import format_instant
+from fencepost.model.merged import MergedTrigger
+from fencepost.model.moment import from_us
+from fencepost.model.trigger import CronTrigger
+from fencepost.model.zone import Zone, find_zone, tzdata_version
+from fencepost.operations.preview import PreviewedTick, known_ahead, parse_moment, preview_schedule
+from fencepost.operations.registry import Listed, find_schedule
+
+
+class Asked(NamedTuple):
+    """A schedule, and which of its ticks are wanted."""
+
+    listed: Listed
+    trigger: CronTrigger | MergedTrigger | None  # None: under `every` there is no more than the next one
+    zone: Zone
+    start: datetime
+    end: datetime | None
+
+    @property
+    def lines(self) -> Iterator[PreviewedTick]:
+        """What comes, oldest first."""
+        if self.trigger is None:
+            return iter(())
+        return preview_schedule(self.listed.definition, self.trigger, self.start, self.end)
+
+    @property
+    def next_end(self) -> datetime | None:
+        """When an `every` schedule is looked at next, if that is known and asked for."""
+        due_us = self.listed.row.due_us if self.trigger is None else None
+        due = None if due_us is None else from_us(due_us)
+        return due if due and self.start <= due and (self.end is None or due < self.end) else None
+
+
+def ask(args: argparse.Namespace) -> Asked:
+    """Look a schedule up; wall times of --from and --until are in its zone."""
+    with options.opened(args) as store:
+        listed = find_schedule(store.registry(), args.name, tenant=options.tenant_of(args))
+    trigger = known_ahead(listed.definition)
+    zone = (trigger and trigger.zone) or find_zone(listed.definition.timezone or "UTC")
+    start = parse_moment(args.start, zone) if args.start else listed.now
+    end = parse_moment(args.end, zone) if args.end else None
+    if end and end < start:
+        raise Invalid(f"--until ({args.end}) is before --from ({format_instant(start)}); swap them.")
+    return Asked(listed, trigger, zone, start, end)
+
+
+def head(asked: Asked) -> Iterator[str]:
+    """Say what is previewed, and whether anything will come of it."""
+    listed = asked.listed
+    yield f"{listed.row.name}, version {listed.row.version}: {listed.definition.when}"
+    gap = f", gap: {asked.trigger.gap}" if asked.trigger else ""
+    yield f"{asked.zone.name}, tzdata {tzdata_version()}{gap}"
+    if listed.state != "active":
+        yield f"It is {listed.state}: these are its ticks, and no runs come of them while it is."
+    yield ""
+
+
+def after_an_end(asked: Asked) -> Iterator[str]:
+    """Say what is known about a schedule that counts from the end of its last run."""
+    due = asked.next_end
+    if due:
+        yield f"{asked.zone.local(due).isoformat(' ', 'seconds')}  {format_instant(due)}  the next"
+    yield f"Each later one is due {asked.listed.definition.every} after the run before it has ended."
+
+
+def fields_after_an_end(asked: Asked) -> Iterator[dict[str, object]]:
+    """Return the one tick that is known, as scripts see it; its occurrence is named when it is decided."""
+    due = asked.next_end
+    if due:
+        slot = due.replace(tzinfo=None, microsecond=0).isoformat()
+        yield {
+            "tick_at": format_instant(due),
+            "slot": slot,
+            "slot_until": slot,
+            "count": 1,
+            "zone": "UTC",
+            "fold": 0,
+            "occurrence": None,
+            "disposition": "fired",
+            "note": f"then {asked.listed.definition.every} after each end",
+        }
