@@ -11,6 +11,7 @@ from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.gate_probe import target_problems
+from fencepost.operations.hook_files import standings
 from fencepost.operations.looking import Store
 from fencepost.operations.pulse import PATIENCE_US, driver_words
 from fencepost.operations.words import SECOND_US, ago, counted, span
@@ -75,6 +76,7 @@ def examine(who: Patient) -> Iterator[Finding]:
     yield _config(who)
     yield from _gates(who)
     yield from _places(who)
+    yield from _hooks(who)
     yield from _host()
     yield _sqlite()
     yield Finding("tzdata", Status.OK, f"the time zone tables are of release {tzdata_version()}")
@@ -250,6 +252,27 @@ def _logs(folder: str) -> Finding:
     status = Status.WARN if size > LOGS_BIG_BYTES else Status.OK
     fix = f"delete what you no longer need in {folder}" if status is Status.WARN else ""
     return Finding("logs", status, f"{counted(count, 'file')}, {size // MEGABYTE} MB in {folder}", fix)
+
+
+def _hooks(who: Patient) -> Iterator[Finding]:
+    """Find agent CLIs whose hooks are absent, not trusted or switched off: such agents act without a check."""
+    for one in standings(who.environ, who.cwd):
+        name, check = one.cli.name, f"{one.cli.name} hooks"
+        if one.broken:
+            yield Finding(check, Status.WARN, one.broken, "put the file right; until then nobody knows what it does")
+        elif one.off:
+            yield Finding(check, Status.WARN, f"switched off in {one.off}: nothing is checked", "switch them on there")
+        elif not one.files:
+            yield Finding(
+                check,
+                Status.WARN,
+                "absent: sessions hold no project, and runs of this CLI are checked only where the agent says checks = true",
+                f"fencepost hook install {name}",
+            )
+        elif one.trust:
+            yield Finding(check, Status.WARN, f"{one.trust}: {', '.join(one.files)}", "look at /hooks in codex")
+        else:
+            yield Finding(check, Status.OK, f"installed in {', '.join(one.files)}")
 
 
 def _host() -> Iterator[Finding]:

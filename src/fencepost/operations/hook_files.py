@@ -1,0 +1,219 @@
+"""What may be asked of agents' settings files: put our hooks in, take them out, and see how they stand."""
+
+import os
+import shutil
+import stat
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fencepost.model import jsonc
+from fencepost.model.errors import Invalid
+from fencepost.model.hook_settings import CLIS, Cli, install, installed, uninstall
+
+FILE_MAX = 4_194_304
+BACKUP = ".before-fencepost"
+EMPTY = "{}\n"
+
+
+class Change(NamedTuple):
+    """What becomes of one settings file."""
+
+    cli: Cli
+    path: str
+    before: str | None  # None: there is no such file
+    after: str | None  # None: it goes
+
+    @property
+    def is_one(self) -> bool:
+        """Whether anything changes at all."""
+        return self.before != self.after
+
+
+class Standing(NamedTuple):
+    """How the hooks of one CLI stand on this machine."""
+
+    cli: Cli
+    files: tuple[str, ...]  # those that hold our hooks
+    off: str = ""  # where hooks are switched off, if they are
+    trust: str = ""  # what is missing before the CLI believes in them
+    broken: str = ""  # a file that cannot be read
+
+
+def named_clis(names: Iterable[str], environ: Mapping[str, str]) -> list[Cli]:
+    """Return the CLIs that are meant: those named, or those that are on this machine."""
+    chosen = list(names)
+    for name in chosen:
+        if name not in CLIS:
+            raise Invalid(f"there are hooks for {', '.join(CLIS)}, not for {name!r}.")
+    if chosen:
+        return [CLIS[name] for name in dict.fromkeys(chosen)]
+    here = [cli for cli in CLIS.values() if is_here(cli, environ)]
+    if not here:
+        raise Invalid(f"none of {', '.join(CLIS)} was found here; name one: fencepost hook install claude")
+    return here
+
+
+def is_here(cli: Cli, environ: Mapping[str, str]) -> bool:
+    """Tell whether somebody uses a CLI here."""
+    return (
+        os.path.isdir(folder_of(cli, None, environ)) or shutil.which(cli.program, path=environ.get("PATH")) is not None
+    )
+
+
+def folder_of(cli: Cli, project: str | None, environ: Mapping[str, str]) -> str:
+    """Return where a CLI keeps its settings, for a project or for all of a person's work."""
+    if project is not None:
+        return os.path.join(project, cli.folder)
+    named = environ.get(cli.home, "") if cli.home else ""
+    return named or os.path.join(environ.get("HOME") or os.path.expanduser("~"), cli.folder)
+
+
+def words_for(*, project: bool) -> tuple[str, ...]:
+    """Return how the hooks call us: by name in a project that others share, by path in a person's own settings."""
+    if project:
+        return ("fencepost",)
+    beside = os.path.join(os.path.dirname(sys.executable), "fencepost")
+    return (beside,) if os.access(beside, os.X_OK) else (sys.executable, "-m", "fencepost")
+
+
+def planned_install(cli: Cli, project: str | None, environ: Mapping[str, str]) -> Change:
+    """Work out what installing changes; a file that cannot be read is refused, and not touched."""
+    path = os.path.join(folder_of(cli, project, environ), cli.file)
+    before = _read(path)
+    try:
+        after = install(before if before is not None else EMPTY, cli, words_for(project=project is not None))
+    except ValueError as error:
+        raise _unreadable(path, error) from None
+    return Change(cli, path, before, after)
+
+
+def planned_uninstall(cli: Cli, project: str | None, environ: Mapping[str, str]) -> Change:
+    """Work out what uninstalling changes; a file that only we have filled goes."""
+    path = os.path.join(folder_of(cli, project, environ), cli.file)
+    before = _read(path)
+    if before is None:
+        return Change(cli, path, None, None)
+    try:
+        after = uninstall(before)
+    except ValueError as error:
+        raise _unreadable(path, error) from None
+    is_ours_alone = after != before and after.strip() == EMPTY.strip() and not os.path.exists(path + BACKUP)
+    return Change(cli, path, before, None if is_ours_alone else after)
+
+
+def carry_out(change: Change) -> str | None:
+    """Put a change in place, whole or not at all, and return where the file as it was is kept, if it was kept."""
+    if _read(change.path) != change.before:
+        raise Invalid(f"{change.path} has changed since it was read; nothing was done. Try again.")
+    real = os.path.realpath(change.path)  # settings are often links to a folder of dot files
+    if change.after is None:
+        os.unlink(real)
+        return None
+    os.makedirs(os.path.dirname(real), exist_ok=True)
+    kept = None
+    mode = 0o600
+    if change.before is not None:
+        mode = stat.S_IMODE(os.stat(real).st_mode)
+        kept = f"{change.path}{BACKUP}"
+        _write(kept, change.before, mode)
+    _write(real, change.after, mode)
+    return kept
+
+
+def standings(environ: Mapping[str, str], cwd: str) -> Iterator[Standing]:
+    """Tell how the hooks stand for every CLI that is used here."""
+    for cli in CLIS.values():
+        if is_here(cli, environ):
+            yield _standing(cli, environ, cwd)
+
+
+def _standing(cli: Cli, environ: Mapping[str, str], cwd: str) -> Standing:
+    folders = [folder_of(cli, None, environ), folder_of(cli, cwd, environ)]
+    names = dict.fromkeys([cli.file, "settings.json", "settings.local.json"]) if cli.name == "claude" else (cli.file,)
+    found, off = [], ""
+    for path in (os.path.join(folder, name) for folder in dict.fromkeys(folders) for name in names):
+        try:
+            text = _read(path)
+            if text is None:
+                continue
+            if installed(text):
+                found.append(path)
+            off = off or _switched_off(jsonc.parse(text).value, path)
+        except (ValueError, Invalid) as error:
+            return Standing(cli, (), broken=f"{path}: {error}")
+    codex = _codex_settings(folders[0]) if cli.name == "codex" else {}
+    features = codex.get("features")
+    if isinstance(features, dict) and features.get("hooks") is False:
+        off = os.path.join(folders[0], "config.toml")
+    trust = "Codex skips hooks until you have trusted them" if cli.name == "codex" and not _trusts(codex) else ""
+    return Standing(cli, tuple(found), off, trust)
+
+
+def _switched_off(settings: object, path: str) -> str:
+    """Find the switch that turns all hooks off: Claude's, or one of Gemini's."""
+    if not isinstance(settings, dict):
+        return ""
+    config, tools = settings.get("hooksConfig"), settings.get("tools")
+    off = (
+        settings.get("disableAllHooks") is True
+        or (isinstance(config, dict) and config.get("enabled") is False)
+        or (isinstance(tools, dict) and tools.get("enableHooks") is False)
+    )
+    return path if off else ""
+
+
+def _codex_settings(folder: str) -> dict[str, Any]:
+    try:
+        with open(os.path.join(folder, "config.toml"), "rb") as file:
+            return tomllib.load(file)
+    except (OSError, ValueError):
+        return {}
+
+
+def _trusts(settings: Mapping[str, Any]) -> bool:
+    """Tell whether Codex has taken note of any hook that its user trusts."""
+    return "trusted_hash" in repr(settings.get("hooks", ""))
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(FILE_MAX + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}; nothing was changed.") from None
+    if len(data) > FILE_MAX:
+        raise Invalid(f"{path} has more than {FILE_MAX:,} bytes; nothing was changed.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise Invalid(f"{path} is not UTF-8 text; nothing was changed.") from None
+
+
+def _write(path: str, text: str, mode: int) -> None:
+    """Write a file under another name and put it in place when it is safe on disk."""
+    draft = f"{path}.{os.getpid()}.draft"
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError as error:
+        if os.path.exists(draft):
+            os.unlink(draft)
+        raise Invalid(f"{path} cannot be written: {error.strerror}; it is as it was.") from None
+
+
+def _unreadable(path: str, error: ValueError) -> Invalid:
+    return Invalid(f"{path} cannot be understood ({error}), so that nothing was changed; put it right first.")
+
+
+def changes(clis: Sequence[Cli], project: str | None, environ: Mapping[str, str], *, removing: bool) -> list[Change]:
+    """Work out all changes before the first is made."""
+    plan = planned_uninstall if removing else planned_install
+    return [plan(cli, project, environ) for cli in clis]
