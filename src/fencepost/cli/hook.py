@@ -18,6 +18,10 @@ INPUT_SECONDS = 0.5  # a caller that says nothing for so long is not waited for
 
 COMMANDS = {
     "check": "may this run's agent still act? exit 0 yes, exit 2 no",
+    "session-start": "let a person's agent session hold its project",
+    "session-end": "give the project back",
+    "install": "add the hooks to the settings of Claude Code, Codex and Gemini",
+    "uninstall": "take them out again",
 }
 
 
@@ -29,8 +33,12 @@ def main(argv: list[str]) -> int:
     if name in ("", "-h", "--help", "help"):
         print(overview())
         return 0 if name else 2
-    print(f"fencepost hook: there is no command {name!r}. See 'fencepost hook --help'.", file=sys.stderr)
-    return 2
+    from fencepost.cli import hook_commands
+
+    if name not in hook_commands.COMMANDS:
+        print(f"fencepost hook: there is no command {name!r}. See 'fencepost hook --help'.", file=sys.stderr)
+        return 2
+    return hook_commands.COMMANDS[name](rest)
 
 
 def check(argv: list[str]) -> int:

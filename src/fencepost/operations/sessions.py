@@ -1,0 +1,92 @@
+"""What may be asked about people's agent sessions: which one a hook speaks of, and who keeps its project for it."""
+
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from fencepost.config.find import state_folder
+from fencepost.model.process import Host, ProcessId
+
+FOLDER = "sessions"
+INPUT_MAX = 1_048_576
+ID_MAX = 128
+LABELS = (
+    ("CODEX_THREAD_ID", "codex"),
+    ("GEMINI_SESSION_ID", "gemini"),
+    ("CLAUDE_PROJECT_DIR", "claude"),
+    ("CLAUDECODE", "claude"),
+)
+
+
+class Session(NamedTuple):
+    """A person's session with an agent."""
+
+    id: str
+    folder: str
+    label: str
+
+
+def session_of(data: bytes, environ: Mapping[str, str], cwd: str) -> Session:
+    """Read what a hook was told; what is missing or odd is made up from where we are."""
+    try:
+        told = json.loads(data[:INPUT_MAX])
+    except (ValueError, RecursionError):
+        told = {}
+    told = told if isinstance(told, dict) else {}
+    folder = told.get("cwd")
+    if not isinstance(folder, str) or "\0" in folder or not os.path.isabs(folder) or not os.path.isdir(folder):
+        folder = cwd
+    label = next((name for variable, name in LABELS if environ.get(variable)), "agent")
+    return Session(_id(told), folder, f"{label} session")
+
+
+def _id(told: dict[str, Any]) -> str:
+    text = told.get("session_id")
+    if not isinstance(text, str) or not text:
+        return ""
+    if len(text) <= ID_MAX and text.isascii() and text.isprintable() and " " not in text:
+        return text
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Notes:
+    """Remembers which process keeps the project of which session; a note proves nothing, the process's identity does."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._folder = os.path.join(state_folder(environ), FOLDER)
+
+    def lock(self) -> int:
+        """Let one session begin or end at a time; closing the descriptor lets the next one."""
+        from fcntl import LOCK_EX, flock
+
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        descriptor = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flock(descriptor, LOCK_EX)
+        return descriptor
+
+    def keeper(self, session_id: str) -> ProcessId | None:
+        """Return who keeps a session's project, dead or alive."""
+        try:
+            with open(self._path(session_id)) as file:
+                told = json.loads(file.read(INPUT_MAX))
+            host = Host(*(str(one) for one in told["host"]))
+            return ProcessId(host, int(told["pid"]), str(told["started"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, session_id: str, keeper: ProcessId) -> None:
+        """Remember a keeper."""
+        draft = f"{self._path(session_id)}.{os.getpid()}"
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            json.dump({"host": list(keeper.host), "pid": keeper.pid, "started": keeper.started}, file)
+        os.replace(draft, self._path(session_id))
+
+    def forget(self, session_id: str, keeper: ProcessId) -> None:
+        """Forget a keeper, unless somebody else has taken its place."""
+        if self.keeper(session_id) == keeper:
+            os.unlink(self._path(session_id))
+
+    def _path(self, session_id: str) -> str:
+        return os.path.join(self._folder, f"{sha256(session_id.encode()).hexdigest()[:32]}.json")

@@ -1,0 +1,127 @@
+"""`fencepost hook install|uninstall` on real settings files, and what `doctor` says about them."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.site import Site
+
+THEIRS = '{\n  // mine\n  "theme": "dark"\n}\n'
+
+
+@pytest.fixture
+def home(site: Site) -> Path:
+    for name in (".claude", ".codex", ".gemini"):
+        (site.folder / name).mkdir()
+    return site.folder
+
+
+def findings(site: Site) -> dict[str, tuple[str, str]]:
+    return {row["check"]: (row["status"], row["message"]) for row in rows(site) if "hooks" in row["check"]}
+
+
+def rows(site: Site) -> list[dict[str, str]]:
+    return [json.loads(line) for line in site.fencepost("doctor", "--json", code=None).splitlines()]
+
+
+def test_hooks_go_into_every_cli_that_is_here_and_out_again(site: Site, home: Path) -> None:
+    settings, link = home / "dotfiles.json", home / ".gemini/settings.json"
+    settings.write_text(THEIRS)
+    settings.chmod(0o640)
+    link.symlink_to(settings)
+
+    said = site.fencepost("hook", "install")
+
+    assert said.count("created") == 2
+    assert "/hooks in codex" in said
+    assert link.is_symlink()
+    assert settings.stat().st_mode & 0o777 == 0o640
+    assert "// mine" in settings.read_text()
+    claude = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    assert list(claude) == ["PreToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd"]
+    assert json.loads((home / ".codex/hooks.json").read_text())["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] == 3
+    assert site.fencepost("hook", "install").count("unchanged") == 3
+    assert Path(f"{link}.before-fencepost").read_text() == THEIRS
+
+    site.fencepost("hook", "uninstall")
+
+    assert settings.read_text() == THEIRS
+    assert not (home / ".claude/settings.json").exists()
+    assert not (home / ".codex/hooks.json").exists()
+
+
+def test_the_installed_check_lets_a_person_through_and_stops_a_stale_run(site: Site, home: Path) -> None:
+    site.fencepost("hook", "install", "claude")
+    hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    line = hooks["PreToolUse"][0]["hooks"][0]["command"]
+
+    for more, code in (({}, 0), ({"FENCEPOST_RUN_ID": "r1"}, 2)):
+        ran = subprocess.run(
+            ["/bin/sh", "-c", line],
+            env={"PATH": os.environ["PATH"], **more},
+            input=b"{}",
+            capture_output=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout) == (code, b"")
+        assert bool(ran.stderr) == bool(code)
+
+
+def test_a_project_gets_hooks_that_work_on_everybodys_machine(site: Site) -> None:
+    site.fencepost("hook", "install", "claude", "--project")
+
+    text = (site.folder / ".claude/settings.json").read_text()
+    assert " fencepost hook check" in text
+    assert str(Path(os.sys.executable).parent) not in text  # type: ignore[attr-defined]
+    for line in [handler["hooks"][0]["command"] for (handler,) in json.loads(text)["hooks"].values()]:
+        ran = subprocess.run(["/bin/sh", "-c", line], env={"PATH": "/bin:/usr/bin"}, capture_output=True, check=False)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b""), line
+
+
+def test_a_dry_run_shows_the_lines_and_writes_nothing(site: Site, home: Path) -> None:
+    said = site.fencepost("hook", "install", "claude", "--dry-run")
+
+    assert "would be created" in said
+    assert '+    "PreToolUse": [' in said
+    assert list((home / ".claude").iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b'{"a": 1', b"\xff\xfe", b"[]", b'{"hooks": 3}'])
+def test_a_file_that_cannot_be_understood_is_left_alone_and_so_are_all_others(
+    site: Site, home: Path, content: bytes
+) -> None:
+    (home / ".gemini/settings.json").write_bytes(content)
+
+    site.fencepost("hook", "install", code=2)
+
+    assert (home / ".gemini/settings.json").read_bytes() == content
+    assert list((home / ".claude").iterdir()) == []
+
+
+def test_doctor_tells_when_hooks_are_absent_switched_off_or_not_trusted(site: Site, home: Path) -> None:
+    assert {status for status, _ in findings(site).values()} == {"warn"}
+    assert "absent" in findings(site)["claude hooks"][1]
+
+    site.fencepost("hook", "install")
+    found = findings(site)
+    assert (found["claude hooks"][0], found["gemini hooks"][0]) == ("ok", "ok")
+    assert found["codex hooks"][0] == "warn"
+    assert "trusted" in found["codex hooks"][1]
+
+    (home / ".claude/settings.local.json").write_text('{"disableAllHooks": true}')
+    (home / ".codex/config.toml").write_text('[features]\nhooks = false\n[hooks.state.x]\ntrusted_hash = "sha256:1"\n')
+    found = findings(site)
+    assert "switched off" in found["claude hooks"][1]
+    assert "switched off" in found["codex hooks"][1]
+    (home / ".codex/config.toml").write_text('[hooks.state.x]\ntrusted_hash = "sha256:1"\n')
+    assert findings(site)["codex hooks"][0] == "ok"
+    (home / ".gemini/settings.json").write_text("{")
+    assert "line 1" in findings(site)["gemini hooks"][1]
+
+
+def test_an_unknown_cli_is_named_and_none_at_all_is_told(site: Site) -> None:
+    site.fencepost("hook", "install", "cursor", code=2)
+    assert not (site.folder / ".claude").exists()

@@ -1,0 +1,164 @@
+"""A person's agent session holds its project: from its first hook to its last, or to the death of its process."""
+
+import json
+import os
+import signal
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.support.ground import Ground, Program, send
+from tests.support.scratch import wait_until
+
+PATIENCE_SECONDS = 30.0
+# An agent CLI: calls its hooks through a shell, as they all do, when it is told to on standard input.
+AGENT = textwrap.dedent("""\
+    import subprocess, sys
+    for line in sys.stdin:
+        hook, _, told = line.rstrip("\\n").partition(" ")
+        ran = subprocess.run(["sh", "-c", f"{sys.executable} -m fencepost hook {hook}; code=$?; exit $code"],
+                             input=told, capture_output=True, text=True)
+        print(repr((ran.returncode, ran.stdout, ran.stderr)), flush=True)
+""")
+
+
+class Agent:
+    """A session's process in our hands."""
+
+    def __init__(self, ground: Ground, name: str, **env: str) -> None:
+        self.name = name
+        self.ground = ground
+        self.folder = ground.folder / "project"
+        self.folder.mkdir(exist_ok=True)
+        self.process: Program = ground.spawn(
+            [sys.executable, "-c", AGENT], stdin=-1, cwd=self.folder, env={**ground.env, "CLAUDECODE": "1", **env}
+        )
+
+    def hook(self, name: str, told: str | None = None) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        text = told if told is not None else json.dumps({"session_id": self.name, "cwd": str(self.folder)})
+        self.process.stdin.write(f"{name} {text}\n".encode())
+        self.process.stdin.flush()
+        code, out, err = eval(self.process.stdout.readline())  # what our own script printed
+        assert (code, err) == (0, ""), (code, err)
+        return str(out)
+
+    def leave(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def holders(ground: Ground) -> list[int]:
+    return [lease["pid"] for lease in ground.leases() if lease["resource"].startswith("project:")]
+
+
+def until_held(ground: Ground, number: int) -> None:
+    wait_until(lambda: len(holders(ground)) == number, what=f"{number} hold it", seconds=PATIENCE_SECONDS)
+
+
+def run_in_project(ground: Ground, *options: str) -> int:
+    return ground.run("exec", "--project", "project", *options, "--", "true", seconds=PATIENCE_SECONDS * 2).code
+
+
+def test_a_session_holds_its_project_until_it_says_good_bye(ground: Ground) -> None:
+    agent = Agent(ground, "s1")
+
+    assert agent.hook("session-start") == ""
+    until_held(ground, 1)
+    assert run_in_project(ground) == 75
+    assert "claude session" in ground.run("exec", "--project", "project", "--", "true").err
+    assert agent.hook("session-start") == "", "a session that is compacted or resumed begins again, and changes nothing"
+    until_held(ground, 1)
+    agent.hook("session-end")
+
+    until_held(ground, 0)
+    assert run_in_project(ground) == 0
+    agent.leave()
+
+
+def test_a_session_whose_process_dies_gives_its_project_back(ground: Ground) -> None:
+    agent = Agent(ground, "s1")
+    agent.hook("session-start")
+    until_held(ground, 1)
+
+    agent.leave()
+
+    assert run_in_project(ground, "--wait=30s") == 0
+    assert list((ground.folder / "state/fencepost/sessions").glob("*.json")) == []
+
+
+def test_a_keeper_that_is_killed_frees_the_project_and_the_next_hook_starts_another(ground: Ground) -> None:
+    agent = Agent(ground, "s1")
+    agent.hook("session-start")
+    until_held(ground, 1)
+    (keeper,) = holders(ground)
+
+    send(keeper, signal.SIGKILL)
+    assert run_in_project(ground, "--wait=30s") == 0
+    agent.hook("session-start")
+
+    until_held(ground, 1)
+    assert holders(ground) != [keeper]
+    agent.leave()
+    until_held(ground, 0)
+
+
+def test_a_second_session_is_told_and_waits_in_line(ground: Ground) -> None:
+    first, second = Agent(ground, "s1"), Agent(ground, "s2")
+    first.hook("session-start")
+    until_held(ground, 1)
+
+    said = second.hook("session-start")
+
+    assert "somebody else is at work" in said
+    assert "claude session" in said
+    until_held(ground, 1)
+    (before,) = holders(ground)
+    first.hook("session-end")
+    wait_until(lambda: holders(ground) not in ([], [before]), what="the second has it", seconds=PATIENCE_SECONDS)
+    for agent in (first, second):
+        agent.leave()
+    until_held(ground, 0)
+
+
+def test_inside_a_run_a_session_holds_nothing_of_its_own(ground: Ground) -> None:
+    agent = Agent(ground, "s1", FENCEPOST_RUN_ID="r1")
+
+    assert agent.hook("session-start") == ""
+
+    assert ground.leases() == []
+    agent.leave()
+
+
+@pytest.mark.parametrize(
+    "told", ["", "{", "[]", '{"session_id": 3, "cwd": "relative"}', '{"session_id": "\\u0000 x", "cwd": "/no/such"}']
+)
+def test_whatever_a_hook_is_told_the_session_holds_the_folder_that_it_is_in(ground: Ground, told: str) -> None:
+    agent = Agent(ground, "s1")
+
+    assert agent.hook("session-start", told) == ""
+
+    until_held(ground, 1)
+    agent.hook("session-end", told)
+    until_held(ground, 0)
+    agent.leave()
+
+
+def test_the_keeper_is_out_of_the_sessions_terminal_and_pipes(ground: Ground) -> None:
+    agent = Agent(ground, "s1")
+    agent.hook("session-start")
+    until_held(ground, 1)
+    (keeper,) = holders(ground)
+
+    assert os.getsid(keeper) == keeper
+    if Path("/proc/self/fd").exists():
+        kept = {os.readlink(f"/proc/{keeper}/fd/{number}") for number in (0, 1, 2)}
+        wait_until(
+            lambda: {os.readlink(f"/proc/{keeper}/fd/{number}") for number in (0, 1, 2)} == {"/dev/null"},
+            what=f"its standard descriptors lead nowhere, not to {kept}",
+        )
+    agent.leave()
+    until_held(ground, 0)
