@@ -357,7 +357,7 @@ def test_the_fence_of_a_forgotten_resource_stays_below_every_new_one(runtime: Ru
     assert all((run.fence or 0) > highest + 10**13 for run in runtime.runs())
 
 
-def test_a_lost_lease_or_an_owed_gate_keeps_the_resource(runtime: Runtime) -> None:
+def test_a_lost_lease_keeps_the_resource(runtime: Runtime) -> None:
     runtime.cron(cron="0 9 * * *", overlap="allow_parallel")
     runtime.tick_at("2027-01-16T09:00:00")
     lost = runtime.leased(ttl=5, start=True)

@@ -2,17 +2,22 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.errors import Busy, LeaseLost
+from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import Fate
 from fencepost.operations.requests import request_run
-from tests.stores.rig import SqliteRig
+from fencepost.service.renewal import Renewer, Term
+from fencepost.stores.runtime import RuntimeStore
+from fencepost.stores.transaction import Dialect, Transaction
+from tests.stores.rig import ManualClock, SqliteRig
 from tests.support.runtime import DEAD, MYSELF, Runtime, at, together, us
 
 START = at("2027-01-15T08:00:00")
@@ -233,8 +238,57 @@ def test_schedulers_that_take_turns_go_through_a_clock_change(runtime: Runtime, 
     assert runtime.kinds("daily") == daily
 
 
-def test_an_election_that_was_rolled_back_makes_no_leader(runtime: Runtime) -> None:
+class RollingBack:
+    """A store on which every write is done and then rolled back, as when the server gives up at the last moment."""
+
+    def __init__(self, store: RuntimeStore) -> None:
+        self._store = store
+        self._write = store.dialect.write
+        self.rolled_back = 0
+
+    def __enter__(self) -> RuntimeStore:
+        def write(work: Callable[[Transaction], object], *, patient: bool = False) -> object:
+            def fail(tx: Transaction) -> object:
+                work(tx)
+                self.rolled_back += 1
+                raise StoreUnavailable("rolled back at the last moment.")
+
+            return self._write(fail, patient=patient)
+
+        self._store._dialect = cast("Dialect", SimpleNamespace(write=write, read=self._store.dialect.read))
+        self._store.close = lambda: None  # type: ignore[method-assign]  # the next try gets the same one
+        return self._store
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def test_a_renewal_that_was_rolled_back_lends_no_authority(runtime: Runtime) -> None:
     """A node believed itself leader for nineteen days, because a rolled-back election kept the old flag."""
+    claim = Claim("l1", "default", ("scheduler:default",), "r1", 5, MYSELF)
+    granted = runtime.store.acquire(claim)
+    assert isinstance(granted, Granted)
+    clock = ManualClock()
+    term = Term(clock, counts_sleep=False)
+    term.extend(5, asked_ns=clock.awake_ns())
+    until = term.deadline_ns
+    failing = RollingBack(runtime.another())
+    with failing as store:
+        renewer = Renewer(granted.lease, term, lambda: store)
+        while renewer.lost is None:
+            clock.pass_time(renewer.step() or 1)
+            assert term.deadline_ns == until, "only an explicit success lends more time"
+        with pytest.raises(StoreUnavailable):
+            store.acquire(claim._replace(id="l2", run_id="r2"))
+    assert failing.rolled_back >= 3
+    assert term.over
+    runtime.pass_time(6)
+    heir = runtime.store.acquire(claim._replace(id="l3", run_id="r3"))
+    assert isinstance(heir, Granted), "and nobody else was kept out by what was rolled back"
+
+
+def test_two_that_both_believe_to_lead_make_each_tick_once(runtime: Runtime) -> None:
+    """The unique occurrence decides, whoever believes what."""
     first, second = runtime.another(), runtime.another()
     claim = Claim("l1", "default", ("scheduler:default",), "r1", 5, MYSELF)
     granted = first.acquire(claim)
