@@ -8,13 +8,12 @@ import http.client
 import json
 import os
 import select
-import socket
-import ssl
 import sys
 from typing import Any
 
 from fencepost.host.clock import SystemClock
-from fencepost.model.address import Target, check_address, networks_of, target_of
+from fencepost.host.outgoing import connect
+from fencepost.model.address import target_of
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid, LeaseLost, Misconfigured
 from fencepost.model.http_secrets import SECRET
 from fencepost.model.signature import sign
@@ -69,7 +68,7 @@ def _post(job: dict[str, Any]) -> int:
 def send(job: dict[str, Any]) -> tuple[int, str, bytes]:
     """Send the request; what went wrong before it was sent is an OSError, afterwards NoAnswer."""
     target = target_of(job["url"] or os.environ[job["url_from"]])
-    connection = _connect(target, job["allow"], job["seconds"])
+    connection = connect(target, job["allow"], job["seconds"])
     body = json.dumps(job["body"]).encode()
     try:
         connection.request("POST", target.path, body, _headers(job, body))
@@ -81,39 +80,6 @@ def send(job: dict[str, Any]) -> tuple[int, str, bytes]:
         raise NoAnswer(str(error) or type(error).__name__) from None
     finally:
         connection.close()
-
-
-def _connect(target: Target, allow: list[str], seconds: float) -> http.client.HTTPConnection:
-    """Look the host up once, check all that is found, and connect to just that."""
-    found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    networks = networks_of(allow)
-    for *_, place in found:
-        check_address(str(place[0]), networks)
-    connection: http.client.HTTPConnection
-    if target.secure:
-        connection = http.client.HTTPSConnection(target.host, target.port, timeout=seconds)
-    else:
-        connection = http.client.HTTPConnection(target.host, target.port, timeout=seconds)
-    plain = _first(found, seconds)
-    if target.secure:
-        plain = ssl.create_default_context().wrap_socket(plain, server_hostname=target.host)
-    connection.sock = plain
-    return connection
-
-
-def _first(found: list[Any], seconds: float) -> socket.socket:
-    trouble: OSError = OSError("the host has no address")
-    for family, kind, protocol, _, place in found:
-        one = socket.socket(family, kind, protocol)
-        one.settimeout(seconds)
-        try:
-            one.connect(place)
-        except OSError as error:
-            one.close()
-            trouble = error
-        else:
-            return one
-    raise trouble
 
 
 def _headers(job: dict[str, Any], body: bytes) -> dict[str, str]:
