@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
     from fencepost.service.chores import Chore
+    from fencepost.service.courier import Post
     from fencepost.service.gateway import Upstream
     from fencepost.service.hint import Hint
     from fencepost.service.order import Tools
@@ -128,7 +129,14 @@ def engine_of(name: str, http_allow: tuple[str, ...] = ()) -> Engine:
 
 
 def serve(
-    url: str, plan: Plan, settings: Settings, *, name: str, folder: str, projects: Mapping[str, Mapping[str, Any]]
+    url: str,
+    plan: Plan,
+    settings: Settings,
+    *,
+    name: str,
+    folder: str,
+    projects: Mapping[str, Mapping[str, Any]],
+    post: Post | None = None,
 ) -> int:
     """Schedule, work, or both, until asked to stop."""
     from datetime import timedelta
@@ -136,6 +144,7 @@ def serve(
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.service.attempt import Bench, attempt
+    from fencepost.service.chores import delivering
     from fencepost.service.lane import lane
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools
@@ -167,6 +176,8 @@ def serve(
         _look_at_projects(bench.grounds)
     presence = Presence(bench.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
     chores = chores_of(plan, tools, settings, folder)
+    if post is not None and plan.ticks:
+        chores.append(delivering(post, clock, say))
     hint = open_hint(url) if plan.slots else None
     return Station(plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence, hint=hint).serve()
 
@@ -203,11 +214,20 @@ def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, 
     plan = Plan(settings.tenant, ticks, workers, check_ttl(ttl), drain)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return serve(url, plan, settings, name=name, folder=folder, projects=config.projects)
+        post = post_of(config)
+        return serve(url, plan, settings, name=name, folder=folder, projects=config.projects, post=post)
     finally:
         signal.set_wakeup_fd(-1)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def post_of(config: Config) -> Post:
+    """Return whom a configuration wants told."""
+    from fencepost.service.courier import Post
+
+    settings = config.settings
+    return Post(settings.tenant, config.path, config.notifications, settings.http_allow)
 
 
 def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list[Chore]:

@@ -9,6 +9,7 @@ from fencepost.flow.leasing import recheck_for
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Claim, Lease
+from fencepost.model.notice import Wish
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report, Turned, Wanted
@@ -107,6 +108,15 @@ def test_every_run_of_a_batch_has_its_attempt_its_start_and_its_audit_rows(runti
     assert [(entry["state"], entry["reason"], entry["attempt"]) for entry in runtime.audit("settle")] == [
         ("succeeded", None, 1)
     ] * 2
+
+
+def test_those_who_want_to_hear_of_it_are_told_of_each_run_of_a_batch(runtime: Runtime) -> None:
+    notices = runtime.store.notices()
+    notices.declare("default", "test.toml", {Wish("ops", "dead")})
+    ids = queue(runtime, 3)
+    finish(runtime, *lease(runtime), settlement=DEAD)
+    told = notices.claim("default", "test.toml", ["ops"], limit=10, hold_seconds=60)
+    assert sorted(one.subject for one in told) == [f"run:{run_id}" for run_id in sorted(ids)]
 
 
 def test_the_fence_of_a_batch_is_above_every_earlier_fence_of_its_runs(runtime: Runtime) -> None:

@@ -60,7 +60,8 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     )
     folder = os.path.dirname(config.path) if config else os.getcwd()
     projects = config.projects if config else {}
-    return wiring.serve(url, plan, settings, name=name, folder=folder, projects=projects)
+    post = wiring.post_of(config) if config else None
+    return wiring.serve(url, plan, settings, name=name, folder=folder, projects=projects, post=post)
 
 
 def _apply(config: Config, url: str) -> None:

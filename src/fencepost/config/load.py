@@ -10,6 +10,7 @@ from fencepost.config.check import Checker, Entry
 from fencepost.config.check_agents import check_agent
 from fencepost.config.check_engines import check_definitions
 from fencepost.config.check_gates import check_gate
+from fencepost.config.check_notifications import check_notification
 from fencepost.config.check_schedules import check_schedule
 from fencepost.config.kinds import check_name, did_you_mean
 from fencepost.config.problems import InvalidConfig, Problem
@@ -83,7 +84,7 @@ class _Loading:
         self._check_projects(projects)
         gates = self._gates()
         tenants = self._plain(schema.TENANTS)
-        notifications = self._plain(schema.NOTIFICATIONS)
+        notifications = self._notifications()
         engines = check_definitions(checker)
         known = {
             "projects": projects,
@@ -131,6 +132,14 @@ class _Loading:
         found = {}
         for entry in self._checker.named(schema.GATE):
             check_gate(self._checker, entry)
+            found[entry.name] = {**defaults, **entry.values}
+        return found
+
+    def _notifications(self) -> dict[str, dict[str, Any]]:
+        defaults = {key.name: key.default for key in schema.NOTIFICATIONS.keys if not key.required}
+        found = {}
+        for entry in self._checker.named(schema.NOTIFICATIONS):
+            check_notification(self._checker, entry)
             found[entry.name] = {**defaults, **entry.values}
         return found
 

@@ -38,6 +38,8 @@ from fencepost.config.kinds import (
 from fencepost.model.cli_definition import PROMPT_BY
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.missed import CATCHUP_MAX, MissedRule
+from fencepost.model.notice import BY_DEFAULT, EVENTS, STYLES
+from fencepost.model.notice import KINDS as NOTICE_KINDS
 from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX, WAITING_MAX
 from fencepost.model.retry import ATTEMPTS_MAX, OnLost
 from fencepost.model.slots import SLOTS_MAX
@@ -47,7 +49,6 @@ from fencepost.model.zoned import DstFold, DstGap
 ENGINES = ("command", "python", "http", "claude", "cli")
 GATES = tuple(KINDS)
 SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
-EVENTS = ("failure", "dead_letter", "miss", "stall")
 # Git-ignored things that tools make again by themselves.
 DISCARDED = ("__pycache__", "*.pyc", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", "target")
 WORKTREE_KEYS = ("worktree_base", "worktrees_dir", "copy", "discard", "merge")
@@ -280,12 +281,16 @@ TENANTS = Section(
 
 NOTIFICATIONS = Section(
     "notifications",
-    "Who is told.",
+    "Who is told. `up` and `scheduler` deliver; see [be told](../how-to/be-told.md).",
     (
-        Key("url", LOCATION, REQUIRED, "Where the message goes, as apprise writes it."),
-        Key("on", some_of(*EVENTS), EVENTS, "What it is about."),
+        Key("kind", one_of(*NOTICE_KINDS), "apprise", "`apprise`: a message for people; `webhook`: a signed request for programs; `ping`: a sign of life for a monitor."),
+        Key("url", LOCATION, REQUIRED, "Where it goes: as apprise writes it, or a web address."),
+        Key("on", some_of(*EVENTS), BY_DEFAULT, "What it is about. A ping tells of start, success and death, and of nothing else."),
+        Key("schedules", TEXTS, (), "Only these schedules. Default: all, and agents that were run by hand. A ping needs one."),
+        Key("secret", REFERENCE, "", "`webhook`: what it is signed with, the way of Standard Webhooks."),
+        Key("style", one_of(*STYLES), STYLES[0], "`ping`: whose addresses."),
     ),
-)
+)  # fmt: skip
 
 SECTIONS = (FENCEPOST, PROJECTS, AGENTS, ENGINE, GATE, SCHEDULES, HOOKS, TENANTS, NOTIFICATIONS)
 BY_NAME = {section.name: section for section in SECTIONS}

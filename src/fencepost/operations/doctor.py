@@ -100,6 +100,7 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
         yield _leftovers(store)
         yield from _worktrees(store, who)
         yield _dead(look)
+        yield _notices(store, who.tenant)
     except FencepostError as error:
         yield Finding("store", Status.FAIL, str(error))
     finally:
@@ -184,6 +185,18 @@ def _dead(look: SqlLooking) -> Finding:
     if not dead:
         return Finding("dead letters", Status.OK, "none wait")
     return Finding("dead letters", Status.WARN, f"{dead} wait for a person", "see: fencepost dead list")
+
+
+def _notices(store: Store, tenant: str) -> Finding:
+    health = store.notices().health(tenant)
+    if health.dead:
+        said = f"{counted(health.dead, 'notice')} could not be delivered in the last 30 days; the last: {health.last_error}"
+        return Finding("notifications", Status.WARN, said, "mend the target in [notifications], and try it")
+    if health.late:
+        said = f"{counted(health.late, 'notice')} due for more than 15 minutes, and nobody takes them"
+        return Finding("notifications", Status.WARN, said, "start it: fencepost up")
+    waiting = f"{counted(health.waiting, 'notice')} on their way" if health.waiting else "nothing waits to be told"
+    return Finding("notifications", Status.OK, waiting)
 
 
 def _config(who: Patient) -> Finding:

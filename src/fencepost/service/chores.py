@@ -14,6 +14,7 @@ from fencepost.ports.processes import Processes
 from fencepost.ports.pruning import OldLogStore, Place, PruneStore
 from fencepost.ports.runs import RunStore
 from fencepost.ports.store import LeaseStore
+from fencepost.service.courier import Courier, NoticeStore, Post
 
 REAP_SECONDS = 2.0
 SEAL_SECONDS = 5.0
@@ -34,6 +35,10 @@ class ChoreStore(RunStore, LeaseStore, PruneStore, OldLogStore, Protocol):
 
     def audit_chain(self) -> AuditStore:
         """Return the verbs of the notary."""
+        ...
+
+    def notices(self) -> NoticeStore:
+        """Return the verbs of the outbox."""
         ...
 
 
@@ -119,3 +124,9 @@ def sealing(key: bytes, export: Callable[[Seal], None], say: Say) -> Chore:
         return PAGE_SECONDS if more else SEAL_SECONDS
 
     return Chore(step, leads=True)
+
+
+def delivering(post: Post, clock: Clock, say: Say) -> Chore:
+    """Deliver notices. Whoever knows the targets may: a notice is claimed before it is sent."""
+    courier = Courier(post, clock, say)
+    return Chore(lambda store: courier.step(store.notices()))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from fencepost.model.audit import Entry, Link, Seal, Sealed
+from fencepost.model.notice import Notice
+from fencepost.stores.notices import put_notices
 from fencepost.stores.transaction import Dialect, Transaction
 
 SEALS_AT_ONCE = 100
@@ -43,6 +45,7 @@ class SqlAudit:
                 return None
             placed = tx.rows("put_links", links=json.dumps(links))
             assert len(placed) == len(links), "whoever has the seal has its entries"
+            put_notices(tx, [_head(made)])
             return made
 
         return self._dialect.write(work)
@@ -84,6 +87,12 @@ class SqlAudit:
         values = {"tenant": one.tenant, "first": one.first_place, "last": one.last_place}
         rows = self._dialect.read(lambda tx: tx.rows("sealed_entries", **values))
         return [Sealed(Entry(*row[:7]), row[7], row[8]) for row in rows]
+
+
+def _head(made: Seal) -> Notice:
+    """Tell of a seal to whoever keeps the heads elsewhere."""
+    subject = f"audit:{made.tenant}"
+    return Notice(made.tenant, f"{subject} {made.number}", ("audit_head",), subject, "", made._asdict())
 
 
 def _last(tx: Transaction, tenant: str) -> Seal | None:

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 from fencepost.model.definition import schedule_from_json, trigger_of
 from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.model.outcome import Settlement
 from fencepost.model.pause import OPEN_END, failures_after, pause_on_failure
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import Ended, EveryTrigger
 from fencepost.ports.runs import RunRow
+from fencepost.stores.notices import end_notice, put_notices
 from fencepost.stores.transaction import Row, Transaction
 
 _LINES_UP, _RESUME = RunRow._fields.index("lines_up"), RunRow._fields.index("resume")
@@ -69,6 +71,7 @@ def end_ready(tx: Transaction, run: RunRow, reason: Reason, *, actor: str) -> No
     assert ended, "the run was locked while it was ready"
     verb = "give_up" if state is RunState.DEAD else "cancel"
     audit(tx, run.tenant, actor=actor, verb=verb, subject=f"run:{run.id}", detail={"reason": reason.value})
+    put_notices(tx, end_notice(run, None, Settlement(state, reason), None))
     note_end(tx, run, state, ended_us=int(ended[0][1]))
 
 

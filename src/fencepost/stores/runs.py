@@ -13,6 +13,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState, TriggerKind
 from fencepost.ports.runs import AttemptRow, Completion, LeasedRun, Report, RunRow
 from fencepost.stores.leases import give_back, held_of, take_away
+from fencepost.stores.notices import end_notice, put_notices, run_notice
 from fencepost.stores.queue import SqlQueue, checkpoint_of
 from fencepost.stores.run_rows import audit, end_ready, lock_run, lock_schedule, note_end, run_of
 from fencepost.stores.transaction import Row, Transaction
@@ -30,6 +31,7 @@ class SqlRuns(SqlQueue):
             _still_ours(tx.rows("start_run", id=lease.run_id, fence=lease.fence), lease)
             _still_ours(tx.rows("start", id=lease.id, fence=lease.fence), lease)
             tx.rows("start_attempt", run_id=lease.run_id, fence=lease.fence, session=session)
+            put_notices(tx, [run_notice(leased.run, f"started {lease.run_id} {lease.fence}", ("started",))])
 
         self._dialect.write(work)
 
@@ -196,6 +198,7 @@ class SqlRuns(SqlQueue):
         if settlement.alarm:
             said = {"reason": settlement.reason, "last_log": report.last_log, "fence": fence}
             audit(tx, run.tenant, actor="settler", verb="alarm", subject=f"run:{run.id}", detail=said)
+        put_notices(tx, end_notice(run, fence, settlement, report))
         if settlement.state.terminal:
             note_end(tx, run, settlement.state, ended_us=rows[0][0])
         else:

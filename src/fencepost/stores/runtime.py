@@ -5,6 +5,7 @@ from fencepost.ports.store import StoreFacts
 from fencepost.stores.agenda import SqlAgenda
 from fencepost.stores.audit import SqlAudit
 from fencepost.stores.history import SqlHistory
+from fencepost.stores.notices import SqlNotices
 from fencepost.stores.pruning import SqlPruning
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.transaction import Dialect
@@ -46,6 +47,10 @@ class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces
     def audit_chain(self) -> SqlAudit:
         """Return the verbs of the notary."""
         return SqlAudit(self._dialect)
+
+    def notices(self) -> SqlNotices:
+        """Return the verbs of the outbox."""
+        return SqlNotices(self._dialect)
 
     def close(self) -> None:
         """Let go of the connection."""

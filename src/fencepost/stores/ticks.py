@@ -7,14 +7,17 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from fencepost.model.notice import Notice
 from fencepost.model.overlap import LiveRun, Standing
 from fencepost.model.run import Reason, RunId, RunState, TriggerKind
 from fencepost.ports.ticks import Around, Counted, DueSchedule, Key, NewRun, NewTick, PauseRow, TickPlan
 from fencepost.stores.leases import SqlLeases
+from fencepost.stores.notices import put_notices
 from fencepost.stores.transaction import Transaction
 from fencepost.stores.tzdata import follow
 
 MONTH_US = 32 * 24 * 3600 * 1_000_000
+TOLD = ("missed", "budget")  # what may happen to a tick that somebody would want to hear of
 
 
 class SqlTicks(SqlLeases):
@@ -102,6 +105,7 @@ def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:
     entries = [_entry(plan) for plan in kept if plan.ticks or plan.trouble]
     if entries:
         tx.rows("write_audit", entries=json.dumps(entries))
+    put_notices(tx, _notices(ticks))
     return len(kept)
 
 
@@ -170,6 +174,27 @@ def _entry(plan: TickPlan) -> dict[str, object]:
         "subject": f"schedule:{plan.due.name}",
         "detail": json.dumps(detail),
     }
+
+
+def _notices(ticks: Sequence[NewTick]) -> list[Notice]:
+    """Return what there is to tell: of each schedule one notice about all the ticks that it lost for one reason."""
+    lost: dict[tuple[str, str, str], list[NewTick]] = defaultdict(list)
+    for tick in ticks:
+        if tick.disposition in TOLD:
+            lost[tick.tenant, tick.schedule, tick.disposition].append(tick)
+    return [_lost_notice(*which, some) for which, some in lost.items()]
+
+
+def _lost_notice(tenant: str, schedule: str, disposition: str, ticks: Sequence[NewTick]) -> Notice:
+    body = {
+        "tenant": tenant,
+        "schedule": schedule,
+        "count": sum(tick.count for tick in ticks),
+        "first_slot": ticks[0].slot,
+        "last_slot": ticks[-1].slot_until or ticks[-1].slot,
+    }
+    key = f"{disposition} {schedule} {ticks[0].occurrence}"
+    return Notice(tenant, key, (disposition,), f"schedule:{schedule}", schedule, body)
 
 
 def clock(tx: Transaction) -> int:

@@ -1,0 +1,152 @@
+"""Sends notices and tells how each went, one JSON object a line: `python -m fencepost.deliver < JOBS`.
+
+It is a process of its own, so that no receiver, however slow or hostile, can hold a scheduler up: it is ended when its
+time is over. Whatever library sends, no connection leaves this process to an address that was not checked.
+"""
+
+import http.client
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from ipaddress import ip_address
+from typing import Any
+
+from fencepost.host.clock import SystemClock
+from fencepost.host.outgoing import connect
+from fencepost.model.address import Network, check_address, networks_of, target_of
+from fencepost.model.errors import FencepostError, Invalid, Misconfigured
+from fencepost.model.notice import envelope, message_id, ping_url, text_of, title_of
+from fencepost.model.signature import sign
+
+DEADLINE_SECONDS = 60
+WAIT_SECONDS = 10.0
+TOGETHER = 8
+SECRET_MAX = 65_536
+GONE = 410
+
+
+class NotSent(Exception):
+    """It did not arrive; `final`: and it never will."""
+
+    def __init__(self, why: str, *, final: bool = False) -> None:
+        super().__init__(why)
+        self.final = final
+
+
+def main() -> int:
+    """Send all jobs, several at a time, and tell of each as soon as it is known."""
+    signal.alarm(DEADLINE_SECONDS)
+    batch = json.load(sys.stdin)
+    guard(networks_of(batch["allow"]))
+    with ThreadPoolExecutor(TOGETHER) as threads:
+        started = [threads.submit(outcome, job, batch["allow"]) for job in batch["jobs"]]
+        for done in as_completed(started):
+            print(json.dumps(done.result()), flush=True)  # noqa: T201  # this is how the station hears of it
+    return 0
+
+
+def guard(allowed: Sequence[Network]) -> None:
+    """Refuse connections to addresses that are neither public nor allowed, whoever makes them here, redirects too."""
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("socket.connect", "socket.sendto") and isinstance(arguments[-1], tuple):
+            host = str(arguments[-1][0])
+            try:
+                ip_address(host.partition("%")[0])
+            except ValueError:
+                raise PermissionError(f"{host} is a name, and only an address can be checked") from None
+            try:
+                check_address(host, allowed)
+            except Invalid as error:
+                raise PermissionError(str(error)) from None
+
+    sys.addaudithook(look)
+
+
+def outcome(job: Mapping[str, Any], allow: Sequence[str]) -> dict[str, object]:
+    """Send one, and say how it went."""
+    try:
+        SENDERS[job["kind"]](job, allow)
+    except NotSent as error:
+        return {"id": job["id"], "error": str(error), "final": error.final}
+    except (FencepostError, OSError, http.client.HTTPException) as error:
+        return {"id": job["id"], "error": str(error) or type(error).__name__, "final": False}
+    return {"id": job["id"], "error": None, "final": False}
+
+
+def send_webhook(job: Mapping[str, Any], allow: Sequence[str]) -> None:
+    """Post it, signed anew at each try, under the same id."""
+    body = json.dumps(envelope(job["event"], job["at"], job["body"])).encode()
+    now = SystemClock().wall_us() // 1_000_000
+    signed = sign(resolved(job["secret"]), message_id=message_id(job["id"]), at_seconds=now, body=body)
+    _request("POST", resolved(job["url"]), allow, body, {"Content-Type": "application/json", **signed})
+
+
+def send_ping(job: Mapping[str, Any], allow: Sequence[str]) -> None:
+    """Give a monitor a sign of life, or of death."""
+    url = ping_url(resolved(job["url"]), job["event"], job["style"], str(job["body"].get("run_id", "")))
+    _request("POST", url, allow, b"", {})
+
+
+def send_message(job: Mapping[str, Any], _: Sequence[str]) -> None:
+    """Let apprise tell people, in whatever way its address means."""
+    try:
+        import apprise
+    except ImportError:
+        raise NotSent("apprise is not installed here; add it with: pip install 'fencepost[notify]'") from None
+    desk = apprise.Apprise()
+    if not desk.add(resolved(job["url"])):
+        raise NotSent("apprise does not understand this address; see its list of services")
+    bad = job["event"] not in ("started", "succeeded", "audit_head", "test")
+    with apprise.LogCapture(level=apprise.logging.WARNING) as said:  # type: ignore[no-untyped-call]
+        sent = desk.notify(
+            title=f"fencepost: {title_of(job['event'], job['body'])}",
+            body=text_of(job["event"], job["at"], job["body"]),
+            notify_type=apprise.NotifyType.FAILURE if bad else apprise.NotifyType.INFO,
+            interpret_escapes=False,
+        )
+        if not sent:
+            raise NotSent(_last_words(said.getvalue(), resolved(job["url"])))
+
+
+def _last_words(said: str, url: str) -> str:
+    """Return what apprise said at last, without the address, which may hold a password."""
+    lines = [line for line in said.strip().splitlines() if line.strip()]
+    return (lines[-1] if lines else "apprise could not send it").replace(url, "(the address)")
+
+
+def _request(method: str, url: str, allow: Sequence[str], body: bytes, headers: Mapping[str, str]) -> None:
+    target = target_of(url)
+    connection = connect(target, allow, WAIT_SECONDS)
+    try:
+        connection.request(method, target.path, body, {"User-Agent": "fencepost", **headers})
+        status = connection.getresponse().status
+    finally:
+        connection.close()
+    if not 200 <= status < 300:  # noqa: PLR2004  # what HTTP calls success; a redirect would lead elsewhere
+        raise NotSent(f"the receiver answered {status}", final=status == GONE)
+
+
+def resolved(text: str) -> str:
+    """Return what a reference means, read now: a secret is neither written down nor handed around."""
+    kind, _, where = text.partition(":")
+    if kind == "env":
+        if not os.environ.get(where):
+            raise Misconfigured(f"{text} is not set here.")
+        return os.environ[where]
+    if kind == "file" and not where.startswith("//"):
+        try:
+            with open(os.path.expanduser(where), encoding="utf-8") as file:
+                return file.read(SECRET_MAX).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Misconfigured(f"{text} cannot be read: {error}.") from None
+    return text
+
+
+SENDERS = {"webhook": send_webhook, "ping": send_ping, "apprise": send_message}
+
+if __name__ == "__main__":
+    sys.exit(main())

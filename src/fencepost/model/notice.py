@@ -1,0 +1,147 @@
+"""What people and programs are told: which events there are, whom they concern, and how often a message is tried."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from fencepost.model.spread import spread
+
+EVENTS = (
+    "dead",
+    "missed",
+    "stalled",
+    "fence_regress",
+    "budget",
+    "gate",
+    "failed",
+    "started",
+    "succeeded",
+    "audit_head",
+)
+BY_DEFAULT = ("dead", "missed", "stalled", "fence_regress", "budget", "gate")
+PINGED = ("started", "succeeded", "dead")
+KINDS = ("apprise", "webhook", "ping")
+STYLES = ("healthchecks", "cronitor")
+SUMMARY_MAX = 500
+
+# After each failure, in seconds; the first try is at once. A ping that comes an hour late tells a monitor nothing.
+PAUSES: Mapping[str, Sequence[int]] = {
+    "apprise": (5, 60, 300, 1800, 7200, 18_000, 36_000),
+    "webhook": (5, 60, 300, 1800, 7200, 18_000, 36_000),
+    "ping": (2, 10, 30, 120, 300),
+}
+PING_PATHS = {"started": "/start", "succeeded": "", "dead": "/fail"}
+PING_STATES = {"started": "run", "succeeded": "complete", "dead": "fail"}
+
+# By the reason for which a run ended: the event that says more than that it is dead.
+SPECIAL = {"stall_timeout": "stalled", "fence_regress": "fence_regress", "budget": "budget"}
+SECOND_TRIES = frozenset({"retry", "resume", "restart"})
+
+TITLES = {
+    "dead": "{what} needs a person: {reason}",
+    "missed": "{what} missed {count} of its ticks",
+    "stalled": "{what} stood still and was ended",
+    "fence_regress": "{what} was not started: the store went back in time",
+    "budget": "{what} is over its budget",
+    "gate": "{what} waits before a gate that cannot be reached",
+    "failed": "{what} failed: {reason}",
+    "started": "{what} has started",
+    "succeeded": "{what} has succeeded",
+    "audit_head": "the audit of {tenant} is sealed up to {last_place}",
+    "test": "this is a test",
+}
+
+
+class Wish(NamedTuple):
+    """Who wants to hear of what; an empty schedule means all of them, and what has none."""
+
+    name: str
+    event: str
+    schedule: str = ""
+
+
+class Notice(NamedTuple):
+    """Something to tell, to be written down with what it tells of. Its key makes it the same notice if it comes again."""
+
+    tenant: str
+    key: str
+    events: Sequence[str]  # all that it is; whoever wants one of them gets it once, under the first name
+    subject: str  # what it is about: a target hears of one subject in the order in which things happened
+    schedule: str
+    body: Mapping[str, object]
+
+
+class Delivery(NamedTuple):
+    """A notice on its way to one target. The attempt is its fence: only the newest may say how it went."""
+
+    id: str
+    name: str
+    event: str
+    subject: str
+    body: str
+    at_us: int
+    attempt: int
+
+
+def settled_events(state: str, reason: str | None, *, alarm: bool = False) -> tuple[str, ...]:
+    """Return what the end of an attempt is to those who listen, the most telling word first; empty: nothing."""
+    if state == "succeeded":
+        return ("succeeded",)
+    if state == "dead":
+        special = SPECIAL.get(reason or "")
+        return (special, "dead", "failed") if special else ("dead", "failed")
+    if state == "cancelled":
+        return ("budget",) if reason == "budget" else ()
+    if alarm:
+        return ("gate",)
+    return ("failed",) if reason in SECOND_TRIES else ()
+
+
+def pause_after(kind: str, attempt: int, delivery_id: str) -> float | None:
+    """Return in how many seconds a failed message is tried again, spread a little; None: it is given up."""
+    pauses = PAUSES[kind]
+    if attempt > len(pauses):
+        return None
+    return pauses[attempt - 1] * (1 + spread(delivery_id, attempt) / 4)
+
+
+def message_id(delivery_id: str) -> str:
+    """Return the name under which a receiver knows a message, the same at each try."""
+    return f"msg_{sha256(delivery_id.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def envelope(event: str, at: str, body: Mapping[str, Any]) -> dict[str, object]:
+    """Return what a webhook is sent: the kind of event, when it happened, and its facts."""
+    kind = {"missed": "schedule.missed", "audit_head": "audit.head", "test": "test"}.get(event, f"run.{event}")
+    return {"type": kind, "timestamp": at, "data": {"event": event, **body}}
+
+
+def title_of(event: str, body: Mapping[str, Any]) -> str:
+    """Say in one line what happened."""
+    said = {"what": body.get("schedule") or body.get("agent") or "a run", "reason": body.get("reason") or "unknown"}
+    facts = {"count": 1, "tenant": "", "last_place": 0, **body, **said}
+    return TITLES[event].format_map(facts)
+
+
+def text_of(event: str, at: str, body: Mapping[str, Any]) -> str:
+    """Say what a person needs to look further."""
+    lines = [title_of(event, body), f"at {at}, tenant {body.get('tenant', '')}"]
+    if run_id := body.get("run_id"):
+        lines.append(f"look at it: fencepost show {run_id}")
+    elif schedule := body.get("schedule"):
+        lines.append(f"look at it: fencepost why {schedule}")
+    if summary := body.get("summary"):
+        lines.append(str(summary))
+    return "\n".join(lines)
+
+
+def ping_url(url: str, event: str, style: str, run_id: str) -> str:
+    """Return where a monitor hears of an event; the run's own id lets it tell two runs apart."""
+    base, mark, query = url.partition("?")
+    more = [query] if mark else []
+    if style == "cronitor":
+        more += [f"state={PING_STATES[event]}", f"series={run_id}"]
+        return f"{base}?{'&'.join(more)}"
+    digest = sha256(run_id.encode()).hexdigest()
+    more.append(f"rid={digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}")
+    return f"{base.rstrip('/')}{PING_PATHS[event]}?{'&'.join(more)}"
