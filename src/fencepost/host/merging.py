@@ -1,13 +1,13 @@
 """Brings a run's branch into the base branch, without ever touching a working tree that somebody has changed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from fencepost.host.git import NOBODY, Git, GitFailed
+from fencepost.host.git import Git, GitFailed
 from fencepost.host.worktree import Repository, Worktree, is_busy
-from fencepost.model.errors import FenceRefused
+from fencepost.model.errors import Busy, FenceRefused
 
 SHOWN_MAX = 5
-MARKS = "refs/fencepost/fence/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,13 @@ class Merged:
     in_main: bool = False
 
 
-def merge(repository: Repository, worktree: Worktree, tip: str, *, how: str, fence: int) -> Merged:
+Move = Callable[[str, str, str, str | None], None]  # a branch, from, to, and the working tree that shows it
+
+
+def merge(repository: Repository, worktree: Worktree, tip: str, *, how: str, move: Move) -> Merged:
     """Move the base branch to a commit that holds the run's work; whoever calls this holds the project's lease.
 
-    Raises FenceRefused if somebody with a newer fence was here before.
+    `move` compares the fence in the act, and raises if somebody newer was here before.
     """
     git, into = repository.git, worktree.into
     old = git.commit_of(f"refs/heads/{into}")
@@ -34,16 +37,26 @@ def merge(repository: Repository, worktree: Worktree, tip: str, *, how: str, fen
     trouble = _trouble(repository, into, place)
     if trouble:
         return Merged(done=False, words=trouble)
+    found = _target(git, worktree, old=old, tip=tip, how=how)
+    return found if isinstance(found, Merged) else _moved(move, into, old=old, new=found, place=place)
+
+
+def _target(git: Git, worktree: Worktree, *, old: str, tip: str, how: str) -> str | Merged:
+    """Return the commit that the base branch shall be at, or why there is none."""
     if git.is_ancestor(old, tip):
-        new = tip
-    elif how == "ff":
-        return Merged(done=False, words=f"{into} has moved on, so it cannot be moved forward")
-    else:
-        found = _joined(git, worktree, old=old, tip=tip)
-        if isinstance(found, Merged):
-            return found
-        new = found
-    _move(git, into, old=old, new=new, fence=fence, place=place)
+        return tip
+    if how == "ff":
+        return Merged(done=False, words=f"{worktree.into} has moved on, so it cannot be moved forward")
+    return _joined(git, worktree, old=old, tip=tip)
+
+
+def _moved(move: Move, into: str, *, old: str, new: str, place: str | None) -> Merged:
+    try:
+        move(into, old, new, place)
+    except Busy as error:
+        return Merged(done=False, words=str(error).rstrip("."))
+    except FenceRefused as error:
+        return Merged(done=False, words=f"it came too late: {error}".rstrip("."))
     return Merged(done=True, words=f"{into} is at {new[:12]} now", in_main=place is not None)
 
 
@@ -75,22 +88,6 @@ def _joined(git: Git, worktree: Worktree, *, old: str, tip: str) -> str | Merged
 def _conflicts(git: Git, old: str, tip: str) -> str:
     names = git.ask("merge-tree", "--write-tree", "--name-only", "--no-messages", old, tip, accept=1).splitlines()[1:]
     return f" in {', '.join(names[:SHOWN_MAX])}" if names else ""
-
-
-def _move(git: Git, into: str, *, old: str, new: str, fence: int, place: str | None) -> None:
-    """Raise the mark and move the branch, each only from what it was when we looked."""
-    mark = f"{MARKS}{into}"
-    before = git.line("for-each-ref", "--format=%(objectname)", mark) or NOBODY
-    seen = int(git.line("cat-file", "blob", before)) if before != NOBODY else 0
-    if seen > fence:
-        raise FenceRefused(f"{into} was merged into with fence {seen}, ours is {fence}.")
-    after = git.ask("hash-object", "-w", "--stdin", data=f"{fence}\n").strip()
-    steps = [f"update {mark} {after} {before}"]
-    if place is None:
-        steps.append(f"update refs/heads/{into} {new} {old}")
-    git.ask("update-ref", "--stdin", data="\n".join(["start", *steps, "prepare", "commit", ""]))
-    if place is not None:
-        Git(place).ask("merge", "--ff-only", "--quiet", new)
 
 
 def _checked_out(git: Git, branch: str) -> str | None:

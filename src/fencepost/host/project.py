@@ -13,6 +13,7 @@ from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.model.lease import resource
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.model.project import Project
+from fencepost.model.target import Target
 
 if TYPE_CHECKING:
     from fencepost.model.light import Any, Iterable, Mapping
@@ -36,6 +37,20 @@ def working_tree_top(path: str) -> str:
 def project_resource(path: str) -> str:
     """Name the project that a directory belongs to, or say why there is none."""
     return _named(working_tree_top(_directory(path)))
+
+
+def merge_gate(path: str) -> str | None:
+    """Name the gate that merges into a directory's repository pass; None if it is in none. No git is asked: it is quick."""
+    own = os.path.join(working_tree_top(path), ".git")
+    try:
+        if os.path.isfile(own):  # a linked worktree, or a submodule
+            own = os.path.join(os.path.dirname(own), _first_line(own).removeprefix("gitdir: "))
+            if os.path.exists(os.path.join(own, "commondir")):
+                own = os.path.join(own, _first_line(os.path.join(own, "commondir")))
+    except OSError:
+        return None
+    options = (("machine", this_host().machine),)
+    return Target("repo", os.path.realpath(own), options).text if os.path.isdir(own) else None
 
 
 def folder_key(path: str) -> str:
@@ -77,6 +92,11 @@ def containing(path: str, projects: Iterable[Project]) -> Project | None:
             return None
         folder, mine = parent, _named(parent)
     return next(one for one in known if one.resource == mine)
+
+
+def _first_line(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.readline(8192).rstrip("\n")
 
 
 def _directory(path: str) -> str:

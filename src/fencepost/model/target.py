@@ -20,6 +20,7 @@ KINDS = {
     "s3": "s3:URL",
     "redis": "redis:env:NAME",
 }
+OURS = ("repo",)  # opened by Fencepost for itself; nobody writes these
 NOT_OPTIONS = ("kind", "url", "path")
 
 
@@ -49,7 +50,7 @@ def is_target(text: str) -> bool:
 def parse_target(text: str) -> Target:
     """Read a target, or raise Invalid."""
     kind, colon, where = text.partition(":")
-    if kind not in KINDS or not colon or not where:
+    if kind not in (*KINDS, *OURS) or not colon or not where:
         known = ", ".join(KINDS.values())
         example = f"file:{text}" if text and not colon else "file:report.json"
         raise Invalid(f"{text!r} is no gate; write kind:where, for example {example}. There are {known}.")

@@ -4,7 +4,7 @@ import os
 
 from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING, Callable
-from fencepost.model.target import Target, is_target, parse_target
+from fencepost.model.target import OURS, Target, is_target, parse_target
 
 if TYPE_CHECKING:
     from fencepost.gates.file import FileGate
@@ -17,7 +17,9 @@ def open_gate(name: str) -> "Gate":
     """Open a gate: `kind:where`, or the name of one that the configuration describes."""
     target = parse_target(target_named(name))
     if target.kind not in OPENERS:
-        raise Invalid(f"gates of kind {target.kind!r} come with a later version; there are {', '.join(OPENERS)}.")
+        raise Invalid(
+            f"gates of kind {target.kind!r} come with a later version; there are {', '.join(kind for kind in OPENERS if kind not in OURS)}."
+        )
     return OPENERS[target.kind](target)
 
 
@@ -81,10 +83,19 @@ def _directory(target: Target) -> "Gate":
     return DirectoryGate(target.where, clock=SystemClock(), disk=disk)
 
 
+def _repository(target: Target) -> "Gate":
+    from fencepost.gates.git.repository import RepositoryGate
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.identity import this_host
+
+    return RepositoryGate(target, clock=SystemClock(), machine=this_host().machine)
+
+
 OPENERS: "dict[str, Opener]" = {
     "file": lambda target: file_gate(target.where),
     "dir": _directory,
     "sql": _sql,
     "git": _git,
     "redis": _redis,
+    "repo": _repository,
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fencepost.flow.leasing import claim_for, recheck_for, understood
 from fencepost.host import cgroup
 from fencepost.host.logs import LogFile, last_lines, log_path
+from fencepost.host.project import merge_gate
 from fencepost.model.budget import parse_usd
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, Invalid, LeaseLost, Misconfigured, StoreUnavailable
@@ -173,7 +174,7 @@ class _Attempt:
             guard=self._guard.process,
             cgroup=self._cgroup,
             ttl_seconds=self._bench.ttl_seconds,
-            gates=self._gates(agent),
+            gates=(*self._gates(agent), *self._merge_gates(run.trigger)),
             label=run.schedule or run.agent,
             also=(shared.resource,) if shared else (),
             slots=shared.slots if shared else 1,
@@ -185,6 +186,14 @@ class _Attempt:
             return tuple(self._tools.open_gate(target).target for target in gate_targets(agent))
         except FencepostError:
             return gate_targets(agent)
+
+    def _merge_gates(self, trigger: str) -> tuple[str, ...]:
+        """Keep an earlier attempt from merging once this one has started, whether this one will merge or not."""
+        project = self._project
+        if project is None or not project.isolates(trigger) or project.merge == "keep":
+            return ()
+        gate = merge_gate(project.path)
+        return (gate,) if gate else ()
 
     def _carry_out(self, found: LeasedRun, log: LogFile) -> tuple[Outcome, bool]:
         """Return how it ended, and whether the agent was started."""

@@ -214,6 +214,8 @@ def _grip(order: Order, tools: Tools) -> _Grip:
             slots=order.slots,
         )
         lease = Admission(order, tools, store, wait=tools.clock.sleep).admit(claim, term)
+        if lease.gates and not lease.started:
+            store.start(lease)  # its gates are up, so that its clean end settles what earlier grants owe to them
     except BaseException:
         store.close()
         raise

@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fencepost.flow.leaser import Undertaker
+from fencepost.gates.git.repository import Move, RepositoryGate
 from fencepost.host.git import GitFailed
 from fencepost.host.merging import Merged, merge
-from fencepost.host.project import folder_key
+from fencepost.host.project import folder_key, merge_gate
 from fencepost.host.salvage import Saved, is_saved, save, words
 from fencepost.host.worktree import (
     Repository,
@@ -24,7 +25,16 @@ from fencepost.host.worktree import (
     open_repository,
     worktrees_of,
 )
-from fencepost.model.errors import Busy, FencepostError, LeaseLost, Misconfigured
+from fencepost.model.errors import (
+    Busy,
+    FencepostError,
+    FenceRefused,
+    GateUnreachable,
+    LeaseLost,
+    Misconfigured,
+    StoreUnavailable,
+)
+from fencepost.model.gate import proof_of
 from fencepost.model.lease import Lease
 from fencepost.model.project import Project
 from fencepost.service.admission import END_PREDECESSOR_SECONDS
@@ -90,7 +100,9 @@ class Workplace:
                 drop_branch(worktree, repository)
 
     def _merge(self, repository: Repository, worktree: Worktree, saved: Saved) -> Merged:
-        """Merge under the project's lease and its fence; the run's own lease is looked at once more before."""
+        """Merge under the project's lease; its fence and the run's own are compared in the act."""
+        gate = merge_gate(repository.top)
+        assert gate is not None, "it is a repository"
         order = Order(
             (),
             self.lease.tenant,
@@ -99,17 +111,36 @@ class Workplace:
             ttl_seconds=self.lease.ttl_seconds,
             wait_seconds=MERGE_WAIT_SECONDS,
             slots=self.project.slots,
+            gates=(gate,),
         )
         try:
-            with hold(order, self._quiet()) as held:
-                self.check()
-                held.check()
-                return merge(repository, worktree, saved.tip, how=self.project.merge, fence=held.fence)
+            held = hold(order, self._quiet())
+            try:
+                move = self._mover(held, gate)
+                return merge(repository, worktree, saved.tip, how=self.project.merge, move=move)
+            finally:
+                with suppress(LeaseLost, StoreUnavailable):  # what was moved, was moved under a fence that was good
+                    held.release()
         except Busy as busy:
             return Merged(done=False, words=f"the project is busy: {busy}")
+        except (FenceRefused, GateUnreachable) as error:
+            return Merged(done=False, words=str(error).rstrip("."))
         except LeaseLost:
             self.check()
             return Merged(done=False, words="the project's lease was lost on the way")
+
+    def _mover(self, held: HeldLease, gate: str) -> Callable[[str, str, str, str | None], None]:
+        """Return what moves a branch through the repository's gate, with both fences shown."""
+        opened = held.gate(gate)
+        assert isinstance(opened, RepositoryGate), "that is what its target says"
+        proofs = [held.proof, proof_of(self.lease, held.proof.host)]
+
+        def move(branch: str, old: str, new: str, place: str | None) -> None:
+            self.check()
+            held.check()
+            opened.move(proofs, Move(branch, old, new, place))
+
+        return move
 
     def _take_over(self, repository: Repository) -> None:
         """Save and put away what earlier attempts of this run left; their processes are dead by now."""
