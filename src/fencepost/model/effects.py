@@ -3,8 +3,6 @@
 from fencepost.model.definition import AgentDefinition, gate_targets
 from fencepost.model.light import NamedTuple
 
-CHECKING_OPTIONS = ("hooks", "mcp_gate")  # of an agent's options: who looks at the fence in the agent's own tree
-
 
 class Effects(NamedTuple):
     """The three kinds of effects of one agent."""
@@ -26,5 +24,13 @@ def effects_of(agent: AgentDefinition) -> Effects:
     """Return what is promised about an agent."""
     targets = dict(zip(agent.gates, gate_targets(agent), strict=True))
     gated = tuple(name if name == target else f"{name} ({target})" for name, target in targets.items())
-    checked = tuple(name.replace("_", "-") for name in CHECKING_OPTIONS if agent.options.get(name))
-    return Effects(gated, checked, ungated=agent.writes)
+    return Effects(gated, _checked(agent), ungated=agent.writes)
+
+
+def _checked(agent: AgentDefinition) -> tuple[str, ...]:
+    """Name what the hook looks at, and the MCP servers that the gateway stands before."""
+    if not agent.options.get("checks"):
+        return ()
+    servers = agent.options.get("mcp_servers") or {}
+    gated = [f"mcp-gate {name}" for name, server in servers.items() if "command" in server]
+    return ("hook", *gated)
