@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import PostgresDatabases, PostgresServer
     from tests.support.proxy import FaultyProxy
     from tests.support.redis import RedisServer
+    from tests.support.s3 import S3Server
     from tests.support.site import Site
 
 # ruff: noqa: PLC0415  # imported where they are needed, so that a test of the model pays for none of it
@@ -85,6 +86,15 @@ def redis_url(redis_server: "RedisServer") -> str:
     with redis_server.client() as client:
         client.flushall()
     return redis_server.url
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator["S3Server"]:
+    """One server for this process, started when the first test asks."""
+    from tests.support.s3 import S3Server
+
+    with S3Server.running() as server:
+        yield server
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ Each harness has a real target. `place` is all that another process needs to fin
 
 # ruff: noqa: ANN401  # connections of several libraries
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import boto3
 import psycopg
 import redis
 
@@ -20,10 +22,12 @@ from fencepost.gates.directory import DirectoryGate
 from fencepost.gates.file import FileGate
 from fencepost.gates.git.gate import GitGate
 from fencepost.gates.redis.gate import RedisGate
+from fencepost.gates.s3.gate import S3Gate
 from fencepost.gates.sql.gate import SqlGate
 from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
 from fencepost.ports.gate import Gate
+from tests.support.s3 import CREDENTIALS
 
 Asked = Callable[[str], Any]  # for a fixture by its name
 
@@ -316,6 +320,61 @@ class RedisHarness:
         return self._own[0]
 
 
+class S3Harness:
+    """An object in a bucket."""
+
+    stale_writes = 300
+
+    def __init__(self, place: str) -> None:
+        self.place = place  # the server's address and the bucket
+        self._endpoint, _, self._bucket = place.rpartition("/")
+        os.environ.update(CREDENTIALS)
+        self._own: list[Gate] = []
+
+    @classmethod
+    @contextmanager
+    def made(cls, _: Path, asked: Asked) -> "Iterator[S3Harness]":
+        server = asked("s3_server")
+        before = {name: os.environ.get(name) for name in CREDENTIALS}
+        try:
+            yield cls(f"{server.endpoint}/{server.new_bucket()}")
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+    @property
+    def target(self) -> str:
+        return f"s3:s3://{self._bucket}/reports/latest.txt#endpoint={self._endpoint}"
+
+    def gate(self) -> Gate:
+        return open_gate(self.target)
+
+    def write(self, proof: Proof, text: str, pause: Callable[[], None] = nothing) -> None:
+        gate = self._kept()
+        assert isinstance(gate, S3Gate)
+        gate.write(proof, text.encode(), meanwhile=pause)
+
+    def content(self) -> str | None:
+        """Follow the pointer by hand, as a reader would that knows only S3."""
+        client = boto3.client("s3", endpoint_url=self._endpoint)
+        try:
+            pointer = json.load(client.get_object(Bucket=self._bucket, Key="reports/latest.txt")["Body"])
+        except client.exceptions.NoSuchKey:
+            return None
+        if not pointer["data"]:
+            return None
+        return str(client.get_object(Bucket=self._bucket, Key=pointer["data"])["Body"].read().decode())
+
+    def command(self, text: str) -> str:
+        return f"printf %s {text} | fencepost gate write-s3 '{self.target}'"
+
+    def _kept(self) -> Gate:
+        """Return a gate that stays open between writes, as a program's own does."""
+        if not self._own:
+            self._own.append(self.gate())
+        return self._own[0]
+
+
 Making = Callable[[Path, Asked], AbstractContextManager[Harness]]
 
 # kind -> how a target is made; the second process only knows its place
@@ -326,6 +385,7 @@ HARNESSES: dict[str, Making] = {
     "postgres": SqlHarness.postgres,
     "git": GitHarness.made,
     "redis": RedisHarness.made,
+    "s3": S3Harness.made,
 }
 BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "file": FileHarness,
@@ -334,4 +394,5 @@ BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "postgres": SqlHarness,
     "git": GitHarness,
     "redis": RedisHarness,
+    "s3": S3Harness,
 }

@@ -63,6 +63,31 @@ def write_sql(argv: list[str]) -> int:
     return 0
 
 
+def write_s3(argv: list[str]) -> int:
+    """Replace an object by what comes from stdin."""
+    parser = _parser("write-s3", "fencepost gate write-s3 s3:s3://reports/latest.json < report.json")
+    parser.add_argument("target", metavar="TARGET", help="s3:s3://BUCKET/KEY, or the name of a gate of kind s3")
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    written = gates.write_s3(_writer(args), args.target, sys.stdin.buffer.read())
+    if args.json:
+        _print_json(written._asdict())
+    return 0
+
+
+def read_s3(argv: list[str]) -> int:
+    """Print the newest data of an object behind a gate."""
+    parser = _parser("read-s3", "fencepost gate read-s3 s3:s3://reports/latest.json > report.json")
+    parser.add_argument("target", metavar="TARGET", help="s3:s3://BUCKET/KEY, or the name of a gate of kind s3")
+    args = parser.parse_args(argv)
+    data = gates.read_s3(args.target)
+    if data is None:
+        print(f"fencepost: {args.target}: nothing was written yet", file=sys.stderr)
+        return 1
+    sys.stdout.buffer.write(data)
+    return 0
+
+
 def write_redis(argv: list[str]) -> int:
     """Set a key to what comes from stdin."""
     parser = _parser("write-redis", "fencepost gate write-redis redis:env:CACHE_URL report < report.json")
@@ -180,6 +205,8 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "publish-dir": (publish_dir, "switch a directory to a copy of another, if the fence still passes"),
     "write-sql": (write_sql, "run SQL from stdin in one transaction, if the fence still passes"),
     "sql-guard": (sql_guard, "put tables behind a trigger that refuses writers without a fence"),
+    "write-s3": (write_s3, "replace an S3 object by stdin, if the fence still passes"),
+    "read-s3": (read_s3, "print an S3 object that is behind a gate"),
     "write-redis": (write_redis, "set a Redis key to stdin, if the fence still passes"),
     "git-push": (git_push, "push a commit to a gated branch, forward only"),
     "git-hook": (git_hook, "let a git server refuse pushes without a fence, or with a stale one"),

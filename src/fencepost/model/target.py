@@ -17,7 +17,7 @@ KINDS = {
     "sql": "sql:env:NAME",
     "git": "git:URL#branch=NAME",
     "http": "http:URL",
-    "s3": "s3:URL",
+    "s3": "s3:s3://BUCKET/KEY",
     "redis": "redis:env:NAME",
 }
 OURS = ("repo",)  # opened by Fencepost for itself; nobody writes these

@@ -76,6 +76,13 @@ def _redis(target: Target) -> "Gate":
     return open_redis_gate(target, clock=SystemClock())
 
 
+def _s3(target: Target) -> "Gate":
+    from fencepost.gates.s3.gate import open_s3_gate
+    from fencepost.host.clock import SystemClock
+
+    return open_s3_gate(target, clock=SystemClock())
+
+
 def _directory(target: Target) -> "Gate":
     from fencepost.gates.directory import DirectoryGate
     from fencepost.host.clock import SystemClock
@@ -96,6 +103,7 @@ OPENERS: "dict[str, Opener]" = {
     "dir": _directory,
     "sql": _sql,
     "git": _git,
+    "s3": _s3,
     "redis": _redis,
     "repo": _repository,
 }

@@ -7,7 +7,7 @@ from fencepost.model.errors import FencepostError
 from fencepost.model.target import parse_target
 from fencepost.operations.gate_kinds import open_gate
 
-TRIED = ("git", "redis")  # kinds whose server may be unable, or too forgetful, to keep a gate
+TRIED = ("git", "s3", "redis")  # kinds whose server may be unable, or too forgetful, to keep a gate
 
 
 def gate_problems(agent: AgentDefinition) -> Iterator[str]:

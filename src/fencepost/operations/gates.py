@@ -9,6 +9,7 @@ from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mappin
 from fencepost.operations.gate_kinds import file_gate, open_gate
 
 if TYPE_CHECKING:
+    from fencepost.gates.s3.gate import S3Gate
     from fencepost.ports.gate import Gate, GateStatus, Stream
 
 Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
@@ -60,6 +61,26 @@ def write_sql(writer: Writer, target: str, script: str) -> Written:
         raise Invalid(f"{gate.target} is no database; write-sql is for gates of kind sql.")
     gate.run_script(writer.proof, script)
     return Written(gate.target, writer.proof.fence, len(script.encode()))
+
+
+def write_s3(writer: Writer, target: str, data: bytes) -> Written:
+    """Replace an object of an S3-compatible store through its gate."""
+    gate = _declared(writer, target)
+    size = _s3_gate(gate).write(writer.proof, data)
+    return Written(gate.target, writer.proof.fence, size)
+
+
+def read_s3(target: str) -> bytes | None:
+    """Return the newest data of such an object, None if nothing was ever written."""
+    return _s3_gate(open_gate(target)).read()
+
+
+def _s3_gate(gate: "Gate") -> "S3Gate":
+    from fencepost.gates.s3.gate import S3Gate
+
+    if not isinstance(gate, S3Gate):
+        raise Invalid(f"{gate.target} is no object of S3; write-s3 and read-s3 are for gates of kind s3.")
+    return gate
 
 
 def write_redis(writer: Writer, target: str, key: str, value: bytes) -> Written:

@@ -1,0 +1,1 @@
+"""The gate of an object in an S3-compatible store."""

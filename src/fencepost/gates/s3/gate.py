@@ -1,0 +1,159 @@
+"""The gate of an object: new data goes under a key of its own, and a conditional put of the pointer decides."""
+
+import os
+from typing import TYPE_CHECKING
+
+from fencepost.gates.reference import resolved
+from fencepost.gates.s3.bucket import Bucket, Moved
+from fencepost.gates.s3.pointer import NOTHING, Pointer, Seen, parse
+from fencepost.model.errors import Busy, GateUnreachable, Invalid, Misconfigured
+from fencepost.model.gate import Proof, check, raised
+from fencepost.model.target import Target
+from fencepost.ports.gate import GateStatus
+
+if TYPE_CHECKING:
+    from fencepost.ports.clock import Clock
+
+TRIES = 8
+SCHEME = "s3://"
+
+
+class S3Gate:
+    """An object whose readers follow a pointer.
+
+    Who lost a race compares its fence with what it finds now, before anything else: it is refused, or tries once more.
+    """
+
+    def __init__(self, target: Target, *, clock: "Clock") -> None:
+        self._clock = clock
+        bucket, self._key = _place(resolved(target.where))
+        self._bucket = Bucket(bucket, endpoint=target.option("endpoint"), region=target.option("region"))
+        where = target.where if target.where.startswith(("env:", "file:")) else f"{SCHEME}{bucket}/{self._key}"
+        self._target = Target("s3", where, target.options)
+
+    @property
+    def target(self) -> str:
+        """Return `s3:`, the bucket and the key."""
+        return self._target.text
+
+    def raise_fence(self, proof: Proof, *, adopt: bool = False) -> None:
+        """Lift the marks, or raise FenceRefused; a write that was on its way finds the pointer moved, and fails."""
+        for _ in range(TRIES):
+            seen = self._see()
+            check(proof, seen.pointer.marks, target=self.target, adopt=adopt)
+            lifted = raised(proof, seen.pointer.marks, at_us=self._clock.wall_us())
+            if lifted == seen.pointer.marks:
+                return
+            if seen.etag is None:
+                self.probe()
+            if self._swap(seen, seen.pointer._replace(marks=lifted)):
+                return
+        raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time.")
+
+    def write(self, proof: Proof, data: bytes, *, meanwhile: object = None) -> int:
+        """Put data in place, all or nothing, and return its size, or raise FenceRefused."""
+        self._look(proof)  # who is late uploads nothing
+        key = f"{self._key}/{proof.fence}-{_stamp()}"
+        self._bucket.put(key, data, etag=None)
+        try:
+            self._point(proof, key, meanwhile)
+        except (Busy, Misconfigured):
+            raise  # whether the pointer has it is not known, or it will be tried again: the data stays
+        except BaseException:
+            self._bucket.delete(key)
+            raise
+        return len(data)
+
+    def read(self) -> bytes | None:
+        """Return the newest data, None if nothing was ever written."""
+        for _ in range(TRIES):
+            pointer = self._see().pointer
+            if not pointer.data:
+                return None
+            found = self._bucket.get(pointer.data)
+            if found is not None:
+                return found[0]
+        raise GateUnreachable(f"{self.target}: what the pointer names is gone, again and again.")
+
+    def probe(self) -> None:
+        """Raise Misconfigured unless the server honours conditions: many that speak S3 take them and ignore them."""
+        key = f"{self._key}/probe-{_stamp()}"
+        try:
+            self._bucket.put(key, b"first", etag=None)
+            for etag in (None, '"00000000000000000000000000000000"'):
+                if self._takes(key, etag):
+                    raise Misconfigured(
+                        f"the server of {self.target} ignores If-Match or If-None-Match, so that no gate can be kept "
+                        "there. Use one with conditional writes, such as Amazon S3, or a current MinIO or Ceph."
+                    )
+        finally:
+            self._bucket.delete(key)
+
+    def check(self, proof: Proof) -> None:
+        """Raise FenceRefused if a write would be refused now; it may be refused later all the same."""
+        check(proof, self._see().pointer.marks, target=self.target)
+
+    def status(self) -> GateStatus:
+        """Return the marks."""
+        return GateStatus(self.target, self._see().pointer.marks, ())
+
+    def _look(self, proof: Proof) -> Seen:
+        seen = self._see()
+        if seen.etag is None:
+            raise Misconfigured(
+                f"{self.target} has no marks: its fence was never raised, or somebody deleted them. Nothing was "
+                f"written. To close it for older runs and go on: fencepost gate raise '{self.target}'"
+            )
+        check(proof, seen.pointer.marks, target=self.target)
+        return seen
+
+    def _point(self, proof: Proof, key: str, meanwhile: object) -> None:
+        for _ in range(TRIES):
+            seen = self._look(proof)
+            lifted = raised(proof, seen.pointer.marks, at_us=self._clock.wall_us())
+            if callable(meanwhile):
+                meanwhile()
+            if self._swap(seen, Pointer(lifted, data=key, previous=seen.pointer.data)):
+                if seen.pointer.previous:
+                    self._bucket.delete(seen.pointer.previous)
+                return
+        raise Busy(f"{self.target} moves all the time; nothing was written. Try again later.")
+
+    def _swap(self, seen: Seen, pointer: Pointer) -> bool:
+        """Put the pointer in the place of the one that was seen; False if that one is no longer there."""
+        stamped = pointer._replace(stamp=_stamp())
+        try:
+            self._bucket.put(self._key, stamped.text(), etag=seen.etag)
+        except Moved:
+            # A first try may have landed though its answer was lost, and others may have come since.
+            now = self._see().pointer
+            is_new = stamped.data not in ("", seen.pointer.data)
+            return now.stamp == stamped.stamp or (is_new and stamped.data in (now.data, now.previous))
+        return True
+
+    def _see(self) -> Seen:
+        found = self._bucket.get(self._key)
+        return Seen(parse(found[0], self.target), found[1]) if found else NOTHING
+
+    def _takes(self, key: str, etag: str | None) -> bool:
+        try:
+            self._bucket.put(key, b"second", etag=etag)
+        except Moved:
+            return False
+        return True
+
+
+def _stamp() -> str:
+    return os.urandom(8).hex()
+
+
+def _place(url: str) -> tuple[str, str]:
+    bucket, _, key = url.removeprefix(SCHEME).partition("/")
+    if "://" in url.removeprefix(SCHEME) or not bucket or not key or key.endswith("/"):
+        raise Invalid("an S3 gate's url is s3://bucket/key; the server's own address is its endpoint.")
+    return bucket, key
+
+
+def open_s3_gate(target: Target, *, clock: "Clock") -> S3Gate:
+    """Open the gate of an object."""
+    return S3Gate(target, clock=clock)
