@@ -47,6 +47,7 @@ COMMANDS = {
     "audit": ("audit", "who did what, what was decided, and whether the record is whole"),
     "store": ("store", "migrate, back up, restore or bump the store"),
     "import": ("import_", "turn a crontab or another scheduler's file into a fencepost.toml"),
+    "service": ("service", "keep up running as a service of this user: install, uninstall, status"),
     "scheduler": ("up:scheduler", "only schedule"),
     "worker": ("up:worker", "only work"),
     "version": ("version", "print the version"),
