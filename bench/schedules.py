@@ -23,7 +23,7 @@ from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.instant import format_instant
 
 DUE = 1_000
-LEAD_SECONDS = 6.0
+LEAD_SECONDS = 8.0
 GIVE_UP_SECONDS = 30.0
 LOOK_SECONDS = 0.005
 P99_SECONDS = 0.25

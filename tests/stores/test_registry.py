@@ -367,3 +367,16 @@ def test_a_survey_sees_what_an_apply_would_meet(registry: Registry) -> None:
     assert set(survey.known.agents) == {"echo"}
     assert set(survey.known.schedules) == {"hourly"}
     assert to_us(survey.now) == now_us(registry)
+
+
+def test_the_schedules_of_an_agent_are_looked_at_only_if_it_changes_or_goes(registry: Registry) -> None:
+    """A million of them may run one agent, whose file is applied at every start of a daemon."""
+    registry.apply(ECHO)
+    registry.apply(HOURLY, source=THERE)
+
+    def met(*agents: AgentDefinition) -> list[str]:
+        return list(registry.verbs.survey(registry.wanted(*agents)).known.schedules)
+
+    assert met(ECHO) == []
+    assert met(replace(ECHO, timeout="5m")) == ["hourly"]
+    assert met() == ["hourly"]

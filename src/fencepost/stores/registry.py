@@ -5,7 +5,7 @@ so the two never wait for each other in a circle.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from fencepost.model import pause as rules
@@ -121,16 +121,22 @@ class SqlRegistry:
 
 def _known(tx: Transaction, wanted: Wanted) -> Known:
     agents = {row[0]: KnownAgent(*row) for row in tx.rows("known_agents", tenant=wanted.tenant)}
-    touched = {*wanted.agents, *(one.name for one in agents.values() if one.source == wanted.source)}
     rows = tx.rows(
         "known_schedules",
         tenant=wanted.tenant,
         source=wanted.source,
         names=json.dumps([*wanted.schedules, *wanted.agents]),
-        agents=json.dumps(sorted(touched)),
+        agents=json.dumps(sorted(_touched(agents, wanted))),
         keyed=any(one.definition.concurrency_key for one in wanted.schedules.values()),
     )
     return Known(agents, {row[0]: KnownSchedule(*row) for row in rows})
+
+
+def _touched(agents: Mapping[str, KnownAgent], wanted: Wanted) -> set[str]:
+    """Return the agents whose schedules an apply may concern: those that change, and those that it would retire."""
+    same = {name for name, one in wanted.agents.items() if name in agents and agents[name].hash == one.hash}
+    gone = {one.name for one in agents.values() if one.source == wanted.source and one.name not in wanted.agents}
+    return gone | (wanted.agents.keys() - {name for name in same if not agents[name].retired})
 
 
 def _refusal(planned: Plan) -> str:
