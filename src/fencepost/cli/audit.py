@@ -8,7 +8,7 @@ from fencepost.cli import options
 from fencepost.cli.options import GREEN, RED, YELLOW
 from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.errors import Invalid
-from fencepost.operations.audit import Report, audit_head, export_audit, verify_audit
+from fencepost.operations.audit import Report, audit_head, export_audit, report_fields, verify_audit
 from fencepost.operations.fields import audit_fields
 from fencepost.operations.looking import list_audit
 from fencepost.operations.words import counted, rfc3339
@@ -61,7 +61,7 @@ def verify(args: argparse.Namespace) -> int:
     with options.opened(args) as store:
         report = verify_audit(store, options.tenant_of(args), keys=_keys(args), heads=heads)
     if args.json:
-        print(json.dumps(fields_of(report)))
+        print(json.dumps(report_fields(report)))
     else:
         print_report(report)
     return 0 if report.good else 1
@@ -80,25 +80,6 @@ def export(args: argparse.Namespace) -> int:
         raise Invalid("nothing is sealed yet; 'fencepost up' seals the audit every few seconds.")
     print(head)
     return 0
-
-
-def fields_of(report: Report) -> dict[str, object]:
-    """Return a report as scripts see it."""
-    fault = report.fault
-    return {
-        "tenant": report.tenant,
-        "good": report.good,
-        "integrity": "bad" if fault and fault.kind == "integrity" else "unknown" if report.unknown_keys else "good",
-        "completeness": "bad" if fault and fault.kind == "completeness" else "good",
-        "first_fault": fault._asdict() if fault else None,
-        "entries": report.entries,
-        "seals": report.seals,
-        "unsealed": report.loose.entries,
-        "unsealed_since": rfc3339(report.loose.since_us),
-        "heads_compared": report.heads,
-        "unknown_keys": list(report.unknown_keys),
-        "head": report.head._asdict() if report.head else None,
-    }
 
 
 def print_report(report: Report) -> None:

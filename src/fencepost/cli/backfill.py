@@ -7,7 +7,7 @@ from datetime import timedelta
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.duration import parse_duration
-from fencepost.operations.backfill import BACKFILL_MAX, backfill
+from fencepost.operations.backfill import BACKFILL_MAX, backfill, backfill_fields
 from fencepost.operations.looking import moment
 from fencepost.operations.words import counted
 
@@ -38,8 +38,7 @@ def main(argv: list[str]) -> int:
             by=actor(),
         )
     if args.json:
-        row = {"name": made.name, "ticks": made.ticks, "known": made.known, "run_ids": list(made.run_ids)}
-        print(json.dumps(row))
+        print(json.dumps(backfill_fields(made)))
         return 0
     known = f", {made.known} of them made before" if made.known else ""
     render.tell(f"{counted(made.ticks, 'tick')}{known}; {counted(len(made.run_ids), 'new run')}")

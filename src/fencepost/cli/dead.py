@@ -6,13 +6,13 @@ import json
 from fencepost import wiring
 from fencepost.cli import options, render, runs
 from fencepost.cli.registry import actor
-from fencepost.cli.show import fields as show_fields
 from fencepost.cli.show import print_detail
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.operations.fields import dead_fields, run_fields
 from fencepost.operations.logs import log_of
 from fencepost.operations.looking import Listing, Seen, Store, find_run, list_dead, show
 from fencepost.operations.requests import discard, replay
+from fencepost.operations.run_detail import detail_fields
 from fencepost.operations.words import ago, fate, last_line
 
 EXAMPLES = """\
@@ -78,7 +78,7 @@ def show_one(store: Store, tenant: str, args: argparse.Namespace) -> int:
         raise Invalid(f"run {run.id} is {run.state}, not dead; see: fencepost show {run.id}")
     log = log_of(detail.seen, wiring.log_folder())
     if args.json:
-        print(json.dumps({**show_fields(detail, log), **dead_fields(detail.seen)}))
+        print(json.dumps({**detail_fields(detail, log), **dead_fields(detail.seen)}))
         return 0
     print_detail(detail, log)
     print(f"\nrun it again:  fencepost dead replay {run.id}\noff the desk:  fencepost dead discard {run.id}")

@@ -6,7 +6,7 @@ import os
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import FencepostError
-from fencepost.operations.doctor import Finding, Status, examine, patient
+from fencepost.operations.doctor import Finding, Status, examine, finding_fields, patient
 
 EXAMPLES = """\
   fencepost doctor
@@ -53,8 +53,7 @@ def tenant_of(args: argparse.Namespace) -> str:
 def print_finding(finding: Finding, *, as_json: bool) -> None:
     """Print one line, and another with what to do."""
     if as_json:
-        row = {"check": finding.check, "status": finding.status, "message": finding.message, "fix": finding.fix}
-        options.print_json([row])
+        options.print_json([finding_fields(finding)])
         return
     first, *more = options.wrapped(f"{finding.check}: {options.homely(finding.message)}", indent="      ").splitlines()
     word = options.paint(f"{finding.status:<4}", COLOURS.get(finding.status, options.GREEN))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fencepost.cli import options, render
 from fencepost.model.instant import format_instant
 from fencepost.model.zone import find_zone, tzdata_version
-from fencepost.operations.dst import Check, Effect, check
+from fencepost.operations.dst import Check, Effect, check, effect_fields
 from fencepost.operations.words import local
 
 EXAMPLES = """\
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     with options.opened(args) as store:
         found = check(store, options.tenant_of(args), years=args.years)
     if args.json:
-        options.print_json(map(fields, found.effects[: args.limit]))
+        options.print_json(map(effect_fields, found.effects[: args.limit]))
         return 0
     for line in page(found, args.limit):
         print(line)
@@ -44,19 +44,6 @@ def years(text: str) -> int:
     if found > YEARS_MAX:
         raise argparse.ArgumentTypeError(f"{text} years is more than {YEARS_MAX}: zones change their rules sooner")
     return found
-
-
-def fields(effect: Effect) -> dict[str, object]:
-    """Return an effect as scripts see it."""
-    return {
-        "schedule": effect.schedule,
-        "zone": effect.zone,
-        "change_at": format_instant(effect.change_at),
-        "shift_minutes": effect.shift_minutes,
-        "effect": effect.effect,
-        "ticks": effect.ticks,
-        "note": effect.note,
-    }
 
 
 def page(found: Check, limit: int) -> Iterator[str]:

@@ -3,8 +3,8 @@
 import argparse
 import json
 
-from fencepost.cli import render
 from fencepost.cli.registry import common_options, desk
+from fencepost.model.light_instant import instant
 from fencepost.operations import registry as operations
 
 EPILOG = """\
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
     args = found.parse_args(argv)
     with desk(args) as at:
         halted = operations.halt(at.registry, tenant=at.tenant, note=args.note, actor=at.actor)
-    since = render.instant(halted.since_us)
+    since = instant(halted.since_us)
     print(json.dumps({"tenant": at.tenant, "halted_since": since}) if args.json else f"halted: tenant {at.tenant}.")
     return 0
 

@@ -8,7 +8,7 @@ from fencepost.model import light_json as json
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource
-from fencepost.operations.leases import Listed, break_lease, forget_gate, list_leases
+from fencepost.operations.leases import Listed, break_lease, forget_gate, lease_fields, list_leases
 
 HELP = """\
 usage: fencepost lease list [--json] [--limit N] [--store URL]
@@ -81,22 +81,7 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
 def print_json(listed: list[Listed]) -> None:
     """Print one object per line, with the fields that scripts rely on."""
     for one in listed:
-        held = one.held
-        fields = {
-            "resource": one.resource,
-            "fence": held.fence,
-            "run_id": held.run_id,
-            "host": held.supervisor.host.name,
-            "pid": held.supervisor.pid,
-            "granted_at": render.instant(held.granted_us),
-            "expires_at": render.instant(held.expires_us),
-            "started_at": render.instant(held.started_us),
-            "tenant": held.tenant,
-            "holder": held.holder,
-            "label": held.label,
-            "renewals": held.renewals,
-        }
-        print(json.dumps(fields))
+        print(json.dumps(lease_fields(one)))
 
 
 def print_table(listed: list[Listed], url: str) -> None:

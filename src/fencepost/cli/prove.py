@@ -8,7 +8,7 @@ from fencepost.cli import options, render
 from fencepost.model.proof import Finding, Proof, ScheduleProof
 from fencepost.model.zone import find_zone
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.prove import prove
+from fencepost.operations.prove import proof_fields, prove
 from fencepost.operations.words import rfc3339, span
 
 EXAMPLES = """\
@@ -52,27 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 def json_lines(proof: Proof, limit: int) -> Iterator[str]:
     """Yield one object for each schedule, and the sums last."""
-    for one in proof.schedules:
-        yield json.dumps(
-            {
-                "schedule": one.schedule,
-                "owed": one.owed,
-                "accounted": one.accounted,
-                "pending": one.pending,
-                "missing": one.missing,
-                "doubled": one.doubled,
-                "cursor": rfc3339(one.cursor_us),
-                "cursor_age_seconds": one.cursor_age_seconds,
-                "pruned_until": rfc3339(one.pruned_until_us),
-                "findings": [finding_fields(finding) for finding in one.findings[:limit]],
-            }
-        )
-    yield json.dumps(proof.totals())
-
-
-def finding_fields(finding: Finding) -> dict[str, object]:
-    """Return a finding as scripts see it."""
-    return {"kind": finding.kind, "at": rfc3339(finding.at_us), "count": finding.number, "what": finding.what}
+    yield from map(json.dumps, proof_fields(proof, limit))
 
 
 def page(proof: Proof, limit: int) -> Iterator[str]:

@@ -3,7 +3,6 @@
 import os
 import select
 import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +28,6 @@ def tell_raw(text: str, end: bytes = b"") -> None:
             os.write(2, line)
     except OSError:
         return  # nobody is there to be told
-
-
-def instant(us: int | None) -> str | None:
-    """Spell an instant as RFC 3339 in UTC, to the second."""
-    return None if us is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(us // 1_000_000))
 
 
 def table(head: "Sequence[str]", rows: "Sequence[Sequence[str]]", *, width: int = WIDTH) -> str:

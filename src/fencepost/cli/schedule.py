@@ -12,9 +12,11 @@ from fencepost.cli.registry import LIMIT_DEFAULT, Desk, common_options, desk, li
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant, parse_instant
-from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.model.light_instant import instant
+from fencepost.model.moment import from_us, to_us
 from fencepost.operations import registry as operations
 from fencepost.operations.registry import Listed, upcoming
+from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, until, version_fields
 
 NAME_WIDTH = 24
 ELSEWHERE = {"ticks": "ticks_recorded", "backfill": "backfill"}  # actions that have a module of their own
@@ -78,7 +80,7 @@ def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """List the schedules."""
     listed = operations.list_schedules(at.registry, tenant=at.tenant, limit=args.limit)
     if args.json:
-        yield from (json.dumps(fields_of(one)) for one in listed)
+        yield from (json.dumps(schedule_fields(one)) for one in listed)
     elif not listed:
         yield f"no schedules in {at.url}, tenant {at.tenant}"
     else:
@@ -89,7 +91,11 @@ def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
 def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Show one schedule in full."""
     listed = operations.find_schedule(at.registry, args.name, tenant=at.tenant)
-    fields = {**fields_of(listed), **_past(args.name, at), "definition": json.loads(listed.row.definition)}
+    fields = {
+        **schedule_fields(listed),
+        **past_fields(at.past, at.tenant, args.name),
+        "definition": json.loads(listed.row.definition),
+    }
     if args.json:
         yield json.dumps({**fields, "manifest": json.loads(listed.row.manifest)})
         return
@@ -97,60 +103,37 @@ def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     yield from (f"{'next':<20}{tick_line(tick)}" for tick in upcoming(listed.definition, after=listed.now))
 
 
-def _past(name: str, at: Desk) -> dict[str, Any]:
-    """Return how many ticks and runs there ever were, by what became of them, and up to where they are pruned."""
-    mark = at.past.watermark(at.tenant, name)
-    counts: dict[str, dict[str, int]] = {"tick": {}, "run": {}}
-    for tally in at.past.tallies(at.tenant, name):
-        counts[tally.kind][tally.name] = tally.number
-    return {
-        "ticks": counts["tick"],
-        "runs": counts["run"],
-        "pruned_until": render.instant(mark.pruned_us) if mark else None,
-    }
-
-
 def history(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Show the versions and the pauses of a schedule, newest first."""
     versions, pauses = operations.history(at.registry, args.name, tenant=at.tenant, limit=args.limit)
     for version in versions:
-        fields: dict[str, Any] = {
-            "kind": "version",
-            "version": version.version,
-            "applied_at": render.instant(version.applied_us),
-            "applied_by": version.applied_by,
-            "after": render.instant(version.after_us),
-            "until": render.instant(version.until_us),
-            "hash": version.hash,
-            "manifest_hash": version.manifest_hash,
-        }
+        fields = version_fields(version)
         if args.json:
-            yield json.dumps({**fields, "definition": json.loads(version.definition)})
-        else:
-            until = f" until {fields['until']}" if version.until_us is not None else ""
-            by = render.plain(version.applied_by)
-            yield f"version {version.version:<4} applied {fields['applied_at']} by {by}{until}"
-    for pause in pauses:
-        since, until_at = render.instant(pause.since_us), _until(pause.until_us)
-        if args.json:
-            fields = {"kind": "pause", "since": since, "until": until_at, "note": pause.note, "by": pause.by_whom}
             yield json.dumps(fields)
         else:
-            end = until_at or "further notice"
-            yield f"paused       from {since} to {end} by {render.plain(pause.by_whom)}  {render.plain(pause.note)}".rstrip()
+            end = f" until {fields['until']}" if version.until_us is not None else ""
+            by = render.plain(version.applied_by)
+            yield f"version {version.version:<4} applied {fields['applied_at']} by {by}{end}"
+    for one in pauses:
+        fields = pause_fields(one)
+        if args.json:
+            yield json.dumps(fields)
+        else:
+            to, by = fields["until"] or "further notice", render.plain(one.by_whom)
+            yield f"paused       from {fields['since']} to {to} by {by}  {render.plain(one.note)}".rstrip()
 
 
 def pause(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Pause a schedule."""
-    until = None
+    wanted = None
     if args.until:
-        until = _moment(args.until, operations.find_schedule(at.registry, args.name, tenant=at.tenant))
+        wanted = _moment(args.until, operations.find_schedule(at.registry, args.name, tenant=at.tenant))
     paused = operations.pause_schedule(
-        at.registry, args.name, tenant=at.tenant, until=until, note=args.note, actor=at.actor
+        at.registry, args.name, tenant=at.tenant, until=wanted, note=args.note, actor=at.actor
     )
-    end = _until(paused.until_us)
+    end = until(paused.until_us)
     if args.json:
-        yield json.dumps({"name": args.name, "paused_since": render.instant(paused.since_us), "until": end})
+        yield json.dumps({"name": args.name, "paused_since": instant(paused.since_us), "until": end})
     else:
         yield f"{args.name} is paused {f'until {end}' if end else 'until it is resumed'}."
 
@@ -160,7 +143,7 @@ def resume(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     operations.resume_schedule(at.registry, args.name, tenant=at.tenant, actor=at.actor)
     listed = operations.find_schedule(at.registry, args.name, tenant=at.tenant)
     if args.json:
-        yield json.dumps(fields_of(listed))
+        yield json.dumps(schedule_fields(listed))
     elif listed.state == "halted":
         yield f"{args.name} is no longer paused, but everything is halted; see: fencepost unhalt"
     else:
@@ -189,32 +172,6 @@ ACTIONS = {
 }
 
 
-def fields_of(listed: Listed) -> dict[str, Any]:
-    """Return what scripts may rely on."""
-    row, pause = listed.row, listed.pause
-    return {
-        "name": row.name,
-        "tenant": row.tenant,
-        "agent": row.agent,
-        "version": row.version,
-        "state": listed.state,
-        "trigger": row.trigger,
-        "when": _when(listed),
-        "timezone": listed.definition.timezone,
-        "next_at": _next(listed),
-        "cursor_at": render.instant(row.cursor_us),
-        "cursor_age_seconds": (to_us(listed.now) - row.cursor_us) // 1_000_000,
-        "failures": row.failures,
-        "last_success": render.instant(row.last_success_us),
-        "skip_next": json.loads(row.skip_next)["left"] if row.skip_next else 0,
-        "paused_until": _until(pause.until_us) if pause else None,
-        "pause_note": render.plain(pause.note) if pause else "",
-        "applied_at": render.instant(row.applied_us),
-        "retired_at": render.instant(row.retired_us),
-        "source": row.source,
-    }
-
-
 def _row(listed: Listed) -> tuple[str, ...]:
     age = format_duration(max(0, (to_us(listed.now) - listed.row.cursor_us) // 1_000_000))
     name = render.fit(listed.row.name, min(len(listed.row.name), NAME_WIDTH))
@@ -222,15 +179,11 @@ def _row(listed: Listed) -> tuple[str, ...]:
 
 
 def _next(listed: Listed) -> str | None:
-    return render.instant(listed.row.due_us)
+    return instant(listed.row.due_us)
 
 
 def _when(listed: Listed) -> str:
     return listed.definition.when
-
-
-def _until(until_us: int) -> str | None:
-    return None if until_us == FOREVER_US else render.instant(until_us)
 
 
 def _moment(text: str, listed: Listed) -> Any:  # noqa: ANN401

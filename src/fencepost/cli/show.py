@@ -10,9 +10,10 @@ from fencepost.cli.runs import COLOURS, standing
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
 from fencepost.model.run import Reason, RunState
-from fencepost.operations.fields import MICRO, attempt_fields, run_fields, usage_of
+from fencepost.operations.fields import MICRO, usage_of
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail, show
+from fencepost.operations.run_detail import detail_fields
 from fencepost.operations.words import ago, counted, fate, plain, rfc3339, span, why_so
 from fencepost.ports.runs import AttemptRow
 
@@ -31,7 +32,7 @@ def main(argv: list[str]) -> int:
         detail = show(store, options.tenant_of(args), args.run)
     log = log_of(detail.seen, wiring.log_folder())
     if args.json:
-        print(json.dumps(fields(detail, log)))
+        print(json.dumps(detail_fields(detail, log)))
         return 0
     print_detail(detail, log)
     return 0
@@ -46,37 +47,6 @@ def parser() -> argparse.ArgumentParser:
     options.add_json(made)
     options.add_store(made)
     return made
-
-
-def fields(detail: Detail, log: Log | None) -> dict[str, object]:
-    """Return everything as scripts see it."""
-    run, held = detail.seen.run, detail.held
-    return {
-        **run_fields(detail.seen),
-        "period_start": rfc3339(run.period_start_us),
-        "period_end": rfc3339(run.period_end_us),
-        "backfill_from": rfc3339(run.backfill_from_us),
-        "last_success": rfc3339(run.last_success_us),
-        "request_key": run.request_key,
-        "payload": json.loads(run.payload),
-        "effects": effects_of(agent_from_json(run.manifest))._asdict(),
-        "manifest_hash": run.manifest_hash,
-        "stop": run.stop,
-        "discarded_at": rfc3339(run.discarded_us),
-        "replays": [one.id for one in detail.seen.replays],
-        "usage": usage_of(detail.seen.attempts) or None,
-        "attempts": [attempt_fields(one) for one in detail.seen.attempts],
-        "lease": None
-        if held is None
-        else {
-            "fence": held.fence,
-            "host": held.supervisor.host.name,
-            "pid": held.supervisor.pid,
-            "expires_at": rfc3339(held.expires_us),
-        },
-        "log": log.path if log and log.here else None,
-        "last_log": detail.seen.last_log,
-    }
 
 
 def print_detail(detail: Detail, log: Log | None) -> None:

@@ -2,11 +2,13 @@
 
 FencepostError
 ├── Invalid             the caller wrote something that cannot work (exit 2)
+│   └── Unknown             it names something that is not there (exit 2)
 ├── Unauthorised        a request without a valid signature or key (exit 77)
 ├── Misconfigured       found at run time: a setting, a gate or a file is not usable (exit 78)
 │   └── GateUnreachable     a gate did not answer; trying again later may help (exit 78)
 ├── StoreUnavailable    the store cannot be reached or cannot be trusted (exit 69)
 ├── Busy                somebody else holds the resource (exit 75)
+│   └── QueueFull           as many wait as may: nothing was accepted, come back later (exit 75)
 ├── LeaseLost           the resource was leased again, or the lease ran out (exit 76)
 ├── FenceRefused        a gate has seen a newer fence (exit 77)
 ├── FenceRegress        a gate has seen a fence that this store has not given out yet (exit 78)
@@ -27,6 +29,12 @@ class Invalid(FencepostError):
 
     code = "invalid"
     exit_code = 2
+
+
+class Unknown(Invalid):
+    """There is nothing of that name; the message says what is near, or where to look."""
+
+    code = "unknown"
 
 
 class Unauthorised(FencepostError):
@@ -61,6 +69,12 @@ class Busy(FencepostError):
 
     code = "busy"
     exit_code = 75
+
+
+class QueueFull(Busy):
+    """As many wait already as may; nothing was accepted."""
+
+    code = "queue_full"
 
 
 class LeaseLost(FencepostError):

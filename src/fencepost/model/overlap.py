@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from enum import Enum, StrEnum, auto
 from typing import assert_never
 
-from fencepost.model.errors import Busy, Invalid
+from fencepost.model.errors import Busy, Invalid, QueueFull
 from fencepost.model.run import RunId, TriggerKind
 
 LINE_MAX = 1000  # how many runs may wait in line, of whatever kind
@@ -146,9 +146,11 @@ class TurnedAway:
     behind: tuple[RunId, ...]
     message: str
 
+    full: bool = False  # it is not somebody in the way, but the end of a line that is as long as it may be
+
     def error(self) -> Busy:
         """Return the error that says so to whoever asked."""
-        return Busy(self.message)
+        return (QueueFull if self.full else Busy)(self.message)
 
 
 Admission = Admitted | Skipped | TurnedAway
@@ -255,7 +257,7 @@ def _line_up(request: Request, live: Sequence[LiveRun]) -> Admission:
         return Admitted(waits_for=_ids(live))
     if request.trigger.tick_born:
         return Skipped(_ids(live))
-    return TurnedAway(_ids(live), f"{LINE_MAX} runs wait in line already; try again when some have run.")
+    return TurnedAway(_ids(live), f"{LINE_MAX} runs wait in line already; try again when some have run.", full=True)
 
 
 def _no(manner: _Manner, rule: OverlapRule, live: Sequence[LiveRun]) -> Admission:

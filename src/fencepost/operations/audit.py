@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from fencepost.model.audit import Entry, Fault, Seal, Sealed, Verifier, head_line
 from fencepost.operations.looking import Store
+from fencepost.operations.words import rfc3339
 from fencepost.stores.audit import Loose, SqlAudit
 
 LOOSE_AT_ONCE = 1_000
@@ -42,6 +43,25 @@ def verify_audit(store: Store, tenant: str, *, keys: Mapping[str, bytes], heads:
     return Report(
         tenant, found.entries, found.seals, found.head, audit.loose(tenant), fault, found.unknown_keys, len(mine)
     )
+
+
+def report_fields(report: Report) -> dict[str, object]:
+    """Return a report as scripts see it."""
+    fault = report.fault
+    return {
+        "tenant": report.tenant,
+        "good": report.good,
+        "integrity": "bad" if fault and fault.kind == "integrity" else "unknown" if report.unknown_keys else "good",
+        "completeness": "bad" if fault and fault.kind == "completeness" else "good",
+        "first_fault": fault._asdict() if fault else None,
+        "entries": report.entries,
+        "seals": report.seals,
+        "unsealed": report.loose.entries,
+        "unsealed_since": rfc3339(report.loose.since_us),
+        "heads_compared": report.heads,
+        "unknown_keys": list(report.unknown_keys),
+        "head": report.head._asdict() if report.head else None,
+    }
 
 
 def _unsealed_place(audit: SqlAudit, tenant: str, head: Seal | None) -> Fault | None:

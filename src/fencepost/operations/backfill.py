@@ -35,6 +35,11 @@ class Backfilled:
         return self.ticks - len(self.run_ids)
 
 
+def backfill_fields(made: Backfilled) -> dict[str, object]:
+    """Return a backfill as scripts see it."""
+    return {"name": made.name, "ticks": made.ticks, "known": made.known, "run_ids": list(made.run_ids)}
+
+
 def backfill(
     store: RequestStore,
     *,

@@ -70,6 +70,16 @@ def patient(
     return Patient(environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock())
 
 
+def finding_fields(finding: Finding) -> dict[str, object]:
+    """Return a finding as scripts see it."""
+    return {
+        "check": finding.check,
+        "status": finding.status.value,
+        "message": finding.message,
+        "fix": finding.fix,
+    }
+
+
 def examine(who: Patient) -> Iterator[Finding]:
     """Yield one finding for each check, the store first; one that cannot be made does not hide the others."""
     yield from _examine_store(who)

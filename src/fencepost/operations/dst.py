@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from fencepost.model.definition import Trigger, schedule_from_json, trigger_of
-from fencepost.model.instant import second_at_or_after, to_instant
+from fencepost.model.instant import format_instant, second_at_or_after, to_instant
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us
 from fencepost.model.trigger import CronTrigger
@@ -58,6 +58,19 @@ def check(store: Store, tenant: str, *, years: int) -> Check:
     ]
     effects.sort(key=lambda one: (one.change_at, one.schedule))
     return Check(now, until, effects, len(triggers), len(crons))
+
+
+def effect_fields(effect: Effect) -> dict[str, object]:
+    """Return an effect as scripts see it."""
+    return {
+        "schedule": effect.schedule,
+        "zone": effect.zone,
+        "change_at": format_instant(effect.change_at),
+        "shift_minutes": effect.shift_minutes,
+        "effect": effect.effect,
+        "ticks": effect.ticks,
+        "note": effect.note,
+    }
 
 
 def _crons(trigger: Trigger) -> tuple[CronTrigger, ...]:

@@ -1,8 +1,9 @@
 """What may be asked about leases: who holds what, and taking one away by hand."""
 
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.lease import Held
 from fencepost.model.light import NamedTuple
+from fencepost.model.light_instant import instant
 from fencepost.ports.store import LeaseStore
 
 
@@ -20,11 +21,30 @@ def list_leases(store: LeaseStore) -> list[Listed]:
     ]
 
 
+def lease_fields(one: Listed) -> dict[str, object]:
+    """Return a lease as scripts see it."""
+    held = one.held
+    return {
+        "resource": one.resource,
+        "fence": held.fence,
+        "run_id": held.run_id,
+        "host": held.supervisor.host.name,
+        "pid": held.supervisor.pid,
+        "granted_at": instant(held.granted_us),
+        "expires_at": instant(held.expires_us),
+        "started_at": instant(held.started_us),
+        "tenant": held.tenant,
+        "holder": held.holder,
+        "label": held.label,
+        "renewals": held.renewals,
+    }
+
+
 def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str) -> Held:
     """Take a resource's lease from its holder, whose tree then dies at the next renewal or at takeover."""
     candidates = [one.held for one in list_leases(store) if one.resource == resource and one.held.tenant == tenant]
     if not candidates:
-        raise Invalid(f"nobody holds {resource}; see 'fencepost lease list'.")
+        raise Unknown(f"nobody holds {resource}; see 'fencepost lease list'.")
     held = candidates[0]
     if not store.break_lease(held, why=why):
         raise Invalid(f"{resource} changed hands just now; look again with 'fencepost lease list'.")

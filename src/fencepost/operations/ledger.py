@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fencepost.flow.once import Once, once
 from fencepost.host.clock import SystemClock
-from fencepost.model.errors import Busy, Invalid
+from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.ledger import ANSWER_MAX, COMPLETED, IN_PROGRESS, Done, Entry, NotDone, check_key
 from fencepost.operations.inside import ask
 from fencepost.operations.words import rfc3339
@@ -85,7 +85,7 @@ def find_entry(ledger: LedgerStore, tenant: str, key: str, scope: str) -> Entry:
         return entry
     near = get_close_matches(key, [one.key for one in ledger.entries(tenant, limit=NAMES_SEEN)], n=1)
     hint = f"Did you mean {near[0]!r}?" if near else "See: fencepost ledger list"
-    raise Invalid(f"the ledger has no entry {key!r}{f' of {scope}' if scope else ''}. {hint}")
+    raise Unknown(f"the ledger has no entry {key!r}{f' of {scope}' if scope else ''}. {hint}")
 
 
 def resolve(ledger: LedgerStore, entry: Entry, *, answer: str | None, by: str) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from difflib import get_close_matches
 
 from fencepost.model.definition import schedule_from_json
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import Held, Turn
 from fencepost.model.run import Reason, RunState
@@ -170,7 +170,7 @@ def find_run(store: Store, tenant: str, text: str) -> RunRow:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise Invalid(f"there is no run {text!r}; {_pruned(store, tenant)}see: fencepost runs")
+        raise Unknown(f"there is no run {text!r}; {_pruned(store, tenant)}see: fencepost runs")
     more = ", …" if len(found) > LIKE_MAX else ""
     raise Invalid(f"several runs begin with {text!r}: {', '.join(run.id for run in found[:LIKE_MAX])}{more}")
 
@@ -192,7 +192,7 @@ def unknown(look: SqlLooking, name: str, *, kinds: Sequence[str]) -> Invalid:
     names = [one.name for one in look.names() if one.kind in kinds and not one.retired]
     near = get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "see: fencepost schedule list"
-    return Invalid(f"there is no {' or '.join(kinds)} {name!r}; {hint}")
+    return Unknown(f"there is no {' or '.join(kinds)} {name!r}; {hint}")
 
 
 def exit_code_of(run: RunRow) -> int:

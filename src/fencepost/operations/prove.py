@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.handover import REARMING
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import MICROSECOND, to_us
 from fencepost.model.proof import Finding, FindingKind, Proof, Reign, ScheduleProof, Sweep, reign_of, remapped
 from fencepost.model.zone import tzdata_version
+from fencepost.operations.words import rfc3339
 from fencepost.ports.history import History, HistoryStore
 from fencepost.ports.requests import VersionFact
 
@@ -41,6 +42,27 @@ def prove(
         for name in names
     )
     return Proof(from_us, until_us, tuple(proofs))
+
+
+def proof_fields(proof: Proof, limit: int) -> Iterator[dict[str, object]]:
+    """Yield each schedule's proof as scripts see it, and the sums last."""
+    for one in proof.schedules:
+        yield {
+            "schedule": one.schedule,
+            "owed": one.owed,
+            "accounted": one.accounted,
+            "pending": one.pending,
+            "missing": one.missing,
+            "doubled": one.doubled,
+            "cursor": rfc3339(one.cursor_us),
+            "cursor_age_seconds": one.cursor_age_seconds,
+            "pruned_until": rfc3339(one.pruned_until_us),
+            "findings": [
+                {"kind": finding.kind, "at": rfc3339(finding.at_us), "count": finding.number, "what": finding.what}
+                for finding in one.findings[:limit]
+            ],
+        }
+    yield dict(proof.totals())
 
 
 def prove_schedule(history: History, from_us: int, until_us: int) -> ScheduleProof:
@@ -185,4 +207,4 @@ def _known(name: str, names: list[str]) -> str:
         return name
     near = get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "see: fencepost schedule list"
-    raise Invalid(f"there is no schedule {name!r}; {hint}")
+    raise Unknown(f"there is no schedule {name!r}; {hint}")

@@ -15,7 +15,7 @@ from fencepost.model.definition import (
     schedule_from_json,
     trigger_of,
 )
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import format_instant
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us
@@ -242,4 +242,4 @@ def _active(registry: RegistryStore, name: str, tenant: str) -> Listed:
 def _unknown(registry: RegistryStore, name: str, tenant: str) -> Invalid:
     near = get_close_matches(name, registry.schedule_names(tenant), n=1)
     hint = f'Did you mean "{near[0]}"?' if near else "See: fencepost schedule list"
-    return Invalid(f'there is no schedule "{name}". {hint}')
+    return Unknown(f'there is no schedule "{name}". {hint}')

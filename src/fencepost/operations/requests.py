@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
-from fencepost.model.errors import Busy, Invalid
+from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.instant import format_instant
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import from_us, to_us
@@ -148,7 +148,7 @@ def replay(
 def cancel(store: RequestStore, run_id: str, *, tenant: str, by: str) -> RunRow:
     """Take a queued run out, or ask a running one to stop; return it as it is then. One that has ended stays so."""
     if store.cancel(run_id, tenant=tenant, by=by) is None:
-        raise Invalid(f"there is no run {run_id!r}; see: fencepost runs")
+        raise Unknown(f"there is no run {run_id!r}; see: fencepost runs")
     now = store.run(run_id, tenant=tenant)
     if now is None:
         raise Invalid(f"run {run_id!r} ended long ago and was pruned just now.")
@@ -160,7 +160,7 @@ def discard(store: RequestStore, run_id: str, *, tenant: str, by: str) -> RunRow
     done = store.discard(run_id, tenant=tenant, by=by)
     run = store.run(run_id, tenant=tenant)
     if run is None:
-        raise Invalid(f"there is no run {run_id!r}; see: fencepost dead list")
+        raise Unknown(f"there is no run {run_id!r}; see: fencepost dead list")
     if not done and run.discarded_us is None:
         raise Invalid(f"run {run_id} is {run.state}, not dead; only dead letters can be discarded.")
     return run

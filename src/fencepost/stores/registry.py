@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from fencepost.model import pause as rules
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
 from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wanted, plan
@@ -162,7 +162,7 @@ def _active(tx: Transaction, tenant: str, name: str) -> ScheduleRow:
     """Lock a schedule that is there and not retired; the door has looked already, so this is about a race."""
     found = [_schedule(row) for row in tx.rows("hold_schedule", tenant=tenant, name=name)]
     if not found or found[0].retired_us is not None:
-        raise Invalid(f'there is no schedule "{name}"; see: fencepost schedule list')
+        raise Unknown(f'there is no schedule "{name}"; see: fencepost schedule list')
     return found[0]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 from fencepost.model.definition import agent_from_json
-from fencepost.model.errors import Busy, Invalid
+from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.ports.requests import Ask, Asked, Grounds, NewBatch, Placement, Target, TickFact, VersionFact
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import Counted, NewRun
@@ -116,7 +116,7 @@ def _origin(tx: Transaction, ask: Ask) -> RunRow | None:
         return None
     run = lock_run(tx, ask.origin, ask.tenant)
     if run is None:
-        raise Invalid(f"there is no run {ask.origin!r}; see: fencepost dead list")
+        raise Unknown(f"there is no run {ask.origin!r}; see: fencepost dead list")
     return run
 
 
@@ -135,11 +135,11 @@ def _target(tx: Transaction, ask: Ask, origin: RunRow | None) -> Target:
 def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
     rows = tx.rows("names_to_run", tenant=tenant)
     if any(known == name for known, _, retired in rows if retired):
-        return Invalid(f"{name!r} is retired: its file no longer defines it. Define it again, then: fencepost apply")
+        return Unknown(f"{name!r} is retired: its file no longer defines it. Define it again, then: fencepost apply")
     kinds = {str(known): kind for known, kind, retired in rows if not retired}
     near = get_close_matches(name, kinds, n=1)
     hint = f"did you mean {kinds[near[0]]} {near[0]!r}?" if near else "see: fencepost schedule list"
-    return Invalid(f"there is no schedule or agent {name!r}; {hint}")
+    return Unknown(f"there is no schedule or agent {name!r}; {hint}")
 
 
 def _grounds(
