@@ -10,7 +10,7 @@ JOBS ?= 2
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --editable '.[postgres]' --group test --group check
+	$(BIN)/pip install --quiet --editable '.[postgres,web]' --group test --group check
 	touch $@
 
 up: $(READY)

@@ -27,7 +27,7 @@ def main() -> int:
                 url,
                 {f"s-{n}": ScheduleDefinition(f"s-{n}", "agent", cron="0 0 1 1 *", timezone="UTC") for n in range(100)},
             )
-            with daemon(url, "up") as process:
+            with daemon(url, "up", "--no-web") as process:
                 rows.append(measure(kind, process.pid))
     report(
         "idle daemon without web", rows, target=f"at most {PSS_MB:g} MB (PSS), below {CPU_PERCENT:g} % of a processor"

@@ -535,3 +535,25 @@ def _tell_once(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except OSError:
         return
+
+
+def new_run_id() -> str:
+    """Name a run."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.service.order import new_id
+
+    return new_id(SystemClock())
+
+
+def now_seconds() -> int:
+    """Return seconds since 1970, for signatures that carry a time."""
+    from fencepost.host.clock import SystemClock
+
+    return SystemClock().wall_us() // 1_000_000
+
+
+def fetch_secret(reference: str) -> str:
+    """Return the secret that `env:NAME` or `file:PATH` means, as this machine has it."""
+    from fencepost.service.agent_environment import secret_value
+
+    return secret_value(reference, os.environ, what="the secret")

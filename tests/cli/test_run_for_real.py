@@ -19,7 +19,7 @@ command = ["sleep", "600"]
 
 def test_a_run_is_followed_to_its_end_or_cancelled_on_the_way(ground: Ground) -> None:
     Path(ground.path("fencepost.toml")).write_text(CONFIG)
-    up = ground.start("up", "--workers", "2")
+    up = ground.start("up", "--no-web", "--workers", "2")
     assert up.stderr is not None
     while b"Ctrl-C" not in up.stderr.readline():
         assert up.poll() is None

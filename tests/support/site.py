@@ -58,9 +58,10 @@ class Site:
             store.close()
         return [run for run in found if all(getattr(run, name) == value for name, value in wanted.items())]
 
-    def up(self, *words: str, command: str = "up") -> subprocess.Popen[bytes]:
+    def up(self, *words: str, command: str = "up", web: bool = False) -> subprocess.Popen[bytes]:
         """Start a daemon in a session of its own."""
-        return self.start(sys.executable, "-m", "fencepost", command, *words)
+        without = ["--no-web"] if command == "up" and not web else []
+        return self.start(sys.executable, "-m", "fencepost", command, *words, *without)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start any program as a daemon of this site."""

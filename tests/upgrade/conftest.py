@@ -23,6 +23,9 @@ class OldSite(Site):
         super().__init__(site.folder, site.store)
         self._source = source
 
+    def up(self, *words: str, command: str = "up", web: bool = True) -> "subprocess.Popen[bytes]":
+        return super().up(*words, command=command, web=web)  # it knows of no web door, and of no --no-web
+
     def environment(self) -> dict[str, str]:
         return {**super().environment(), "PYTHONPATH": str(self._source)}
 

@@ -16,7 +16,7 @@ from fencepost.model.errors import FencepostError
 COMMANDS = {
     "init": ("init", "write a commented fencepost.toml"),
     "demo": ("demo", "the zombie, shown in ten seconds"),
-    "up": ("up", "schedule and work, on this machine"),
+    "up": ("up", "schedule, work and serve the web door, on this machine"),
     "plan": ("plan", "show what applying the file would change, and the next ticks"),
     "apply": ("apply", "put the file's definitions into the registry"),
     "run": ("run", "run an agent or a schedule now"),
@@ -45,11 +45,13 @@ COMMANDS = {
     "prove": ("prove", "derive the owed ticks again and compare"),
     "doctor": ("doctor", "look for what is weak or wrong here"),
     "audit": ("audit", "who did what, what was decided, and whether the record is whole"),
+    "key": ("key", "keys of the web door: create, list, revoke, link"),
     "store": ("store", "migrate, back up, restore or bump the store"),
     "import": ("import_", "turn a crontab or another scheduler's file into a fencepost.toml"),
     "service": ("service", "keep up running as a service of this user: install, uninstall, status"),
     "scheduler": ("up:scheduler", "only schedule"),
     "worker": ("up:worker", "only work"),
+    "web": ("web", "only the web door: HTTP API, webhooks, metrics"),
     "version": ("version", "print the version"),
 }
 

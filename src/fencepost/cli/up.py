@@ -2,9 +2,11 @@
 
 import argparse
 import os
+from subprocess import Popen
 
 from fencepost import wiring
 from fencepost.cli.registry import actor
+from fencepost.cli.web import MISSING, add_port, is_installed, start_beside, stop
 from fencepost.config.find import config_path
 from fencepost.config.load import Config, Settings, load
 from fencepost.model.duration import parse_duration
@@ -15,7 +17,8 @@ from fencepost.service.station import Plan
 
 EPILOG = """\
 examples:
-  fencepost up                      schedule and work, on this machine
+  fencepost up                      schedule, work and serve, on this machine
+  fencepost up --no-web             without the web door
   fencepost up --workers 8          with room for eight runs at once
   fencepost scheduler               only decide ticks; start several, one drives
   fencepost worker --workers 4      only work, on as many machines as you like
@@ -24,7 +27,7 @@ WORKERS_MAX = 1000
 
 
 def main(argv: list[str]) -> int:
-    """Apply the file, then schedule and work in one process."""
+    """Apply the file, then schedule and work in one process, with the web door beside it."""
     return _serve("up", argv, ticks=True, works=True)
 
 
@@ -61,7 +64,25 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     folder = os.path.dirname(config.path) if config else os.getcwd()
     projects = config.projects if config else {}
     post = wiring.post_of(config) if config else None
-    return wiring.serve(url, plan, settings, name=name, folder=folder, projects=projects, post=post)
+    web = _web_beside(args, url, settings.tenant) if name == "up" else None
+    try:
+        return wiring.serve(url, plan, settings, name=name, folder=folder, projects=projects, post=post)
+    finally:
+        if web is not None:
+            stop(web)
+
+
+def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Popen[bytes] | None:
+    """Start the web door, unless it is not wanted or not installed."""
+    if args.no_web:
+        return None
+    if not is_installed():
+        wiring.say(f"web: {MISSING}, or leave it out with --no-web.")
+        return None
+    named = ["--port", str(args.port)] if args.port is not None else []
+    for name in args.allow_host:
+        named += ["--allow-host", name]
+    return start_beside(["--tenant", tenant, *named], store=url)
 
 
 def _apply(config: Config, url: str) -> None:
@@ -87,6 +108,10 @@ def parser(name: str, *, works: bool) -> argparse.ArgumentParser:
     found.add_argument("--store", metavar="URL", help="sqlite:/path or postgresql://host/db")
     found.add_argument("--ttl", metavar="D", default=f"{TTL_DEFAULT_SECONDS:g}s", help="time to live of a lease (30s)")
     found.add_argument("--drain-timeout", metavar="D", help="how long running agents may finish when stopping")
+    if name == "up":
+        found.add_argument("--no-web", action="store_true", help="without the web door")
+        add_port(found)
+        found.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="as for 'fencepost web'")
     if works:
         found.add_argument("--workers", metavar="N", type=int, default=2, help="how many runs at once (2)")
     return found

@@ -61,10 +61,14 @@ def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> 
 
 def secrets_of(agent: AgentDefinition, inherited: Mapping[str, str]) -> dict[str, str]:
     """Fetch the secrets that the definition refers to; they are never written down."""
-    return {name: _secret(agent, name, reference, inherited) for name, reference in agent.secrets.items()}
+    return {
+        name: secret_value(reference, inherited, what=f"agent {agent.name}: secret {name}")
+        for name, reference in agent.secrets.items()
+    }
 
 
-def _secret(agent: AgentDefinition, name: str, reference: str, inherited: Mapping[str, str]) -> str:
+def secret_value(reference: str, inherited: Mapping[str, str], *, what: str) -> str:
+    """Fetch one secret; `what` is how an error names it."""
     kind, _, where = reference.partition(":")
     if kind == "env" and where in inherited:
         return inherited[where]
@@ -73,8 +77,8 @@ def _secret(agent: AgentDefinition, name: str, reference: str, inherited: Mappin
             with open(where, encoding="utf-8") as file:
                 return file.read(SECRET_MAX).rstrip("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise Misconfigured(f"agent {agent.name}: secret {name} cannot be read from {where}: {error}.") from None
-    raise Misconfigured(f"agent {agent.name}: secret {name} = {reference!r} is not set on this worker.")
+            raise Misconfigured(f"{what} cannot be read from {where}: {error}.") from None
+    raise Misconfigured(f"{what} = {reference!r} is not set on this worker.")
 
 
 def _instant(us: int | None) -> str:

@@ -12,6 +12,7 @@ from fencepost.stores.transaction import Dialect
 from fencepost.stores.workplaces import SqlWorkplaces
 
 if TYPE_CHECKING:
+    from fencepost.stores.keys import SqlKeys
     from fencepost.stores.registry import SqlRegistry
 
 
@@ -61,3 +62,9 @@ class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces
         from fencepost.stores.registry import SqlRegistry
 
         return SqlRegistry(self._dialect)
+
+    def keys(self) -> "SqlKeys":
+        """Return the verbs about keys of the web door."""
+        from fencepost.stores.keys import SqlKeys
+
+        return SqlKeys(self._dialect)

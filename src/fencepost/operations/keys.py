@@ -1,0 +1,131 @@
+"""Keys of the web door: make one, which is shown once; list them; end one; tell whose a key is."""
+
+import os
+from datetime import timedelta
+from typing import NamedTuple
+
+from fencepost.model.access import RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
+from fencepost.model.errors import Unauthorised, Unknown
+from fencepost.model.moment import MICROSECOND
+from fencepost.operations.words import rfc3339
+from fencepost.ports.keys import KeyRow, KeyStore, NewKey
+
+LINK_FOR = timedelta(hours=1)
+SESSION_FOR = timedelta(hours=12)
+
+
+class Made(NamedTuple):
+    """A new key: its record, and the key itself, which is never seen again."""
+
+    row: KeyRow
+    secret: Secret
+
+
+class Caller(NamedTuple):
+    """Who asks."""
+
+    key_id: str
+    kind: str
+    tenant: str
+    role: Role
+    name: str
+
+    @property
+    def actor(self) -> str:
+        """How the audit names them."""
+        return f"{self.kind}:{self.key_id}:{self.name}"
+
+
+def create_key(
+    keys: KeyStore, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None = None
+) -> Made:
+    """Make a key for a program."""
+    return _make(keys, "key", tenant=tenant, name=check_key_name(name), role=role, by=by, expires_after=expires_after)
+
+
+def create_link(keys: KeyStore, *, tenant: str, by: str, role: Role = Role.ADMIN) -> Made:
+    """Make a link with which one browser logs in, once, within the hour."""
+    return _make(keys, "link", tenant=tenant, name="login link", role=role, by=by, expires_after=LINK_FOR)
+
+
+def log_in(keys: KeyStore, text: str) -> Made:
+    """Turn a link, which is used up, or a key into a session."""
+    link = read_secret(text, "link")
+    if link is None:
+        return _session_of_key(keys, text)
+    found = keys.key_in_force(link.id)
+    if found is None or not link.is_hashed_as(found[1]):
+        raise Unauthorised("the login link is not good: it was used, or its hour is over.")
+    secret = new_secret("session", os.urandom(RANDOM_BYTES))
+    row = keys.use_link(link.id, link.hash, _row(secret, found[0]))
+    if row is None:
+        raise Unauthorised("the login link is not good: it was used, or its hour is over.")
+    return Made(row, secret)
+
+
+def is_link(keys: KeyStore, text: str) -> bool:
+    """Tell whether a link is still good, without using it up: browsers fetch what nobody has clicked on."""
+    return _caller(keys, text, "link") is not None
+
+
+def caller_of(keys: KeyStore, text: str, *, kind: str) -> Caller:
+    """Return who has this key or session, or raise Unauthorised."""
+    found = _caller(keys, text, kind)
+    if found is None:
+        raise Unauthorised("the key is not good.")
+    return found
+
+
+def revoke_key(keys: KeyStore, key_id: str, *, tenant: str, by: str) -> KeyRow:
+    """End a key; sessions that came from it end with it."""
+    row = keys.revoke_key(key_id, tenant=tenant, by=by)
+    if row is None:
+        raise Unknown(f"there is no key {key_id!r} that is good; see: fencepost key list")
+    return row
+
+
+def key_fields(row: KeyRow) -> dict[str, object]:
+    """Return a key as scripts see it."""
+    return {
+        "id": row.id,
+        "tenant": row.tenant,
+        "kind": row.kind,
+        "name": row.name,
+        "role": row.role,
+        "created_at": rfc3339(row.created_us),
+        "created_by": row.created_by,
+        "expires_at": rfc3339(row.expires_us),
+        "revoked_at": rfc3339(row.revoked_us),
+    }
+
+
+def _session_of_key(keys: KeyStore, text: str) -> Made:
+    secret = read_secret(text, "key")
+    found = keys.key_in_force(secret.id) if secret else None
+    if secret is None or found is None or not secret.is_hashed_as(found[1]):
+        raise Unauthorised("the key is not good.")
+    session = new_secret("session", os.urandom(RANDOM_BYTES))
+    return Made(keys.put_key(_row(session, found[0]), by=f"key:{secret.id}"), session)
+
+
+def _row(session: Secret, parent: KeyRow) -> NewKey:
+    after_us = SESSION_FOR // MICROSECOND
+    return NewKey(session.id, parent.tenant, "session", parent.name, parent.role, session.hash, parent.id, after_us)
+
+
+def _caller(keys: KeyStore, text: str, kind: str) -> Caller | None:
+    secret = read_secret(text, kind)
+    found = keys.key_in_force(secret.id) if secret else None
+    if secret is None or found is None or not secret.is_hashed_as(found[1]):
+        return None
+    row = found[0]
+    return Caller(row.id, row.kind, row.tenant, Role(row.role), row.name) if row.kind == kind else None
+
+
+def _make(
+    keys: KeyStore, kind: str, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None
+) -> Made:
+    secret = new_secret(kind, os.urandom(RANDOM_BYTES))
+    after_us = None if expires_after is None else expires_after // MICROSECOND
+    new = NewKey(secret.id, tenant, kind, name, role.value, secret.hash, None, after_us)
+    return Made(keys.put_key(new, by=by), secret)

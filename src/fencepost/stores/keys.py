@@ -1,0 +1,65 @@
+"""The verbs about keys, once for both dialects."""
+
+from fencepost.ports.keys import KeyRow, NewKey
+from fencepost.stores.registry_writing import storable, write_audit
+from fencepost.stores.transaction import Dialect, Transaction
+
+KEPT_US = 7 * 86_400 * 1_000_000  # for so long a session or link is listed after its end
+
+
+class SqlKeys:
+    """KeyStore's verbs over named statements."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        """Speak to a store through its dialect."""
+        self._dialect = dialect
+
+    def put_key(self, key: NewKey, *, by: str) -> KeyRow:
+        """Keep a new key."""
+        return self._dialect.write(lambda tx: _put(tx, key, by))
+
+    def use_link(self, link_id: str, link_hash: str, session: NewKey) -> KeyRow | None:
+        """Use a link up for a session; None if somebody was quicker, or its time is over."""
+
+        def work(tx: Transaction) -> KeyRow | None:
+            if not tx.rows("use_link", id=link_id, hash=link_hash):
+                return None
+            return _put(tx, session, f"link:{link_id}")
+
+        return self._dialect.write(work)
+
+    def key_in_force(self, key_id: str) -> tuple[KeyRow, str] | None:
+        """Return a key that is good now, and its hash."""
+        rows = self._dialect.read(lambda tx: tx.rows("key_in_force", id=key_id))
+        return (KeyRow(*rows[0][:-1]), str(rows[0][-1])) if rows else None
+
+    def keys(self, tenant: str, *, kind: str = "", limit: int) -> list[KeyRow]:
+        """Return a tenant's keys, newest first."""
+        rows = self._dialect.read(lambda tx: tx.rows("list_keys", tenant=tenant, kind=kind, limit=limit))
+        return [KeyRow(*row) for row in rows]
+
+    def revoke_key(self, key_id: str, *, tenant: str, by: str) -> KeyRow | None:
+        """End a key, at once; None if there is none that is good."""
+
+        def work(tx: Transaction) -> KeyRow | None:
+            rows = tx.rows("revoke_key", id=key_id, tenant=tenant)
+            if not rows:
+                return None
+            key = KeyRow(*rows[0])
+            _note(tx, key, "key_revoke", by)
+            return key
+
+        return self._dialect.write(work)
+
+
+def _put(tx: Transaction, key: NewKey, by: str) -> KeyRow:
+    tx.rows("drop_old_keys", kept_us=KEPT_US)
+    (row,) = tx.rows("put_key", **key._asdict(), by=storable(by))
+    made = KeyRow(*row)
+    _note(tx, made, "key_create", by)
+    return made
+
+
+def _note(tx: Transaction, key: KeyRow, verb: str, by: str) -> None:
+    detail = {"kind": key.kind, "name": key.name, "role": key.role}
+    write_audit(tx, key.tenant, actor=by, verb=verb, subject=f"key:{key.id}", detail=detail)

@@ -1,0 +1,36 @@
+-- :name put_key
+INSERT INTO fencepost.access_key (id, tenant, kind, name, role, hash, parent, created_us, created_by, expires_us)
+SELECT %(id)s, %(tenant)s, %(kind)s, %(name)s, %(role)s, %(hash)s, %(parent)s, fencepost.clock_us(), %(by)s,
+       CASE WHEN %(expires_after_us)s::bigint IS NULL THEN NULL ELSE fencepost.clock_us() + %(expires_after_us)s::bigint END
+RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+
+-- :name key_in_force
+-- A session ends with what it came from; a link that was used is revoked and leaves its session alone.
+SELECT one.id, one.tenant, one.kind, one.name, one.role, one.parent, one.created_us, one.created_by, one.expires_us,
+       one.revoked_us, one.hash
+  FROM fencepost.access_key AS one
+  LEFT JOIN fencepost.access_key AS parent ON parent.id = one.parent
+ WHERE one.id = %(id)s AND one.revoked_us IS NULL AND (one.expires_us IS NULL OR one.expires_us > fencepost.clock_us())
+   AND (parent.kind IS NULL OR parent.kind <> 'key'
+        OR (parent.revoked_us IS NULL AND (parent.expires_us IS NULL OR parent.expires_us > fencepost.clock_us())))
+
+-- :name list_keys
+SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+  FROM fencepost.access_key
+ WHERE tenant = %(tenant)s AND (%(kind)s = '' OR kind = %(kind)s)
+ ORDER BY created_us DESC, id DESC
+ LIMIT %(limit)s
+
+-- :name revoke_key
+UPDATE fencepost.access_key SET revoked_us = fencepost.clock_us()
+ WHERE id = %(id)s AND tenant = %(tenant)s AND revoked_us IS NULL
+RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+
+-- :name use_link
+-- Whoever comes first has it.
+UPDATE fencepost.access_key SET revoked_us = fencepost.clock_us()
+ WHERE id = %(id)s AND kind = 'link' AND hash = %(hash)s AND revoked_us IS NULL AND expires_us > fencepost.clock_us()
+RETURNING id
+
+-- :name drop_old_keys
+DELETE FROM fencepost.access_key WHERE kind <> 'key' AND expires_us < fencepost.clock_us() - %(kept_us)s

@@ -1,0 +1,71 @@
+"""Builds the application: the routes, how errors are told, and the gatekeeper before all of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from fencepost.model.errors import FencepostError
+from fencepost.web import health, login
+from fencepost.web.door import Door
+from fencepost.web.problems import Problem, problem_of
+from fencepost.web.security import Gatekeeper
+
+TITLE = "Fencepost"
+DESCRIPTION = "Runs scheduled AI agents: no tick twice, no overlap where it must not be, no zombie writes."
+
+
+def create_app(door: Door, *, hosts: frozenset[str]) -> Gatekeeper:
+    """Return the whole door, for a server that answers to these names (`name:port`)."""
+    app = FastAPI(
+        title=TITLE,
+        description=DESCRIPTION,
+        version="1",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_closing(door),
+    )
+    app.state.door = door
+    for module in (health, login):
+        app.router.routes.extend(module.router.routes)  # one flat list, which the gatekeeper goes through
+    app.add_exception_handler(FencepostError, _told)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(Exception, _our_fault)
+    return Gatekeeper(app, routes=app.routes, desk=door.desk, hosts=hosts)
+
+
+def _closing(door: Door):  # type: ignore[no-untyped-def]  # noqa: ANN202  # what FastAPI takes for a lifespan
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        door.desk.close()
+
+    return lifespan
+
+
+def _told(_: Request, error: Exception) -> Response:
+    assert isinstance(error, FencepostError)
+    return problem_of(error)
+
+
+def _malformed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    wrong = [{"where": [str(part) for part in one["loc"]], "what": str(one["msg"])} for one in error.errors()[:20]]
+    detail = "; ".join(f"{'.'.join(one['where'])}: {one['what']}" for one in wrong)
+    return Problem(422, "invalid", detail, errors=wrong)
+
+
+def _no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "unknown", 405: "wrong_method"}.get(error.status_code, "error")
+    return Problem(error.status_code, code, f"{error.detail}; see /api/v1/openapi.json.", error.headers)
+
+
+def _our_fault(_: Request, __: Exception) -> Response:
+    return Problem(500, "internal", "this is a bug of Fencepost; its log says more.")

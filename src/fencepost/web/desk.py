@@ -1,0 +1,87 @@
+"""The door's way to the store: a few threads, a connection each, and never a wait without an end.
+
+Everything below the doors is synchronous, so each question is handed to a thread. How many wait is bounded, and so is
+how long: a store that is away costs a 503, not a hang.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Lock, local
+from typing import Concatenate, ParamSpec, TypeVar
+
+from fencepost.model.errors import StoreUnavailable
+from fencepost.operations.looking import Store
+
+THREADS = 6
+WAITING_MAX = 200
+PATIENCE_SECONDS = 10.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Desk:
+    """Hands questions to the store."""
+
+    def __init__(
+        self, open_store: Callable[[], Store], *, threads: int = THREADS, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._open_store = open_store
+        self._patience_seconds = patience_seconds
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="store")
+        self._mine = local()
+        self._open: set[Store] = set()
+        self._lock = Lock()
+        self._waiting = 0
+
+    async def ask(self, operation: Callable[Concatenate[Store, P], T], /, *args: P.args, **values: P.kwargs) -> T:
+        """Carry out one operation on the store; raise StoreUnavailable when it takes too long.
+
+        What was begun may still take effect then: whoever asks again does so with the same key.
+        """
+        if self._waiting >= WAITING_MAX:
+            raise StoreUnavailable("too many requests wait for the store; try again later.")
+        self._waiting += 1
+        try:
+            work = asyncio.get_running_loop().run_in_executor(
+                self._threads, lambda: self._with_store(lambda store: operation(store, *args, **values))
+            )
+            return await asyncio.wait_for(work, self._patience_seconds)
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"the store has not answered within {self._patience_seconds:g} seconds; try again later."
+            ) from None
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            for store in self._open:
+                with suppress(StoreUnavailable):  # nothing is owed to this connection
+                    store.close()
+            self._open.clear()
+
+    def _with_store(self, task: Callable[[Store], T]) -> T:
+        store: Store | None = getattr(self._mine, "store", None)
+        if store is None:
+            store = self._open_store()
+            self._mine.store = store
+            with self._lock:
+                self._open.add(store)
+        try:
+            return task(store)
+        except StoreUnavailable:
+            self._drop(store)
+            raise
+
+    def _drop(self, store: Store) -> None:
+        """Have the next question open the store anew."""
+        self._mine.store = None
+        with self._lock:
+            self._open.discard(store)
+        with suppress(StoreUnavailable):  # it is gone already
+            store.close()

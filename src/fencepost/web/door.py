@@ -1,0 +1,40 @@
+"""What the handlers of the web door work with."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fastapi import Request
+
+from fencepost.operations.keys import Caller
+from fencepost.web.desk import Desk
+from fencepost.web.security import Admission
+
+
+class Door(NamedTuple):
+    """The way to the store, and what belongs to this machine."""
+
+    desk: Desk
+    new_run_id: Callable[[], str]
+    log_folder: str
+    now_seconds: Callable[[], int]
+    fetch_secret: Callable[[str], str]
+    secure_cookies: bool = False
+
+
+def door_of(request: Request) -> Door:
+    """Return the door that a request came through."""
+    door = request.app.state.door
+    assert isinstance(door, Door)
+    return door
+
+
+def admission_of(request: Request) -> Admission:
+    """Return what the gatekeeper has found out about whoever asks."""
+    found = request.state.admission
+    assert isinstance(found, Admission)
+    return found
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who asks, as the gatekeeper has found out."""
+    return admission_of(request).caller

@@ -1,0 +1,74 @@
+"""Logging in: a one-time link, or a key, becomes the session of a browser.
+
+The link itself only shows a button: browsers and chat programs fetch links that nobody has clicked on.
+"""
+
+from html import escape
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from fencepost.model.errors import Unauthorised
+from fencepost.operations.keys import SESSION_FOR, Made, is_link, log_in, revoke_key
+from fencepost.operations.looking import Store
+from fencepost.web.door import caller_of, door_of
+from fencepost.web.security import COOKIE, OPEN, access
+
+router = APIRouter(include_in_schema=False)
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Fencepost: log in</title>
+<meta name="viewport" content="width=device-width"></head>
+<body><main><h1>Fencepost</h1><form method="post" action="/login">
+<input type="hidden" name="secret" value="{secret}"><button autofocus>Log in</button></form></main></body></html>
+"""
+
+
+@router.get("/login", openapi_extra=access(OPEN))
+async def offer(request: Request, link: str = "") -> Response:
+    """Show a button to whoever has a link that is still good."""
+    if not await door_of(request).desk.ask(_is_link, link):
+        raise Unauthorised("the login link is not good: it was used, or its hour is over. Another: fencepost key link")
+    return HTMLResponse(PAGE.format(secret=escape(link)))
+
+
+@router.post("/login", openapi_extra=access(OPEN))
+async def enter(request: Request) -> Response:
+    """Give a session for a link or a key."""
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+    door = door_of(request)
+    made = await door.desk.ask(_log_in, fields.get("secret", [""])[0])
+    answer = RedirectResponse("/", status_code=303)
+    answer.set_cookie(
+        COOKIE,
+        made.secret.text,
+        max_age=int(SESSION_FOR.total_seconds()),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=door.secure_cookies,
+    )
+    return answer
+
+
+@router.post("/logout", openapi_extra=access("read"))
+async def leave(request: Request) -> Response:
+    """End the session."""
+    caller = caller_of(request)
+    if caller.kind == "session":
+        await door_of(request).desk.ask(_revoke, caller.key_id, caller.tenant)
+    answer = Response(status_code=204)
+    answer.delete_cookie(COOKIE, path="/")
+    return answer
+
+
+def _is_link(store: Store, link: str) -> bool:
+    return is_link(store.keys(), link)
+
+
+def _log_in(store: Store, text: str) -> Made:
+    return log_in(store.keys(), text)
+
+
+def _revoke(store: Store, key_id: str, tenant: str) -> None:
+    revoke_key(store.keys(), key_id, tenant=tenant, by=f"session:{key_id}")

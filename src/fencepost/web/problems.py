@@ -1,0 +1,59 @@
+"""Errors as the door tells them: problem+json (RFC 9457) with a stable code and a sentence that helps."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from fencepost.model import errors
+
+STATUSES: Mapping[type[errors.FencepostError], int] = {
+    errors.Unknown: 404,
+    errors.Invalid: 400,
+    errors.Unauthorised: 401,
+    errors.QueueFull: 429,
+    errors.Busy: 409,
+    errors.StoreUnavailable: 503,
+    errors.FenceRefused: 409,
+    errors.LeaseLost: 409,
+    errors.InDoubt: 409,
+    errors.RunDiverged: 409,
+    errors.Misconfigured: 503,
+    errors.FenceRegress: 503,
+}
+RETRY_SECONDS = "5"
+LATER = (429, 503)
+UNKNOWN_KEY = "A key is needed: 'Authorization: Bearer fpk_…'. Make one with: fencepost key create NAME --role read"
+REALM = {"WWW-Authenticate": 'Bearer realm="fencepost"'}
+
+
+class Problem(Response):
+    """One thing that is wrong."""
+
+    media_type = "application/problem+json"
+
+    def __init__(
+        self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None, **more: object
+    ) -> None:
+        content = {
+            "type": f"urn:fencepost:{code}",
+            "title": HTTPStatus(status).phrase,
+            "status": status,
+            "code": code,
+            "detail": detail,
+            **more,
+        }
+        later = {"Retry-After": RETRY_SECONDS} if status in LATER else {}
+        super().__init__(json.dumps(content), status, {**later, **(headers or {})})
+
+
+def problem_of(error: errors.FencepostError) -> Problem:
+    """Return what the door says about an error."""
+    status = next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
+    return Problem(status, error.code, str(error), REALM if status == HTTPStatus.UNAUTHORIZED else None)
+
+
+def unauthorised() -> Problem:
+    """Return the one answer to everybody without a key, whatever they asked for."""
+    return Problem(401, "unauthorised", UNKNOWN_KEY, REALM)

@@ -1,0 +1,69 @@
+"""A request as it came in: its headers, each at most once, and its body, read within limits and in time."""
+
+import asyncio
+
+from starlette.types import Message, Receive, Scope
+
+BODY_MAX = 1_048_576
+READ_SECONDS = 10.0
+
+
+class Refused(Exception):
+    """The request cannot be taken; what to say."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail = status, code, detail
+
+
+def header(scope: Scope, name: str) -> str | None:
+    """Return a header, or None; one that came twice is refused, since nobody can tell which was meant."""
+    wanted = name.lower().encode("ascii")
+    found = [value for key, value in scope["headers"] if key == wanted]
+    if len(found) > 1:
+        raise Refused(400, "bad_request", f"the header {name} came more than once.")
+    return found[0].decode("latin-1") if found else None
+
+
+async def read_body(scope: Scope, receive: Receive) -> bytes:
+    """Read the whole body: its length is checked before, and counted while it comes."""
+    said = header(scope, "content-length")
+    if said is not None and (not said.isdigit() or int(said[:12]) > BODY_MAX):
+        raise Refused(413, "too_large", f"a body has at most {BODY_MAX} bytes.")
+    if (header(scope, "content-encoding") or "identity").strip().lower() != "identity":
+        raise Refused(415, "unsupported", "send the body as it is, without Content-Encoding.")
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            return await _read(receive)
+    except TimeoutError:
+        raise Refused(408, "too_slow", f"the body did not come within {READ_SECONDS:g} seconds.") from None
+
+
+async def _read(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "bad_request", "the connection ended before the body did.")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > BODY_MAX:
+            raise Refused(413, "too_large", f"a body has at most {BODY_MAX} bytes.")
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Hand a body that was read on to whoever reads it next."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return again

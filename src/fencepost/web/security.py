@@ -1,0 +1,216 @@
+"""The one place that lets requests in: whoever is not known by a key here gets no further, whatever they ask for.
+
+A route is open only if it says so itself (`OPEN`: /healthz, /hooks/*, signed completions); a new one that says nothing
+needs a key, and one that changes something needs the role `admin` unless it names a lesser one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from hmac import compare_digest
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fencepost.model.access import Role, Secret, csrf_of, read_secret
+from fencepost.model.errors import FencepostError, Unauthorised
+from fencepost.operations.keys import Caller, caller_of
+from fencepost.operations.looking import Store
+from fencepost.web.desk import Desk
+from fencepost.web.problems import Problem, problem_of, unauthorised
+from fencepost.web.requests import Refused, header, read_body, replayed
+
+COOKIE = "fencepost_session"
+OPEN = "open"  # a route's own word that it checks its callers itself
+REQUEST_SECONDS = 30.0  # until an answer begins
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+SLOW_STEP_SECONDS, SLOW_MAX_SECONDS = 0.02, 2.0
+FORM = "application/x-www-form-urlencoded"
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    b"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+
+class Admission(NamedTuple):
+    """What a handler knows about whoever asks."""
+
+    caller: Caller
+    csrf: str  # for the pages of a session; empty for a program's key
+
+
+def access(role: str) -> dict[str, str]:
+    """Say in a route's `openapi_extra` what it takes: a role, or OPEN."""
+    return {"x-fencepost-access": role}
+
+
+def wanted_role(route: BaseRoute | None, method: str) -> str:
+    """Return what a route takes: what it says, else `read` for looking and `admin` for everything else."""
+    said = (getattr(route, "openapi_extra", None) or {}).get("x-fencepost-access")
+    if said is not None:
+        return str(said)
+    return Role.READ.value if method in SAFE_METHODS else Role.ADMIN.value
+
+
+class Gatekeeper:
+    """Stands before the whole application."""
+
+    def __init__(self, app: ASGIApp, *, routes: Sequence[BaseRoute], desk: Desk, hosts: frozenset[str]) -> None:
+        self.app = app
+        self.routes = routes
+        self._desk = desk
+        self._hosts = hosts
+        self._failures = 0  # within the last seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        guarded = _with_headers(send)
+        try:
+            receive = await self._admit(scope, receive)
+        except Refused as refused:
+            await Problem(refused.status, refused.code, refused.detail)(scope, receive, guarded)
+            return
+        except Unauthorised:
+            await self._slow_down()
+            await unauthorised()(scope, receive, guarded)
+            return
+        except FencepostError as error:
+            await problem_of(error)(scope, receive, guarded)
+            return
+        await self._answer(scope, receive, guarded)
+
+    async def _admit(self, scope: Scope, receive: Receive) -> Receive:
+        """Check everything that can be checked before a handler runs, cheapest first."""
+        self._check_host(scope)
+        route = self._route(scope)
+        role = wanted_role(route, scope["method"])
+        is_open = route is not None and role == OPEN
+        session: Secret | None = None
+        if not is_open:
+            caller, session = await self._known(scope)
+            scope.setdefault("state", {})["admission"] = Admission(caller, csrf_of(session) if session else "")
+            if not caller.role.covers(Role(role)):
+                raise Refused(403, "forbidden", f"this takes a key with the role {role}; yours is {caller.role}.")
+        changes = scope["method"] not in SAFE_METHODS
+        if changes:
+            self._check_origin(scope)
+        body = await read_body(scope, receive) if changes else b""
+        if changes and session is not None:
+            _check_csrf(scope, body, session)
+        return replayed(body, receive) if changes else receive
+
+    def _check_host(self, scope: Scope) -> None:
+        host = header(scope, "host")
+        if host is None or host.lower() not in self._hosts:
+            raise Refused(421, "wrong_host", "this server does not answer to that name; start it with --allow-host.")
+
+    def _check_origin(self, scope: Scope) -> None:
+        """Refuse what another site's page sends, whatever it has to show."""
+        origin, site = header(scope, "origin"), header(scope, "sec-fetch-site")
+        if origin is not None:
+            scheme, _, host = origin.partition("://")
+            if scheme not in ("http", "https") or host.lower() not in self._hosts:
+                raise Refused(403, "wrong_origin", "requests from other sites' pages are refused.")
+        if site is not None and site not in ("same-origin", "none"):
+            raise Refused(403, "wrong_origin", "requests from other sites' pages are refused.")
+
+    def _route(self, scope: Scope) -> BaseRoute | None:
+        for route in self.routes:
+            if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
+                return route
+        return None
+
+    async def _known(self, scope: Scope) -> tuple[Caller, Secret | None]:
+        """Return who asks: a program by its key, or a browser by its session."""
+        said = header(scope, "authorization")
+        if said is not None:
+            scheme, _, text = said.partition(" ")
+            if scheme.lower() != "bearer" or read_secret(text, "key") is None:
+                raise Unauthorised("no key")
+            return await self._desk.ask(_caller, text, "key"), None
+        session = read_secret(session_of(scope), "session")
+        if session is None:
+            raise Unauthorised("no key")
+        return await self._desk.ask(_caller, session.text, "session"), session
+
+    async def _slow_down(self) -> None:
+        """Answer the next wrong key later than this one; right keys are never made to wait."""
+        self._failures += 1
+        asyncio.get_running_loop().call_later(10, self._forgive)
+        await asyncio.sleep(min(self._failures * SLOW_STEP_SECONDS, SLOW_MAX_SECONDS))
+
+    def _forgive(self) -> None:
+        self._failures -= 1
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer, and answer for it when it has not begun to in time."""
+        begun = asyncio.Event()
+
+        async def noted(message: Message) -> None:
+            begun.set()
+            await send(message)
+
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS) as limit:
+                waiting = asyncio.create_task(_lift(begun, limit))
+                try:
+                    await self.app(scope, receive, noted)
+                finally:
+                    waiting.cancel()
+        except TimeoutError:
+            if not begun.is_set():
+                detail = f"there was no answer within {REQUEST_SECONDS:g} seconds; try again later."
+                await Problem(503, "too_slow", detail)(scope, receive, send)
+
+
+def session_of(scope: Scope) -> str:
+    """Return the session that a browser shows; two of them are none."""
+    cookie = header(scope, "cookie") or ""
+    found = [value for name, _, value in (part.strip().partition("=") for part in cookie.split(";")) if name == COOKIE]
+    return found[0] if len(found) == 1 else ""
+
+
+async def _lift(begun: asyncio.Event, limit: asyncio.Timeout) -> None:
+    """Let an answer that has begun, such as a live log, take as long as it likes."""
+    await begun.wait()
+    limit.reschedule(None)
+
+
+def _caller(store: Store, text: str, kind: str) -> Caller:
+    return caller_of(store.keys(), text, kind=kind)
+
+
+def _check_csrf(scope: Scope, body: bytes, session: Secret) -> None:
+    shown = header(scope, "x-csrf-token") or ""
+    if not shown and (header(scope, "content-type") or "").partition(";")[0].strip().lower() == FORM:
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=100)
+        shown = fields.get("csrf", [""])[0]
+    if not compare_digest(shown.encode(), csrf_of(session).encode()):
+        raise Refused(403, "csrf", "send the session's token: the header X-CSRF-Token, or the form's field csrf.")
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name for name, _ in message.get("headers", ())}
+            added = [(name, value) for name, value in HEADERS if name not in own]
+            message["headers"] = [*message.get("headers", ()), *added]
+        await send(message)
+
+    return sending

@@ -1,0 +1,86 @@
+"""The web door in a test: the real application over a real store, asked without a socket."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from fencepost.model.access import Role
+from fencepost.model.errors import Misconfigured
+from fencepost.operations.keys import Made, create_key, create_link
+from fencepost.stores.runtime import RuntimeStore
+from fencepost.web.app import create_app
+from fencepost.web.desk import Desk
+from fencepost.web.door import Door
+from tests.support.runtime import Runtime, new_id
+
+HOST = "127.0.0.1:7420"
+
+
+class WebDoor:
+    """One door, and few words for asking there."""
+
+    def __init__(self, runtime: Runtime, folder: Path) -> None:
+        self.runtime = runtime
+        self.secrets: dict[str, str] = {}
+        self._loop = asyncio.new_event_loop()
+        self.desk = Desk(runtime.another, threads=2)
+        self.door = Door(self.desk, new_id, str(folder), self.now_seconds, self._secret)
+        self.gate = create_app(self.door, hosts=frozenset({HOST}))
+
+    def now_seconds(self) -> int:
+        return self.runtime.rig.now_us() // 1_000_000
+
+    def key(self, role: str = "admin", tenant: str = "default") -> Made:
+        return create_key(self.store.keys(), tenant=tenant, name=role, role=Role(role), by="test")
+
+    def link(self) -> str:
+        return create_link(self.store.keys(), tenant="default", by="test").secret.text
+
+    @property
+    def store(self) -> RuntimeStore:
+        return self.runtime.store
+
+    def bearer(self, role: str = "admin", tenant: str = "default") -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key(role, tenant).secret.text}"}
+
+    def ask(self, method: str, path: str, **request: Any) -> httpx.Response:  # noqa: ANN401  # what httpx takes
+        return self._loop.run_until_complete(self._ask(method, path, **request))
+
+    def ask_all(self, requests: list[tuple[str, str, dict[str, Any]]]) -> list[httpx.Response]:
+        """Ask many things at once."""
+
+        async def together() -> list[httpx.Response]:
+            return await asyncio.gather(*(self._ask(method, path, **more) for method, path, more in requests))
+
+        return self._loop.run_until_complete(together())
+
+    def close(self) -> None:
+        self.desk.close()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    async def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:  # noqa: ANN401  # likewise
+        transport = httpx.ASGITransport(self.gate, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}") as client:
+            return await client.request(method, path, **request)
+
+    def _secret(self, reference: str) -> str:
+        if reference not in self.secrets:
+            raise Misconfigured(f"the secret = {reference!r} is not set on this worker.")
+        return self.secrets[reference]
+
+
+@contextmanager
+def web_door(runtime: Runtime, folder: Path) -> Iterator[WebDoor]:
+    found = WebDoor(runtime, folder)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+Asking = Callable[..., httpx.Response]

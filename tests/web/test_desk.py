@@ -1,0 +1,72 @@
+"""A store that is away costs a 503, never a hang."""
+
+import asyncio
+from threading import Event
+
+import pytest
+
+from fencepost.model.errors import StoreUnavailable
+from fencepost.operations.looking import Store
+from fencepost.web import desk as desks
+from fencepost.web.desk import Desk
+from tests.support.runtime import Runtime
+from tests.support.webdoor import WebDoor
+
+
+def test_a_store_that_does_not_answer_is_given_up_on(runtime: Runtime) -> None:
+    desk = Desk(runtime.another, threads=1, patience_seconds=0.05)
+    let_go = Event()
+
+    def hangs(_: Store) -> None:
+        let_go.wait(30)
+
+    with pytest.raises(StoreUnavailable, match="not answered within"):
+        asyncio.run(desk.ask(hangs))
+    let_go.set()
+    desk.close()
+
+
+def test_no_more_than_so_many_wait_for_it(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desks, "WAITING_MAX", 2)
+    desk = Desk(runtime.another, threads=1)
+    let_go = Event()
+
+    async def crowd() -> None:
+        waiting = [asyncio.create_task(desk.ask(lambda _: let_go.wait(30))) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(StoreUnavailable, match="too many"):
+            await desk.ask(lambda _: None)
+        let_go.set()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(crowd())
+    desk.close()
+
+
+def test_a_store_that_cannot_be_opened_is_a_503_that_says_when_to_come_back(web: WebDoor) -> None:
+    def away() -> Store:
+        raise StoreUnavailable("the server does not answer.")
+
+    shown = web.bearer()
+    web.desk._open_store = away
+    answer = web.ask("GET", "/readyz", headers=shown)
+
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == "store_unavailable"
+
+
+def test_a_store_that_comes_back_is_opened_anew(runtime: Runtime) -> None:
+    desk = Desk(runtime.another, threads=1)
+
+    def lost(_: Store) -> None:
+        raise StoreUnavailable("gone")
+
+    async def ask() -> int:
+        with pytest.raises(StoreUnavailable):
+            await desk.ask(lost)
+        return await desk.ask(lambda store: store.clock_us())
+
+    assert asyncio.run(ask()) > 0
+    desk.close()

@@ -1,0 +1,97 @@
+"""The server as a process: its port, its link, its deadlines, and its end with whoever started it."""
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.site import Site
+
+LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/login\?link=(fpl_\w+)")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    found = Site(tmp_path)
+    found.configure('[agents.a]\ncommand = ["true"]\n')
+    yield found
+    found.close()
+
+
+def greeted(site: Site) -> tuple[int, str]:
+    """Wait for the link, and return its port and its secret."""
+    site.until(lambda: LINK.search(site.said()))
+    found = LINK.search(site.said())
+    assert found is not None
+    return int(found[1]), found[2]
+
+
+def test_the_link_that_is_printed_lets_a_browser_in(site: Site) -> None:
+    site.up("--port", "0", command="web")
+    port, secret = greeted(site)
+
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as browser:
+        assert browser.get("/healthz").json() == {"status": "ok"}
+        assert browser.get("/readyz").status_code == 401
+        assert browser.post("/login", data={"secret": secret}).status_code == 303
+        assert browser.get("/readyz").status_code == 200
+        assert "server" not in browser.get("/healthz").headers
+
+
+def test_a_head_that_comes_too_slowly_is_cut_off_and_others_are_served(site: Site) -> None:
+    site.up("--port", "0", command="web")
+    port, _ = greeted(site)
+    slow = socket.create_connection(("127.0.0.1", port))
+    slow.settimeout(30)
+    slow.sendall(b"GET /healthz HTTP/1.1\r\nHo")
+
+    assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+    assert slow.recv(100) == b""
+    slow.close()
+
+
+def test_headers_without_an_end_are_refused(site: Site) -> None:
+    site.up("--port", "0", command="web")
+    port, _ = greeted(site)
+    with socket.create_connection(("127.0.0.1", port)) as flood:
+        flood.settimeout(30)
+        flood.sendall(b"GET /healthz HTTP/1.1\r\nX-A: " + b"a" * 40_000)
+        assert b"400" in flood.recv(100)
+
+
+def test_a_taken_port_is_said_and_the_default_looks_for_the_next(site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert site.up("--port", str(port), command="web").wait(30) == 78
+    assert f"port {port}" in site.said()
+    assert "--port P" in site.said()
+
+
+def test_up_serves_the_door_beside_itself_and_takes_it_along_when_it_ends(site: Site) -> None:
+    up = site.up("--port", "0", "--workers", "1", web=True)
+    port, _ = greeted(site)
+    assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+
+    up.terminate()
+    assert up.wait(30) == 0
+    site.until(lambda: is_gone(port))
+
+
+def test_the_door_does_not_outlive_a_parent_that_was_killed(site: Site) -> None:
+    up = site.up("--port", "0", "--workers", "0", web=True)
+    port, _ = greeted(site)
+    up.kill()
+    up.wait(30)
+
+    site.until(lambda: is_gone(port))
+
+
+def is_gone(port: int) -> bool:
+    try:
+        httpx.get(f"http://127.0.0.1:{port}/healthz")
+    except httpx.TransportError:
+        return True
+    return False
