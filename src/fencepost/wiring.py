@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
 
 WORKERS_MAX = 1000
+LOG_FORMAT = "FENCEPOST_LOG_FORMAT"
 
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
@@ -386,7 +387,22 @@ def open_gate(name: str) -> Gate:
 
 def say(text: str) -> None:
     """Tell a person, without getting in the way of the command's own output."""
-    print(f"fencepost: {text}", file=sys.stderr, flush=True)
+    print(
+        json_line(text) if os.environ.get(LOG_FORMAT) == "json" else f"fencepost: {text}", file=sys.stderr, flush=True
+    )
+
+
+def json_line(text: str) -> str:
+    """Spell what is said for a machine that collects logs."""
+    import json
+
+    from fencepost.host.clock import SystemClock
+    from fencepost.model.instant import format_instant
+    from fencepost.model.moment import from_us
+
+    level = "warning" if text.startswith(("warning:", "the store is out of reach")) else "info"
+    at = format_instant(from_us(SystemClock().wall_us()))
+    return json.dumps({"ts": at, "level": level, "logger": "fencepost", "pid": os.getpid(), "message": text})
 
 
 def gate_mcp_command(rules: Rules, command: list[str], *, outside: bool, say: Callable[[str], None]) -> int:

@@ -45,6 +45,8 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     args = parser(name, works=works).parse_args(argv)
     if args.config:
         os.environ["FENCEPOST_CONFIG"] = args.config
+    if args.log_format:
+        os.environ[wiring.LOG_FORMAT] = args.log_format
     path = config_path(os.environ, os.getcwd())
     config = load(path) if path else None
     settings = config.settings if config else Settings()
@@ -112,6 +114,7 @@ def parser(name: str, *, works: bool) -> argparse.ArgumentParser:
         found.add_argument("--no-web", action="store_true", help="without the web door")
         add_port(found)
         found.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="as for 'fencepost web'")
+    found.add_argument("--log-format", choices=("text", "json"), help="what it says on stderr: text, or JSON lines")
     if works:
         found.add_argument("--workers", metavar="N", type=int, default=2, help="how many runs at once (2)")
     return found

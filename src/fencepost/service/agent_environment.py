@@ -1,6 +1,5 @@
 """The environment of a scheduled run: built up from a short list, never inherited whole."""
 
-import os
 from collections.abc import Mapping
 
 from fencepost.model.definition import AgentDefinition
@@ -8,6 +7,7 @@ from fencepost.model.errors import Misconfigured
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Lease
 from fencepost.model.moment import from_us
+from fencepost.model.trace import traceparent
 from fencepost.ports.runs import RunRow
 from fencepost.service.run_folder import RunFolder
 
@@ -55,7 +55,7 @@ def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> 
         "RUN_KEY": key,
         **resuming,
     }
-    trace = f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-01"
+    trace = traceparent(run.id, lease.fence)
     return {**{f"FENCEPOST_{name}": value for name, value in values.items()}, "TRACEPARENT": trace}
 
 

@@ -44,6 +44,8 @@ from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.run_socket import RunSocket
 from fencepost.service.signals import Mailbox
+from fencepost.service.spans import Told as ToldSpan
+from fencepost.service.spans import tell_span, wants_spans
 from fencepost.service.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -141,6 +143,7 @@ class _Attempt:
             return NOTHING_TO_DO
         self._term.extend(self._bench.ttl_seconds, asked_ns=asked_ns)
         self._run_id = found.run.id
+        self._began_us = self._tools.clock.wall_us()
         self._agent = agent_from_json(found.run.manifest)
         self._trigger = found.run.trigger
         self._folder = self._project.path if self._project else None
@@ -514,6 +517,9 @@ class _Attempt:
             **self._told._asdict(),
         )
         self._write_down(found, settlement, report, gone=self._ended is None or bool(self._ended["gone"]))
+        if wants_spans(os.environ):
+            told = ToldSpan(found, self._agent, settlement, report, self._began_us, self._tools.clock.wall_us())
+            tell_span(told, os.environ, self._tools.say)
 
     def _write_down(self, found: LeasedRun, settlement: Settlement, report: Report, *, gone: bool) -> None:
         """Try until it is written or the lease is over; a store that is away for a moment costs nobody's work."""
