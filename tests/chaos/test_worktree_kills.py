@@ -114,13 +114,13 @@ def _work(folder: Path) -> None:
 
 
 def _cut_off_deletions() -> None:
-    def half(path: str) -> None:
-        for name in sorted(os.listdir(path))[::2]:
-            if os.path.isfile(os.path.join(path, name)):
-                os.unlink(os.path.join(path, name))
+    def half(folder: int) -> None:
+        for entry in sorted(os.scandir(folder), key=lambda one: one.name)[::2]:
+            if entry.is_file():
+                os.unlink(entry.name, dir_fd=folder)
         os.kill(os.getpid(), signal.SIGKILL)  # noqa: TID251  # ourselves
 
-    worktrees.shutil.rmtree = half  # type: ignore[attr-defined]
+    worktrees.clear_out = half
 
 
 def where_it_is(bench: Bench) -> Iterator[dict[str, str]]:

@@ -52,6 +52,14 @@ class Worktree:
         return not self.base
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """Where it may be: a crash while it is moved leaves it in one place or the other."""
+        if not self.path:
+            return ()
+        home = os.path.join(os.path.dirname(self.path), self.run)
+        return tuple(dict.fromkeys((self.path, home, f"{home}-{self.fence}")))
+
+    @property
     def git(self) -> Git:
         """Git on this worktree, whatever has become of the file `.git` in it."""
         return Git(self.path, git_dir=self.admin)
@@ -116,15 +124,21 @@ def worktrees_folder(project: Project, repository: Repository) -> str:
 
 
 def add(project: Project, repository: Repository, *, run: str, fence: int) -> Worktree:
-    """Make an empty worktree on the run's branch; whoever calls this holds the repository's lease."""
+    """Make an empty worktree on the run's branch; whoever calls this holds the repository's lease.
+
+    Git knows it by run and fence. Its folder is named by the run alone, so that a resumed agent finds itself where it
+    was: agent CLIs keep their conversations by directory.
+    """
     commit, into = starting_point(project, repository)
-    path = os.path.join(worktrees_folder(project, repository), f"{run}-{fence}")
+    path = os.path.join(worktrees_folder(project, repository), run)
+    draft = f"{path}-{fence}"
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     git, branch = repository.git, f"{BRANCHES}{run}"
     known = git.commit_of(f"refs/heads/{branch}")
-    where = [path, branch] if known else ["-b", branch, path, commit]
-    git.ask("worktree", "add", "--quiet", "--no-checkout", "--no-track", "--lock", "--reason", _why(run, fence), *where)
-    admin = os.path.realpath(Git(path).line("rev-parse", "--absolute-git-dir"))
+    where = [draft, branch] if known else ["--no-track", "-b", branch, draft, commit]
+    git.ask("worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", _why(run, fence), *where)
+    admin = os.path.realpath(Git(draft).line("rev-parse", "--absolute-git-dir"))
+    _rename(draft, path, admin)
     made = Worktree(path, admin, run, fence, branch, commit, into, project.name)
     made.note()
     return made
@@ -138,6 +152,17 @@ def fill(worktree: Worktree, project: Project, repository: Repository) -> Worktr
     return filled
 
 
+def step_aside(worktree: Worktree) -> Worktree:
+    """Make room for the run's next attempt where this one was, for there is something in it that git cannot keep."""
+    aside = f"{worktree.path}-{worktree.fence}"
+    if os.path.basename(worktree.path) != worktree.run:
+        return worktree  # it is out of the way
+    _rename(worktree.path, aside, worktree.admin)
+    moved = replace(worktree, path=aside)
+    moved.note()
+    return moved
+
+
 def worktrees_of(repository: Repository) -> list[Worktree]:
     """Return every worktree that was made for a run, oldest first, also one that was not finished."""
     folder = os.path.join(repository.common, "worktrees")
@@ -148,8 +173,7 @@ def worktrees_of(repository: Repository) -> list[Worktree]:
 
 def forget(worktree: Worktree, repository: Repository) -> None:
     """Delete a worktree in which nothing is left to lose; whoever calls this holds the repository's lease."""
-    if os.path.lexists(worktree.path):
-        shutil.rmtree(worktree.path)
+    _delete(worktree)
     if os.path.isdir(worktree.admin):
         # What git itself would do; it refuses to where a crash has left a part of its files only.
         shutil.rmtree(worktree.admin)
@@ -187,12 +211,74 @@ def content_of(path: str) -> str:
     return digest.hexdigest()
 
 
+def clear_out(folder: int) -> None:
+    """Delete everything in a directory that is open, whatever its name leads to by now."""
+    for entry in list(os.scandir(folder)):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.name, dir_fd=folder)
+        else:
+            os.unlink(entry.name, dir_fd=folder)
+
+
+def _delete(worktree: Worktree) -> None:
+    """Delete a worktree's files, unless a later attempt of the run works there: then ours are gone already."""
+    for path in worktree.places:
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            if not _leads_to(folder, worktree.admin, unsaid=path == worktree.path):
+                continue
+            clear_out(folder)
+        finally:
+            os.close(folder)
+        with suppress(OSError):  # somebody else's by now
+            os.rmdir(path)
+
+
+def _leads_to(folder: int, admin: str, *, unsaid: bool) -> bool:
+    """Tell whether a directory is this worktree's, or `unsaid`: an agent may have deleted the file `.git` that says so."""
+    try:
+        found = os.open(".git", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return unsaid
+    except OSError:
+        return False
+    with open(found, encoding="utf-8", errors="surrogateescape") as file:
+        return os.path.realpath(file.read(8192).strip().removeprefix("gitdir: ")) == admin
+
+
+def _rename(path: str, to: str, admin: str) -> None:
+    """Move a worktree's folder, and let git know."""
+    if os.path.lexists(to):
+        raise GitFailed(f"{to} is in the way; look into it, then delete it.")
+    os.rename(path, to)
+    draft = os.path.join(admin, "gitdir.new")
+    with open(draft, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f"{os.path.join(to, '.git')}\n")
+    os.replace(draft, os.path.join(admin, "gitdir"))
+
+
 def _read(admin: str) -> Worktree | None:
     try:
         with open(os.path.join(admin, NOTE), encoding="utf-8", errors="surrogateescape") as file:
-            return Worktree(admin=os.path.realpath(admin), **json.load(file))
+            noted = Worktree(admin=os.path.realpath(admin), **json.load(file))
     except (OSError, ValueError, TypeError):
         return None
+    return replace(noted, path=next((path for path in noted.places if _is_at(path, noted)), noted.path))
+
+
+def _is_at(path: str, worktree: Worktree) -> bool:
+    """Tell whether a worktree is here; who moved it may have been killed before that was written down."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return _leads_to(folder, worktree.admin, unsaid=path == worktree.path)
+    finally:
+        os.close(folder)
 
 
 def _half_made(admin: str) -> Worktree | None:
@@ -205,9 +291,10 @@ def _half_made(admin: str) -> Worktree | None:
             path = os.path.dirname(file.read(8192).strip())
     except OSError:
         path = ""
-    if path and os.path.basename(path) != os.path.basename(admin):
+    if path and os.path.basename(path) not in (run, os.path.basename(admin)):
         return None  # somebody else's
-    return Worktree(path, os.path.realpath(admin), run, int(fence), f"{BRANCHES}{run}", "", "", "")
+    made = Worktree(path, os.path.realpath(admin), run, int(fence), f"{BRANCHES}{run}", "", "", "")
+    return replace(made, path=next((one for one in made.places if _is_at(one, made)), path)) if path else made
 
 
 def _copy(patterns: Iterable[str], top: str, target: str) -> Iterator[tuple[str, str]]:

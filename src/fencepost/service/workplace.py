@@ -23,6 +23,7 @@ from fencepost.host.worktree import (
     fill,
     forget,
     open_repository,
+    step_aside,
     worktrees_of,
 )
 from fencepost.model.errors import (
@@ -147,7 +148,10 @@ class Workplace:
         for old in worktrees_of(repository):
             if old.run == self.lease.run_id and old.fence < self.lease.fence:
                 self.check()
-                put_away(repository, old, self.project.discard)
+                try:
+                    put_away(repository, old, self.project.discard)
+                except GitFailed:
+                    step_aside(old)  # it holds what git cannot keep, and stays for a person
 
     def _open(self) -> Repository:
         return open_repository(self.project.path)

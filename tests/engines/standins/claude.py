@@ -4,7 +4,7 @@
 - `--output-format stream-json` needs `--verbose`; the first event is `system/init` with the session's id, the last
   line is `result` with is_error, num_turns, total_cost_usd and modelUsage (headless and SDK reference).
 - `--session-id` takes a UUID of the caller's; `--resume` goes on with a session, and says "No conversation found with
-  session ID" on standard error, with exit code 1, where there is none.
+  session ID" on standard error, with exit code 1, where there is none. Sessions are kept by working directory.
 - SIGINT ends the turn; SIGTERM leaves it unfinished and exits with 143; `--resume` continues an unfinished turn.
 - Known to misbehave: it prints its result and never exits; `is_error` comes with `subtype: success` on API errors; a
   poisoned session returns no turns, no cost and an empty result with exit code 0; MCP servers leave the process group;
@@ -76,7 +76,7 @@ def interrupted(number: int, _: object) -> None:
 
 def note(word: str) -> None:
     with (folder / f"{session}.jsonl").open("a") as file:
-        file.write(json.dumps({"word": word, "fence": os.environ.get("FENCEPOST_FENCE")}) + "\n")
+        file.write(json.dumps({"word": word, "fence": os.environ.get("FENCEPOST_FENCE"), "folder": os.getcwd()}) + "\n")
 
 
 prompt = sys.stdin.read()
@@ -90,7 +90,7 @@ assert option("--output-format") == "stream-json"
 assert "--verbose" in sys.argv
 if resumed and STANDIN == "another session":
     session = "11111111-2222-3333-4444-555555555555"
-elif resumed and not kept.exists():
+elif resumed and not (kept.exists() and json.loads(kept.read_text().splitlines()[0])["folder"] == os.getcwd()):
     print(f"No conversation found with session ID: {session}", file=sys.stderr)
     sys.exit(1)
 elif not resumed and kept.exists():
@@ -108,6 +108,8 @@ if STANDIN == "silent":
 emit(type="system", subtype="init", mcp_servers=[], capabilities=[])
 if resumed:
     say("going on")
+    if draft := os.environ.get("DRAFT"):
+        Path(draft).write_text(Path(draft).read_text() + "and the other half\n")
     result("went on and finished")
 elif STANDIN == "works":
     turn_to_its_end()
@@ -157,6 +159,7 @@ elif STANDIN in ("mid-turn", "another session", "forgetful"):
     if STANDIN == "forgetful":
         kept.unlink()
         folder = Path("/dev/null")
+    Path(os.environ.get("DRAFT") or os.devnull).write_text("half a thought\n")
     call("toolu_1")
     time.sleep(600)
 else:
