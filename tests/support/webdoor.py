@@ -28,7 +28,7 @@ class WebDoor:
         self.secrets: dict[str, str] = {}
         self._loop = asyncio.new_event_loop()
         self.desk = Desk(runtime.another, threads=2)
-        self.door = Door(self.desk, new_id, str(folder), self.now_seconds, self._secret)
+        self.door = Door(self.desk, new_id, str(folder), self.now_seconds, self._secret, runtime.another)
         self.gate = create_app(self.door, hosts=frozenset({HOST}))
 
     def now_seconds(self) -> int:

@@ -8,6 +8,7 @@ FencepostError
 │   └── GateUnreachable     a gate did not answer; trying again later may help (exit 78)
 ├── StoreUnavailable    the store cannot be reached or cannot be trusted (exit 69)
 ├── Busy                somebody else holds the resource (exit 75)
+│   ├── KeyReused           its key stands for another request (exit 75)
 │   └── QueueFull           as many wait as may: nothing was accepted, come back later (exit 75)
 ├── LeaseLost           the resource was leased again, or the lease ran out (exit 76)
 ├── FenceRefused        a gate has seen a newer fence (exit 77)
@@ -75,6 +76,12 @@ class QueueFull(Busy):
     """As many wait already as may; nothing was accepted."""
 
     code = "queue_full"
+
+
+class KeyReused(Busy):
+    """A key that stands for one request came with another."""
+
+    code = "key_reused"
 
 
 class LeaseLost(FencepostError):

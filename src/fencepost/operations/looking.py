@@ -90,13 +90,19 @@ class Filter:
     agent: str = ""
     state: str = ""
     since_us: int = 0
+    before: tuple[int, str] = (EVER_US, "")  # when and by which id the last one of an earlier page was made
 
 
 def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Listing:
     """Return runs, newest first."""
     look = SqlLooking(store.dialect, tenant)
     found = look.runs(
-        state=wanted.state, schedule=wanted.schedule, agent=wanted.agent, since_us=wanted.since_us, limit=limit
+        state=wanted.state,
+        schedule=wanted.schedule,
+        agent=wanted.agent,
+        since_us=wanted.since_us,
+        before=wanted.before,
+        limit=limit,
     )
     if not found:
         _check_names(look, wanted)
@@ -118,10 +124,12 @@ def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = Fal
     return Listing(now_us, seen, people, lines.depths)
 
 
-def list_dead(store: Store, tenant: str, *, schedule: str = "", limit: int) -> Listing:
+def list_dead(
+    store: Store, tenant: str, *, schedule: str = "", before: tuple[int, str] = (EVER_US, ""), limit: int
+) -> Listing:
     """Return the dead letters that nobody has dealt with, newest first, each with its last log lines."""
     look = SqlLooking(store.dialect, tenant)
-    found = store.runs(tenant=tenant, state=RunState.DEAD.value, schedule=schedule, kept=True, limit=limit)
+    found = look.runs(state=RunState.DEAD.value, schedule=schedule, kept=True, before=before, limit=limit)
     if not found:
         _check_names(look, Filter(schedule=schedule))
     attempts = look.attempts(run.id for run in found)
@@ -136,18 +144,21 @@ def list_ticks(
     from_us: int = 0,
     until_us: int = EVER_US,
     disposition: str = "",
+    before: tuple[int, str] = (EVER_US, ""),
     limit: int,
 ) -> list[TickRow]:
     """Return the recorded ticks of a schedule, newest first."""
     look = SqlLooking(store.dialect, tenant)
     if look.schedule(schedule) is None:
         raise unknown(look, schedule, kinds=("schedule",))
-    return look.ticks(schedule, from_us=from_us, until_us=until_us, disposition=disposition, limit=limit)
+    return look.ticks(schedule, from_us=from_us, until_us=until_us, disposition=disposition, before=before, limit=limit)
 
 
-def list_audit(store: Store, tenant: str, *, verb: str = "", subject: str = "", limit: int) -> list[AuditRow]:
+def list_audit(
+    store: Store, tenant: str, *, verb: str = "", subject: str = "", before_seq: int = EVER_US, limit: int
+) -> list[AuditRow]:
     """Return audit rows, newest first."""
-    return SqlLooking(store.dialect, tenant).audit(verb=verb, subject=subject, limit=limit)
+    return SqlLooking(store.dialect, tenant).audit(verb=verb, subject=subject, before_seq=before_seq, limit=limit)
 
 
 def show(store: Store, tenant: str, text: str) -> Detail:

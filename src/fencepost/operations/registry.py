@@ -106,9 +106,9 @@ def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICK
         yield from _once(trigger, after)
 
 
-def list_schedules(registry: RegistryStore, *, tenant: str, limit: int) -> list[Listed]:
-    """Return the tenant's schedules by name."""
-    listing = registry.schedules(tenant, limit=limit)
+def list_schedules(registry: RegistryStore, *, tenant: str, limit: int, after: str = "") -> list[Listed]:
+    """Return the tenant's schedules by name, those after a name if one is given."""
+    listing = registry.schedules(tenant, limit=limit, after=after)
     return [_listed(listing, row) for row in listing.schedules]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
-from fencepost.model.errors import Busy, Invalid, Unknown
+from fencepost.model.errors import Busy, Invalid, KeyReused, Unknown
 from fencepost.model.instant import format_instant
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import from_us, to_us
@@ -30,6 +30,12 @@ from fencepost.ports.runs import RunRow
 KEY_MAX = 512
 PAYLOAD_MAX = 1_000_000
 PRIORITY_MAX = 1_000_000
+
+
+def check_same(requested: "Requested", payload: Mapping[str, object] | None) -> None:
+    """Refuse a key that was used for something else: whoever sent it would take another run for theirs."""
+    if requested.earlier and payload is not None and json.loads(requested.run.payload) != payload:
+        raise KeyReused(f"the key was used for run {requested.run.id} with another payload; use a new one.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class RegistryStore(Protocol):
         """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way."""
         ...
 
-    def schedules(self, tenant: str, *, limit: int) -> Listing:
+    def schedules(self, tenant: str, *, limit: int, after: str = "") -> Listing:
         """Return the active schedules of a tenant, by name."""
         ...
 

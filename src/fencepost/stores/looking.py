@@ -27,10 +27,28 @@ class SqlLooking:
         return int(self._rows("clock", tenanted=False)[0][0])
 
     def runs(
-        self, *, state: str = "", schedule: str = "", agent: str = "", since_us: int = 0, limit: int
+        self,
+        *,
+        state: str = "",
+        schedule: str = "",
+        agent: str = "",
+        since_us: int = 0,
+        kept: bool = False,
+        before: tuple[int, str] = (EVER_US, ""),
+        limit: int,
     ) -> list[RunRow]:
-        """Return runs, newest first."""
-        rows = self._rows("look_runs", state=state, schedule=schedule, agent=agent, since_us=since_us, limit=limit)
+        """Return runs, newest first; `kept` no discarded ones, `before` only those that come after this one in the list."""
+        rows = self._rows(
+            "look_runs",
+            state=state,
+            schedule=schedule,
+            agent=agent,
+            since_us=since_us,
+            kept=kept,
+            before_us=before[0],
+            before_id=before[1],
+            limit=limit,
+        )
         return [run_of(row) for row in rows]
 
     def runs_like(self, prefix: str, *, limit: int) -> list[RunRow]:
@@ -79,11 +97,25 @@ class SqlLooking:
         return [VersionFacts(*row) for row in self._rows("look_versions", name=name)]
 
     def ticks(
-        self, schedule: str, *, from_us: int = 0, until_us: int = EVER_US, disposition: str = "", limit: int
+        self,
+        schedule: str,
+        *,
+        from_us: int = 0,
+        until_us: int = EVER_US,
+        disposition: str = "",
+        before: tuple[int, str] = (EVER_US, ""),
+        limit: int,
     ) -> list[TickRow]:
         """Return the recorded ticks that touch [from, until), newest first."""
         rows = self._rows(
-            "look_ticks", schedule=schedule, from_us=from_us, until_us=until_us, disposition=disposition, limit=limit
+            "look_ticks",
+            schedule=schedule,
+            from_us=from_us,
+            until_us=until_us,
+            disposition=disposition,
+            before_us=before[0],
+            before=before[1],
+            limit=limit,
         )
         return [TickRow(*row) for row in rows]
 
@@ -96,9 +128,13 @@ class SqlLooking:
         """Return the pauses of a schedule, and the halts, that cover an instant."""
         return [PauseFacts(*row) for row in self._rows("look_pauses", schedule=schedule, at_us=at_us)]
 
-    def audit(self, *, verb: str = "", subject: str = "", until_us: int = EVER_US, limit: int) -> list[AuditRow]:
+    def audit(
+        self, *, verb: str = "", subject: str = "", until_us: int = EVER_US, before_seq: int = EVER_US, limit: int
+    ) -> list[AuditRow]:
         """Return audit rows, newest first."""
-        rows = self._rows("look_audit", verb=verb, subject=subject, until_us=until_us, limit=limit)
+        rows = self._rows(
+            "look_audit", verb=verb, subject=subject, until_us=until_us, before_seq=before_seq, limit=limit
+        )
         return [AuditRow(*row) for row in rows]
 
     def health(self, *, late_us: int) -> Health:

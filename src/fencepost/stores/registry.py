@@ -48,10 +48,10 @@ class SqlRegistry:
 
         return self._dialect.write(work, patient=True)
 
-    def schedules(self, tenant: str, *, limit: int) -> Listing:
+    def schedules(self, tenant: str, *, limit: int, after: str = "") -> Listing:
         """Return the active schedules of a tenant, by name."""
         return self._dialect.read(
-            lambda tx: _listing(tx, tenant, tx.rows("list_schedules", tenant=tenant, limit=limit))
+            lambda tx: _listing(tx, tenant, tx.rows("list_schedules", tenant=tenant, after=after, limit=limit))
         )
 
     def schedule(self, tenant: str, name: str) -> Listing:

@@ -10,7 +10,9 @@ from starlette.responses import Response
 
 from fencepost.model.errors import FencepostError
 from fencepost.web import health, login
+from fencepost.web.api import records, runs, schedules
 from fencepost.web.door import Door
+from fencepost.web.openapi import describe
 from fencepost.web.problems import Problem, problem_of
 from fencepost.web.security import Gatekeeper
 
@@ -31,8 +33,9 @@ def create_app(door: Door, *, hosts: frozenset[str]) -> Gatekeeper:
         lifespan=_closing(door),
     )
     app.state.door = door
-    for module in (health, login):
+    for module in (health, login, runs, schedules, records):
         app.router.routes.extend(module.router.routes)  # one flat list, which the gatekeeper goes through
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # as FastAPI says to extend it
     app.add_exception_handler(FencepostError, _told)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)

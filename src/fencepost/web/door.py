@@ -6,6 +6,7 @@ from typing import NamedTuple
 from fastapi import Request
 
 from fencepost.operations.keys import Caller
+from fencepost.operations.looking import Store
 from fencepost.web.desk import Desk
 from fencepost.web.security import Admission
 
@@ -18,6 +19,7 @@ class Door(NamedTuple):
     log_folder: str
     now_seconds: Callable[[], int]
     fetch_secret: Callable[[str], str]
+    open_store: Callable[[], Store]
     secure_cookies: bool = False
 
 

@@ -98,6 +98,8 @@ class Gatekeeper:
     async def _admit(self, scope: Scope, receive: Receive) -> Receive:
         """Check everything that can be checked before a handler runs, cheapest first."""
         self._check_host(scope)
+        if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
+            raise Refused(400, "bad_request", "the address contains a NUL character.")
         route = self._route(scope)
         role = wanted_role(route, scope["method"])
         is_open = route is not None and role == OPEN

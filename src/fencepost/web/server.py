@@ -12,6 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from fencepost import wiring
 from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.operations.keys import create_link
+from fencepost.operations.looking import Store
 from fencepost.web.app import create_app
 from fencepost.web.desk import Desk
 from fencepost.web.door import Door
@@ -79,8 +80,13 @@ def serve(url: str, tenant: str, address: Address, *, parent: int | None = None)
     """Serve until asked to stop, or until the parent is gone."""
     listener = _listen(address)
     port = int(listener.getsockname()[1])
-    desk = Desk(lambda: wiring.open_runtime(url))
-    door = Door(desk, wiring.new_run_id, wiring.log_folder(), wiring.now_seconds, wiring.fetch_secret)
+
+    def open_store() -> Store:
+        return wiring.open_runtime(url)
+
+    door = Door(
+        Desk(open_store), wiring.new_run_id, wiring.log_folder(), wiring.now_seconds, wiring.fetch_secret, open_store
+    )
     app = create_app(door, hosts=names_of(address, port))
     _greet(url, tenant, f"http://{address.host}:{port}")
     server = uvicorn.Server(

@@ -3,6 +3,7 @@ SELECT * FROM fencepost.run_fact
  WHERE tenant = %(tenant)s AND created_us >= %(since_us)s
    AND (%(state)s = '' OR state = %(state)s) AND (%(schedule)s = '' OR schedule = %(schedule)s)
    AND (%(agent)s = '' OR agent = %(agent)s)
+   AND (NOT %(kept)s OR discarded_us IS NULL) AND (created_us, id) < (%(before_us)s, %(before_id)s)
  ORDER BY created_us DESC, id DESC
  LIMIT %(limit)s
 
@@ -74,6 +75,7 @@ SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, dispo
   FROM fencepost.tick
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_us < %(until_us)s AND tick_until_us >= %(from_us)s
    AND (%(disposition)s = '' OR disposition = %(disposition)s)
+   AND (tick_us, occurrence) < (%(before_us)s, %(before)s)
  ORDER BY tick_us DESC, occurrence DESC
  LIMIT %(limit)s
 
@@ -96,6 +98,7 @@ SELECT seq, at_us, actor, verb, subject, detail
   FROM fencepost.audit
  WHERE tenant = %(tenant)s AND (%(verb)s = '' OR verb = %(verb)s) AND (%(subject)s = '' OR subject = %(subject)s)
    AND at_us <= %(until_us)s
+   AND seq < %(before_seq)s
  ORDER BY seq DESC
  LIMIT %(limit)s
 

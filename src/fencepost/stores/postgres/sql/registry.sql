@@ -102,7 +102,7 @@ SELECT name FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS 
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
        applied_us, skip_next, failures, last_success_us, retired_us, once_done
   FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND retired_us IS NULL
+ WHERE tenant = %(tenant)s AND retired_us IS NULL AND name > %(after)s
  ORDER BY name
  LIMIT %(limit)s
 

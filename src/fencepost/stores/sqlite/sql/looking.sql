@@ -2,6 +2,7 @@
 SELECT * FROM run_fact
  WHERE tenant = :tenant AND created_us >= :since_us
    AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule) AND (:agent = '' OR agent = :agent)
+   AND (NOT :kept OR discarded_us IS NULL) AND (created_us, id) < (:before_us, :before_id)
  ORDER BY created_us DESC, id DESC
  LIMIT :limit
 
@@ -70,6 +71,7 @@ SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, dispo
   FROM tick
  WHERE tenant = :tenant AND schedule = :schedule AND tick_us < :until_us AND tick_until_us >= :from_us
    AND (:disposition = '' OR disposition = :disposition)
+   AND (tick_us, occurrence) < (:before_us, :before)
  ORDER BY tick_us DESC, occurrence DESC
  LIMIT :limit
 
@@ -92,6 +94,7 @@ SELECT seq, at_us, actor, verb, subject, detail
   FROM audit
  WHERE tenant = :tenant AND (:verb = '' OR verb = :verb) AND (:subject = '' OR subject = :subject)
    AND at_us <= :until_us
+   AND seq < :before_seq
  ORDER BY seq DESC
  LIMIT :limit
 

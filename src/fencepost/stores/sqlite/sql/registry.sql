@@ -96,7 +96,7 @@ SELECT name FROM schedule WHERE tenant = :tenant AND retired_us IS NULL ORDER BY
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
        applied_us, skip_next, failures, last_success_us, retired_us, once_done
   FROM schedule
- WHERE tenant = :tenant AND retired_us IS NULL
+ WHERE tenant = :tenant AND retired_us IS NULL AND name > :after
  ORDER BY name
  LIMIT :limit
 

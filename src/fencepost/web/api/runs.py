@@ -1,0 +1,172 @@
+"""Runs: look, ask for one, replay, cancel, discard; what waits; dead letters; what was printed."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from fencepost.model.instant import parse_instant
+from fencepost.model.moment import to_us
+from fencepost.operations.fields import dead_fields, run_fields
+from fencepost.operations.logs import content, log_of
+from fencepost.operations.looking import Filter, Seen, Store, find_run, list_dead, list_live, list_runs, moment, show
+from fencepost.operations.requests import Requested, cancel, check_same, discard, replay, request_run
+from fencepost.operations.run_detail import detail_fields
+from fencepost.web.api import models
+from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair
+from fencepost.web.door import Door, caller_of, door_of
+from fencepost.web.security import access
+
+router = APIRouter(prefix="/api/v1", tags=["runs"])
+TRIGGER = access("trigger")
+Plain = Annotated[str, Query(max_length=200)]
+State = Annotated[str, Query(pattern="^(|ready|running|succeeded|dead|cancelled)$")]
+IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=512)]
+
+
+@router.get("/runs", response_model=models.Page[models.Run])
+async def runs(
+    request: Request,
+    *,
+    schedule: Plain = "",
+    agent: Plain = "",
+    state: State = "",
+    since: Plain = "",
+    limit: Limit = LIMIT,
+    cursor: Cursor = "",
+) -> dict[str, object]:
+    """List runs, newest first."""
+    since_us = to_us(parse_instant(since)) if since else 0
+    wanted = Filter(schedule, agent, state, since_us, *([before] if (before := pair(cursor)) else []))
+    listing = await door_of(request).desk.ask(list_runs, caller_of(request).tenant, wanted, limit=limit + 1)
+    return page(listing.runs, limit, run_fields, _place)
+
+
+@router.post("/runs", response_model=models.RunMade, status_code=202, openapi_extra=TRIGGER)
+async def run(
+    request: Request, response: Response, ask: models.AskRun, idempotency_key: IdempotencyKey = None
+) -> dict[str, object]:
+    """Run an agent or a schedule now, through the same queue; 202 when it is kept for good, 200 if it was before."""
+    caller, door = caller_of(request), door_of(request)
+    made = await door.desk.ask(_request, ask, caller.tenant, by=caller.actor, key=idempotency_key, door=door)
+    response.status_code = 200 if made.earlier else 202
+    return _made(made)
+
+
+@router.get("/runs/{run_id}", response_model=models.RunDetail)
+async def run_detail(request: Request, run_id: str) -> dict[str, object]:
+    """Show everything about one run; the beginning of its id is enough, if no other begins so."""
+    door = door_of(request)
+    return await door.desk.ask(_detail, caller_of(request).tenant, run_id, door.log_folder)
+
+
+@router.get("/runs/{run_id}/log", response_model=models.RunLog)
+async def run_log(
+    request: Request,
+    run_id: str,
+    lines: Annotated[int, Query(ge=1, le=100_000)] = 1_000,
+    attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+) -> dict[str, object]:
+    """Return what an attempt has printed, the last one unless another is asked for."""
+    door = door_of(request)
+    return await door.desk.ask(
+        _log, caller_of(request).tenant, run_id, folder=door.log_folder, lines=lines, attempt=attempt
+    )
+
+
+@router.post("/runs/{run_id}/cancel", response_model=models.Run, openapi_extra=TRIGGER)
+async def cancel_run(request: Request, run_id: str) -> dict[str, object]:
+    """Take a run out of the queue, or ask it to stop."""
+    caller = caller_of(request)
+    return await door_of(request).desk.ask(_cancel, caller.tenant, run_id, caller.actor)
+
+
+@router.post("/runs/{run_id}/replay", response_model=models.RunMade, openapi_extra=TRIGGER)
+async def replay_run(request: Request, run_id: str, ask: models.AskReplay) -> dict[str, object]:
+    """Make a new run of a dead letter: the same tick and payload, a key of its own."""
+    caller, door = caller_of(request), door_of(request)
+    return _made(await door.desk.ask(_replay, caller.tenant, run_id, by=caller.actor, ask=ask, door=door))
+
+
+@router.post("/runs/{run_id}/discard", response_model=models.Run, openapi_extra=TRIGGER)
+async def discard_run(request: Request, run_id: str) -> dict[str, object]:
+    """Take a dead letter off the desk; the run stays in the records."""
+    caller = caller_of(request)
+    return await door_of(request).desk.ask(_discard, caller.tenant, run_id, caller.actor)
+
+
+@router.get("/dead", response_model=models.Page[models.DeadLetter])
+async def dead(request: Request, schedule: Plain = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
+    """List the dead letters that nobody has dealt with, newest first."""
+    more = {"before": before} if (before := pair(cursor)) else {}
+    ask = door_of(request).desk.ask
+    listing = await ask(list_dead, caller_of(request).tenant, schedule=schedule, limit=limit + 1, **more)
+    return page(listing.runs, limit, dead_fields, _place)
+
+
+@router.get("/ps", response_model=models.Page[models.Run])
+async def ps(request: Request, limit: Limit = LIMIT) -> dict[str, object]:
+    """List what runs and what waits, in the order in which it will be leased."""
+    listing = await door_of(request).desk.ask(list_live, caller_of(request).tenant, limit=limit)
+    return {"items": [run_fields(one) for one in listing.runs]}
+
+
+@router.get("/queue", response_model=models.Page[models.QueuedRun])
+async def queue(request: Request, limit: Limit = LIMIT) -> dict[str, object]:
+    """List what waits, and behind what."""
+    found = await door_of(request).desk.ask(list_live, caller_of(request).tenant, limit=limit, waiting_only=True)
+    waits = [one.place.waits_for(found.now_us) if one.place else None for one in found.runs]
+    return {"items": [{**run_fields(one), "waits_for": what} for one, what in zip(found.runs, waits, strict=True)]}
+
+
+def _place(seen: Seen) -> object:
+    return [seen.run.created_us, seen.run.id]
+
+
+def _made(made: Requested) -> dict[str, object]:
+    return {**run_fields(Seen(made.run)), "earlier": made.earlier, "said": made.said}
+
+
+def _request(store: Store, ask: models.AskRun, tenant: str, *, by: str, key: str | None, door: Door) -> Requested:
+    made = request_run(
+        store,
+        tenant=tenant,
+        target=ask.target,
+        payload=ask.payload,
+        key=key,
+        tick=moment(store, tenant, ask.target, ask.tick) if ask.tick else None,
+        again=ask.again,
+        overlap=ask.overlap,
+        priority=ask.priority,
+        new_run_id=door.new_run_id,
+        by=by,
+    )
+    if key is not None:
+        check_same(made, ask.payload)
+    return made
+
+
+def _detail(store: Store, tenant: str, run_id: str, folder: str) -> dict[str, object]:
+    detail = show(store, tenant, run_id)
+    return detail_fields(detail, log_of(detail.seen, folder))
+
+
+def _log(store: Store, tenant: str, run_id: str, *, folder: str, lines: int, attempt: int | None) -> dict[str, object]:
+    seen = show(store, tenant, run_id).seen
+    log = log_of(seen, folder, number=attempt)
+    if log is None:
+        return {"run_id": seen.run.id, "attempt": None, "host": None, "complete": True, "text": ""}
+    text = content(log, lines=lines).decode("utf-8", "replace")
+    return {"run_id": seen.run.id, "attempt": log.number, "host": log.host, "complete": log.here, "text": text}
+
+
+def _cancel(store: Store, tenant: str, run_id: str, by: str) -> dict[str, object]:
+    return run_fields(Seen(cancel(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by)))
+
+
+def _replay(store: Store, tenant: str, run_id: str, *, by: str, ask: models.AskReplay, door: Door) -> Requested:
+    found = find_run(store, tenant, run_id).id
+    return replay(store, found, tenant=tenant, new_run_id=door.new_run_id, by=by, again=ask.again, as_then=ask.as_then)
+
+
+def _discard(store: Store, tenant: str, run_id: str, by: str) -> dict[str, object]:
+    return run_fields(Seen(discard(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by)))

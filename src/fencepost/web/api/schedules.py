@@ -1,0 +1,195 @@
+"""Schedules: look, hold back, backfill; why one ran or did not; the global halt."""
+
+import json
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from fencepost.model.disposition import DispositionKind
+from fencepost.model.duration import parse_duration
+from fencepost.model.instant import format_instant, parse_instant
+from fencepost.model.moment import to_us
+from fencepost.operations import registry as operations
+from fencepost.operations.backfill import backfill, backfill_fields
+from fencepost.operations.fields import tick_fields
+from fencepost.operations.looking import Store, list_ticks, moment
+from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, version_fields
+from fencepost.operations.why import answer_fields, why
+from fencepost.ports.looking import TickRow
+from fencepost.web.api import models
+from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, page, pair
+from fencepost.web.door import Door, caller_of, door_of
+from fencepost.web.security import access
+
+router = APIRouter(prefix="/api/v1", tags=["schedules"])
+Plain = Annotated[str, Query(max_length=200)]
+EVER_US = 2**63 - 1
+
+
+@router.get("/schedules", response_model=models.Page[models.Schedule])
+async def schedules(request: Request, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
+    """List the schedules by name."""
+    rows = await door_of(request).desk.ask(_list, caller_of(request).tenant, limit + 1, name(cursor))
+    return page(rows, limit, schedule_fields, lambda one: one.row.name)
+
+
+@router.get("/schedules/{schedule}", response_model=models.ScheduleDetail)
+async def schedule_detail(request: Request, schedule: str) -> dict[str, object]:
+    """Show one schedule in full, with its next ticks."""
+    return await door_of(request).desk.ask(_show, caller_of(request).tenant, schedule)
+
+
+@router.get("/schedules/{schedule}/history", response_model=models.History)
+async def history(request: Request, schedule: str, limit: Limit = LIMIT) -> dict[str, object]:
+    """List its versions and pauses, newest first."""
+    return await door_of(request).desk.ask(_history, caller_of(request).tenant, schedule, limit)
+
+
+@router.get("/schedules/{schedule}/ticks", response_model=models.Page[models.Tick])
+async def ticks(
+    request: Request,
+    schedule: str,
+    *,
+    from_: Annotated[str, Query(alias="from", max_length=200)] = "",
+    until: Plain = "",
+    disposition: DispositionKind | None = None,
+    limit: Limit = LIMIT,
+    cursor: Cursor = "",
+) -> dict[str, object]:
+    """List the recorded ticks, newest first, with what became of each."""
+    before = pair(cursor)
+    rows = await door_of(request).desk.ask(
+        list_ticks,
+        caller_of(request).tenant,
+        schedule,
+        from_us=to_us(parse_instant(from_)) if from_ else 0,
+        until_us=to_us(parse_instant(until)) if until else EVER_US,
+        disposition=disposition.value if disposition else "",
+        limit=limit + 1,
+        **({"before": before} if before else {}),
+    )
+    return page(rows, limit, tick_fields, _tick_place)
+
+
+@router.get("/schedules/{schedule}/why", response_model=models.Answers)
+async def why_it_ran(
+    request: Request, schedule: str, at: Annotated[str | None, Query(max_length=200)] = None
+) -> dict[str, object]:
+    """Say why it ran, or did not, at an instant: from recorded facts."""
+    asked, answers = await door_of(request).desk.ask(why, caller_of(request).tenant, schedule, at)
+    return {"answers": [answer_fields(asked, one) for one in answers]}
+
+
+@router.post("/schedules/{schedule}/pause", response_model=models.Paused)
+async def pause(request: Request, schedule: str, ask: models.AskPause) -> dict[str, object]:
+    """Make no runs until it is resumed; its ticks are recorded as paused."""
+    caller = caller_of(request)
+    return await door_of(request).desk.ask(_pause, caller.tenant, schedule, caller.actor, ask)
+
+
+@router.post("/schedules/{schedule}/resume", response_model=models.Schedule)
+async def resume(request: Request, schedule: str) -> dict[str, object]:
+    """End the pause."""
+    caller = caller_of(request)
+    return await door_of(request).desk.ask(_resume, caller.tenant, schedule, caller.actor)
+
+
+@router.post("/schedules/{schedule}/skip-next", response_model=models.Skips)
+async def skip_next(request: Request, schedule: str, ask: models.AskSkip) -> dict[str, object]:
+    """Leave out the next ticks."""
+    caller = caller_of(request)
+    return await door_of(request).desk.ask(_skip, caller.tenant, schedule, caller.actor, ask.count)
+
+
+@router.post("/schedules/{schedule}/backfill", response_model=models.Backfilled, openapi_extra=access("trigger"))
+async def backfill_range(request: Request, schedule: str, ask: models.AskBackfill) -> dict[str, object]:
+    """Make a run for every tick of a range that is over; asking again makes none twice."""
+    caller, door = caller_of(request), door_of(request)
+    return await door.desk.ask(_backfill, caller.tenant, schedule, by=caller.actor, ask=ask, door=door)
+
+
+@router.post("/halt", response_model=models.Paused)
+async def halt(request: Request, ask: models.AskNote) -> dict[str, object]:
+    """Stop making and starting runs, all of the tenant's."""
+    caller = caller_of(request)
+    return await door_of(request).desk.ask(_halt, caller.tenant, caller.actor, ask.note)
+
+
+@router.post("/unhalt", response_model=models.Done)
+async def unhalt(request: Request) -> dict[str, object]:
+    """Go on."""
+    caller = caller_of(request)
+    await door_of(request).desk.ask(_unhalt, caller.tenant, caller.actor)
+    return {"done": True}
+
+
+def _list(store: Store, tenant: str, limit: int, after: str) -> list[operations.Listed]:
+    return operations.list_schedules(store.registry(), tenant=tenant, limit=limit, after=after)
+
+
+def _show(store: Store, tenant: str, schedule: str) -> dict[str, object]:
+    listed = operations.find_schedule(store.registry(), schedule, tenant=tenant)
+    coming = operations.upcoming(listed.definition, after=listed.now, count=10)
+    return {
+        **schedule_fields(listed),
+        **past_fields(store, tenant, schedule),
+        "definition": json.loads(listed.row.definition),
+        "manifest": json.loads(listed.row.manifest),
+        "upcoming": [
+            {"at": format_instant(one.at) if one.at else None, "local": one.local, "note": one.note} for one in coming
+        ],
+    }
+
+
+def _history(store: Store, tenant: str, schedule: str, limit: int) -> dict[str, object]:
+    versions, pauses = operations.history(store.registry(), schedule, tenant=tenant, limit=limit)
+    return {"versions": [*map(version_fields, versions)], "pauses": [*map(pause_fields, pauses)]}
+
+
+def _tick_place(tick: TickRow) -> object:
+    return [tick.tick_us, tick.occurrence]
+
+
+def _pause(store: Store, tenant: str, schedule: str, by: str, ask: models.AskPause) -> dict[str, object]:
+    until = moment(store, tenant, schedule, ask.until) if ask.until else None
+    done = operations.pause_schedule(store.registry(), schedule, tenant=tenant, until=until, note=ask.note, actor=by)
+    return pause_fields(done)
+
+
+def _resume(store: Store, tenant: str, schedule: str, by: str) -> dict[str, object]:
+    operations.resume_schedule(store.registry(), schedule, tenant=tenant, actor=by)
+    return schedule_fields(operations.find_schedule(store.registry(), schedule, tenant=tenant))
+
+
+def _skip(store: Store, tenant: str, schedule: str, by: str, count: int) -> dict[str, object]:
+    found = operations.skip_next(store.registry(), schedule, count, tenant=tenant, actor=by)
+    return {"name": schedule, "skips": [format_instant(one) for one in found]}
+
+
+def _backfill(
+    store: Store, tenant: str, schedule: str, *, by: str, ask: models.AskBackfill, door: Door
+) -> dict[str, object]:
+    made = backfill(
+        store,
+        tenant=tenant,
+        schedule=schedule,
+        from_=moment(store, tenant, schedule, ask.from_),
+        until=moment(store, tenant, schedule, ask.until),
+        current=ask.current,
+        name=ask.name,
+        limit=ask.limit,
+        stagger=timedelta(seconds=parse_duration(ask.stagger)) if ask.stagger else None,
+        again=ask.again,
+        new_run_id=door.new_run_id,
+        by=by,
+    )
+    return backfill_fields(made)
+
+
+def _halt(store: Store, tenant: str, by: str, note: str) -> dict[str, object]:
+    return pause_fields(operations.halt(store.registry(), tenant=tenant, note=note, actor=by))
+
+
+def _unhalt(store: Store, tenant: str, by: str) -> None:
+    operations.unhalt(store.registry(), tenant=tenant, actor=by)
