@@ -1,7 +1,8 @@
 """Schedulers and workers: the loop of `up`, with the product's own ticker, reaper and agenda; and who starts it again."""
 
+from fencepost.flow.foresight import Foresight
 from fencepost.flow.reaper import Reaper, store_now
-from fencepost.flow.ticker import Ticker
+from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.errors import Busy, FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Lease, renew_every
 from fencepost.service.admission import Admission
@@ -29,6 +30,7 @@ class Station:
         self.attempts: list[Attempt] = []
         self.draining = False
         self._ticks = ticks
+        self._foresight = Foresight(plan_of)
         self._slots = slots
         self._store = stage.runtime(self.process)
         self._lead: Lead | None = None
@@ -61,12 +63,14 @@ class Station:
     def _step(self) -> float:
         """Do what is due and return how long nothing will be."""
         drives = self._ticks and self.stage.ticking and self._leads()
+        ticker = Ticker(self._store, self.stage.new_id, batch_max=self.stage.plot.batch_max, foresight=self._foresight)
         if drives:
-            ticker = Ticker(self._store, self.stage.new_id, batch_max=self.stage.plot.batch_max)
             self._tick(ticker)
         self._reap()
         agenda = self._store.agenda(self._slots)
         self._start_attempts(agenda.ready)
+        if drives and ticker.prepare(now_us=agenda.now_us, next_due_us=agenda.next_due_us):
+            return 0.01
         times = [agenda.next_ready_us, *([agenda.next_due_us] if drives else [])]
         left = [(at - agenda.now_us) / 1e6 for at in times if at is not None]
         return max(0.01, min([self.stage.plot.poll_seconds, *left]))
