@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.model import mcp, mcp_http
 from fencepost.model.errors import FenceRefused
+from fencepost.model.ledger import KEY_MAX
 from fencepost.service.gateway import Splitter
 from fencepost.service.tool_gate import Rules, ToolGate
 
@@ -101,12 +102,23 @@ def test_headers_can_always_be_sent(message: dict[str, object]) -> None:
         assert not value or value.isprintable()
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.text(), JSON, min_size=2))
+@settings(max_examples=25, deadline=None)
+@given(st.dictionaries(st.text(max_size=9), SCALARS | st.lists(SCALARS, max_size=2), min_size=2, max_size=4))
 def test_the_order_of_arguments_makes_no_other_call(arguments: dict[str, object]) -> None:
     turned = dict(reversed(arguments.items()))
 
-    assert mcp.name_of("s", mcp.Call("1", "t", arguments)) == mcp.name_of("s", mcp.Call("2", "t", turned))
+    name = mcp.name_of("s", mcp.Call("1", "t", arguments))
+    assert name == mcp.name_of("s", mcp.Call("2", "t", turned))
+    assert name.isascii()
+    assert name.isprintable()
+    assert len(name) <= KEY_MAX - 8
+    assert not {"'", '"', "$", "`", " "} & set(name), "it can be pasted into a shell"
+
+
+def test_a_persons_eye_sees_what_a_call_was_about() -> None:
+    name = mcp.name_of("mail", mcp.Call("1", "send", {"to": "ann@example.org", "n": 2, "more": {"a": 1}, "b": "it's"}))
+
+    assert name.startswith("mcp:mail:send:b=it_s,n=2,to=ann@example.org:")
 
 
 def test_a_call_cannot_hide_behind_a_method_that_stands_there_twice() -> None:

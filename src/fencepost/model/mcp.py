@@ -13,6 +13,7 @@ CALL, LIST, CANCELLED = "tools/call", "tools/list", "notifications/cancelled"
 PARSE_ERROR, INVALID_REQUEST, UPSTREAM_ERROR = -32700, -32600, -32000
 VERSION_META = "io.modelcontextprotocol/protocolVersion"
 WORD_MAX = 128
+HINT_MAX = 60
 ANSWER_KEPT_MAX = 60_000  # of 65,536 bytes that the ledger keeps
 ENVELOPE = ("jsonrpc", "id", "method", "params", "name", "arguments")
 
@@ -93,7 +94,14 @@ def name_of(server: str, call: Call, key_args: Iterable[str] | None = None) -> s
         given = chosen if isinstance(chosen, dict) else {}
         chosen = {name: given[name] for name in key_args if name in given}
     text = json.dumps(chosen, sort_keys=True, separators=(",", ":"))
-    return f"mcp:{_word(server)}:{_word(call.tool)}:{_digest(text)}"
+    return ":".join(["mcp", _word(server), _word(call.tool), *filter(None, [_hint(chosen)]), _digest(text)])
+
+
+def _hint(arguments: object) -> str:
+    """Say in a few letters what a call was about: whoever has to tell whether it took place cannot read a digest."""
+    given = arguments if isinstance(arguments, dict) else {}
+    shown = ",".join(f"{name}={value}" for name, value in sorted(given.items()) if isinstance(value, str | int))
+    return "".join(one if one.isascii() and (one.isalnum() or one in "-_.,=@/+") else "_" for one in shown[:HINT_MAX])
 
 
 def server_name(argv: Iterable[str]) -> str:
