@@ -80,7 +80,7 @@ def test_outside_of_a_run_tools_are_refused_unless_people_are_let_through(ground
 def test_an_agent_that_was_frozen_beyond_its_lease_calls_no_tool_when_it_wakes(ground: Ground) -> None:
     """The gateway and its server slipped out of the tree, so that only the question to the supervisor stops them."""
     old = ground.start(
-        *("exec", "--lock", "z", "--ttl", "1s", "--"), *("sh", "-c", "env > env.draft; mv env.draft env; sleep 600")
+        *("exec", "--lock", "z", "--ttl", "5s", "--"), *("sh", "-c", "env > env.draft; mv env.draft env; sleep 600")
     )
     seen = dict(line.partition("=")[::2] for line in ground.wait_for("env").splitlines())
     env = {**ground.env, **{name: value for name, value in seen.items() if name.startswith("FENCEPOST_")}}

@@ -32,7 +32,7 @@ def cli(request: pytest.FixtureRequest) -> Cli:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SETTINGS, ANY_CLI, st.sampled_from([None, 2, 4, "\t"]))
 def test_install_and_uninstall_leave_every_character_where_it_was(
     value: dict[str, Any], cli: Cli, indent: int | str | None

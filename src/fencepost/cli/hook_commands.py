@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from fencepost import wiring
 from fencepost.cli import options
+from fencepost.model.errors import Invalid
 from fencepost.operations import hook_files
 from fencepost.operations.hook_files import Change
 from fencepost.operations.sessions import INPUT_MAX
@@ -41,7 +42,10 @@ def session_end(argv: list[str]) -> int:
 
 def keep(argv: list[str]) -> int:
     """Be the process that holds a session's project; started by session-start."""
-    name, pid, started, folder, label = argv
+    try:
+        name, pid, started, folder, label = argv
+    except ValueError:
+        raise Invalid("keep is started by session-start, and by nobody else.") from None
     wiring.keep_session(name, int(pid), started, folder=folder, label=label)
     return 0
 

@@ -80,9 +80,10 @@ class ChildServer:
                     receive(line)
             if splitter.rest():
                 receive(splitter.rest())
-            ended("the server ended")
         except (OSError, Over) as error:
             ended(f"the server's output cannot be passed on: {error}")
+        finally:  # also if we are wrong about something here: nobody would read on, and the agent would wait
+            ended("the server ended")
 
     def _waited(self, seconds: float) -> int | None:
         try:
