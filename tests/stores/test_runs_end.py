@@ -444,3 +444,25 @@ def test_an_every_schedule_that_runs_once_does_not_come_back(runtime: Runtime) -
     runtime.pass_time(3600)
     runtime.tick()
     assert runtime.states() == ["succeeded"]
+
+
+def test_an_every_schedule_that_was_cancelled_while_queued_stays_armed(runtime: Runtime) -> None:
+    runtime.every(once=True)
+    runtime.tick()
+    runtime.store.cancel(runtime.runs()[0].id, tenant="default", by="ada")
+    assert not runtime.schedule()["once_done"]
+    runtime.pass_time(3600)
+    runtime.tick()
+    assert sorted(runtime.states()) == ["cancelled cancelled", "ready"]
+    runtime.leased(start=True)
+    assert runtime.schedule()["once_done"]
+
+
+def test_a_once_schedule_whose_run_was_lost_before_its_start_is_not_spent(runtime: Runtime) -> None:
+    runtime.cron(once=True)
+    runtime.tick_at("2027-01-15T08:01:00")
+    leased = runtime.leased()
+    runtime.settle(leased, Settlement(RunState.READY, Reason.DRAINED, ready_at=runtime.now, uses_attempt=False))
+    runtime.store.cancel(leased.run.id, tenant="default", by="ada")
+    runtime.tick_at("2027-01-15T08:02:00")
+    assert runtime.kinds() == ["run", "run"]

@@ -135,7 +135,7 @@ def add(project: Project, repository: Repository, *, run: str, fence: int) -> Wo
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     git, branch = repository.git, f"{BRANCHES}{run}"
     known = git.commit_of(f"refs/heads/{branch}")
-    where = [draft, branch] if known else ["--no-track", "-b", branch, draft, commit]
+    where = ["--force", draft, branch] if known else ["--no-track", "-b", branch, draft, commit]
     git.ask("worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", _why(run, fence), *where)
     admin = os.path.realpath(Git(draft).line("rev-parse", "--absolute-git-dir"))
     _rename(draft, path, admin)
@@ -157,6 +157,9 @@ def step_aside(worktree: Worktree) -> Worktree:
     aside = f"{worktree.path}-{worktree.fence}"
     if os.path.basename(worktree.path) != worktree.run:
         return worktree  # it is out of the way
+    head = worktree.git.commit_of("HEAD")
+    if head is not None:  # the branch is the next attempt's now
+        worktree.git.ask("update-ref", "--no-deref", "HEAD", head)
     _rename(worktree.path, aside, worktree.admin)
     moved = replace(worktree, path=aside)
     moved.note()
@@ -300,13 +303,18 @@ def _half_made(admin: str) -> Worktree | None:
 def _copy(patterns: Iterable[str], top: str, target: str) -> Iterator[tuple[str, str]]:
     """Copy what the list names, and nothing from outside or to outside of the project."""
     names = {name for pattern in patterns for name in iglob(pattern, root_dir=top, recursive=True, include_hidden=True)}
-    for name in sorted(_files(names, top)):
+    for name in sorted(_files(filter(_is_plain, names), top)):
         source, copy = os.path.join(top, name), os.path.join(target, name)
         if os.path.lexists(copy) or not _is_within(source, top) or not _is_within(os.path.dirname(copy), target):
             continue  # a tracked file, or a way out through a link
         os.makedirs(os.path.dirname(copy), exist_ok=True)
         shutil.copy2(source, copy, follow_symlinks=False)
         yield name, content_of(copy)
+
+
+def _is_plain(name: str) -> bool:
+    """Tell whether a name goes straight down from the project's top, and not into git's own files."""
+    return not os.path.isabs(name) and not {"..", ".git"}.intersection(name.split(os.sep))
 
 
 def _files(names: Iterable[str], top: str) -> Iterator[str]:
