@@ -36,6 +36,7 @@ COMMANDS = {
     "gate": ("gate", "check, raise and write through a gate"),
     "worktree": ("worktree", "list the worktrees of runs, or clean up what crashes left"),
     "hook": ("hook", "agents' hooks: check, session-start, session-end, install, uninstall"),
+    "mcp": ("mcp", "let an agent look after schedules and runs, over MCP"),
     "mcp-gate": ("mcp_gate", "stand between an agent and an MCP server"),
     "ledger": ("ledger", "effects that happen once, by key: list, once, resolve"),
     "checkpoint": ("checkpoint", "inside a run: keep JSON for a resumed attempt"),

@@ -1,0 +1,101 @@
+"""The tools that change something."""
+
+from typing import Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from fencepost.mcp.looking import Name, RunId
+from fencepost.mcp.seat import Counter
+from fencepost.model.access import Role
+from fencepost.model.instant import parse_instant
+from fencepost.operations import registry
+from fencepost.operations.fields import run_fields
+from fencepost.operations.looking import Seen, find_run
+from fencepost.operations.requests import cancel, discard, replay, request_run
+from fencepost.operations.schedule_fields import pause_fields, schedule_fields
+
+# What an agent does when it is run, nobody here can know.
+STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
+STARTS_ONCE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True)
+ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+STEERS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+Key = Annotated[str | None, Field(description="makes it idempotent: the same key returns the same run")]
+Tick = Annotated[
+    str | None, Field(description="an instant such as 2026-12-01T02:00:00Z: run that tick, if it was not done")
+]
+
+
+def add_acting(server: MCPServer[Any], counter: Counter) -> None:
+    """Offer what may be done."""
+
+    @server.tool(title="Run now", annotations=STARTS)
+    def run(
+        target: Annotated[str, Field(min_length=1, max_length=200, description="an agent's or a schedule's name")],
+        payload: dict[str, Any] | None = None,
+        key: Key = None,
+        tick: Tick = None,
+    ) -> dict[str, Any]:
+        """Run an agent or a schedule now, through the same queue as its ticks. Returns at once with the run's id."""
+        with counter.served(Role.TRIGGER) as (store, seat):
+            made = request_run(
+                store,
+                tenant=seat.tenant,
+                target=target,
+                payload=payload,
+                key=key,
+                tick=parse_instant(tick) if tick else None,
+                new_run_id=counter.new_run_id,
+                by=seat.actor,
+            )
+            return {"run": run_fields(Seen(made.run)), "is_new": not made.earlier, "said": made.said}
+
+    @server.tool("cancel", title="Cancel a run", annotations=ENDS)
+    def cancel_(run: RunId) -> dict[str, Any]:
+        """Take a queued run out of the queue, or ask a running one to stop. One that has ended stays as it is."""
+        with counter.served(Role.TRIGGER) as (store, seat):
+            run_id = find_run(store, seat.tenant, run).id
+            return {"run": run_fields(Seen(cancel(store, run_id, tenant=seat.tenant, by=seat.actor)))}
+
+    @server.tool(title="Pause a schedule", annotations=STEERS)
+    def pause(
+        schedule: Name,
+        until: Annotated[str, Field(description="an instant such as 2026-12-01T06:00:00Z; empty: until resumed")] = "",
+        note: Annotated[str, Field(max_length=500, description="why, for whoever looks next")] = "",
+    ) -> dict[str, Any]:
+        """Let a schedule make no runs for a while; what it leaves out is recorded."""
+        with counter.served(Role.ADMIN) as (store, seat):
+            paused = registry.pause_schedule(
+                store.registry(),
+                schedule,
+                tenant=seat.tenant,
+                until=parse_instant(until) if until else None,
+                note=note,
+                actor=seat.actor,
+            )
+            return {"schedule": schedule, "pause": pause_fields(paused)}
+
+    @server.tool(title="Resume a schedule", annotations=STEERS)
+    def resume(schedule: Name) -> dict[str, Any]:
+        """End a schedule's pause."""
+        with counter.served(Role.ADMIN) as (store, seat):
+            at = store.registry()
+            registry.resume_schedule(at, schedule, tenant=seat.tenant, actor=seat.actor)
+            return {"schedule": schedule_fields(registry.find_schedule(at, schedule, tenant=seat.tenant))}
+
+    @server.tool("replay", title="Replay a dead letter", annotations=STARTS_ONCE)
+    def replay_(run: RunId) -> dict[str, Any]:
+        """Make a new run of a dead letter: the same tick and payload, a key of its own. A second time returns the first."""
+        with counter.served(Role.ADMIN) as (store, seat):
+            run_id = find_run(store, seat.tenant, run).id
+            made = replay(store, run_id, tenant=seat.tenant, new_run_id=counter.new_run_id, by=seat.actor)
+            return {"run": run_fields(Seen(made.run)), "is_new": not made.earlier, "said": made.said}
+
+    @server.tool("discard", title="Discard a dead letter", annotations=ENDS)
+    def discard_(run: RunId) -> dict[str, Any]:
+        """Take a dead letter off the desk; the run stays in the records."""
+        with counter.served(Role.ADMIN) as (store, seat):
+            run_id = find_run(store, seat.tenant, run).id
+            return {"run": run_fields(Seen(discard(store, run_id, tenant=seat.tenant, by=seat.actor)))}

@@ -1,0 +1,81 @@
+"""The tools that only look."""
+
+from typing import Annotated, Any, Literal
+
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from fencepost.mcp.seat import Counter
+from fencepost.model.access import Role
+from fencepost.model.errors import Invalid
+from fencepost.operations import registry
+from fencepost.operations.fields import dead_fields, run_fields
+from fencepost.operations.logs import content, log_of
+from fencepost.operations.looking import Filter, list_dead, list_runs, show
+from fencepost.operations.run_detail import detail_fields
+from fencepost.operations.schedule_fields import schedule_fields
+from fencepost.operations.why import answer_fields, why
+
+LOG_LINES = 100
+Limit = Annotated[int, Field(ge=1, le=200, description="how many at most")]
+RunId = Annotated[str, Field(min_length=1, max_length=64, description="the run's id, or its beginning")]
+Name = Annotated[str, Field(min_length=1, max_length=200, description="a schedule's name")]
+State = Literal["", "ready", "running", "succeeded", "dead", "cancelled"]
+LOOKS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+
+def add_looking(server: MCPServer[Any], counter: Counter) -> None:
+    """Offer what there is to see."""
+
+    @server.tool(title="List schedules", annotations=LOOKS)
+    def list_schedules(limit: Limit = 50) -> dict[str, Any]:
+        """List the schedules: when they run, their state, the next tick, failures in a row."""
+        with counter.served(Role.READ) as (store, seat):
+            found = registry.list_schedules(store.registry(), tenant=seat.tenant, limit=limit)
+            return {"schedules": [schedule_fields(one) for one in found]}
+
+    @server.tool("list_runs", title="List runs", annotations=LOOKS)
+    def list_runs_(schedule: str = "", agent: str = "", state: State = "", limit: Limit = 20) -> dict[str, Any]:
+        """List runs, newest first; a waiting one has its position in the line."""
+        with counter.served(Role.READ) as (store, seat):
+            listing = list_runs(store, seat.tenant, Filter(schedule, agent, state), limit=limit)
+            return {"runs": [run_fields(seen) for seen in listing.runs]}
+
+    @server.tool(title="Show a run", annotations=LOOKS)
+    def show_run(run: RunId, log_lines: Annotated[int, Field(ge=0, le=LOG_LINES)] = 20) -> dict[str, Any]:
+        """Show everything about one run: attempts, fence, lease, cost, and the last lines that it printed."""
+        with counter.served(Role.READ) as (store, seat):
+            return _detail(counter, store, seat.tenant, run, log_lines)
+
+    @server.tool("why", title="Why did it (not) run?", annotations=LOOKS)
+    def why_(
+        schedule: Name, at: Annotated[str, Field(description="an instant, or wall time of the schedule")] = ""
+    ) -> dict[str, Any]:
+        """Say from recorded facts why a schedule ran, or did not: at an instant, or at its last tick."""
+        with counter.served(Role.READ) as (store, seat):
+            asked, answers = why(store, seat.tenant, schedule, at or None)
+            return {"answers": [answer_fields(asked, answer) for answer in answers]}
+
+    @server.tool("list_dead", title="List dead letters", annotations=LOOKS)
+    def list_dead_(schedule: str = "", limit: Limit = 20) -> dict[str, Any]:
+        """List the runs that ended in a way that needs a decision, newest first."""
+        with counter.served(Role.READ) as (store, seat):
+            listing = list_dead(store, seat.tenant, schedule=schedule, limit=limit)
+            return {"dead": [dead_fields(seen) for seen in listing.runs]}
+
+    @server.tool(title="Show a dead letter", annotations=LOOKS)
+    def show_dead(run: RunId, log_lines: Annotated[int, Field(ge=0, le=LOG_LINES)] = 50) -> dict[str, Any]:
+        """Show everything about one dead letter, with its last lines, to decide whether to replay or discard it."""
+        with counter.served(Role.READ) as (store, seat):
+            found = _detail(counter, store, seat.tenant, run, log_lines)
+            if found["state"] != "dead":
+                raise Invalid(f"run {found['id']} is {found['state']}, not dead; use show_run.")
+            return found
+
+
+def _detail(counter: Counter, store: Any, tenant: str, run: str, lines: int) -> dict[str, Any]:  # noqa: ANN401  # a Store
+    detail = show(store, tenant, run)
+    log = log_of(detail.seen, counter.log_folder)
+    said = content(log, lines=lines).decode(errors="replace") if log and lines else ""
+    return {**detail_fields(detail, log), "last_lines": said}
