@@ -21,6 +21,7 @@ from fencepost.service.workplace import Workplace, clear_away
 from tests.support.repository import files_of, git, make_repository
 
 RUN = "r0000000000000000001"
+MERGE = "echo b > README; git commit -qam b; git merge -q a >/dev/null; echo 2 > two"
 REAL_GIT = shutil.which("git") or "git"
 
 
@@ -82,6 +83,39 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     yield made
     made.clean()
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (
+            "git checkout -q --detach; echo 1 > one; git add .; git commit -qm one; echo 2 > two",
+            {"one": "1", "two": "2"},
+        ),
+        (
+            "git checkout -q -b other; echo 1 > one; git add .; git commit -qm one; echo 2 > two",
+            {"one": "1", "two": "2"},
+        ),
+        ("touch $(git rev-parse --git-dir)/index.lock; echo 2 > two", {"two": "2"}),
+        ("rm .git; echo 2 > two", {"two": "2"}),
+        ("git update-index --assume-unchanged README; echo more >> README", {"README": "hello\nmore"}),
+        (
+            "git checkout -q -b a; echo a > README; git commit -qam a; git checkout -q -b b HEAD~;" + MERGE,
+            {"two": "2"},
+        ),
+        ("printf 'a\\nb' > 'odd \"name\\n'; ln -s /nowhere link", {"link": "/nowhere"}),
+    ],
+    ids=["detached", "other branch", "locked index", "no .git", "assume unchanged", "in a merge", "odd names"],
+)
+def test_everything_is_saved_whatever_state_git_was_left_in(yard: Yard, script: str, expected: dict[str, str]) -> None:
+    who = {f"GIT_{role}_{part}": "a" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+
+    place = yard.work(
+        lambda folder: subprocess.run(["sh", "-c", script], cwd=folder, env={**os.environ, **who}, check=False)
+    )
+
+    assert {name: yard.saved.get(name) for name in expected} == expected
+    assert not place.exists()
 
 
 def test_what_was_left_in_the_middle_of_a_rebase_is_saved(yard: Yard) -> None:

@@ -14,7 +14,6 @@ from tests.support.site import Site
 IDENTITY = (
     'env = { GIT_AUTHOR_NAME = "a", GIT_AUTHOR_EMAIL = "a@b", GIT_COMMITTER_NAME = "a", GIT_COMMITTER_EMAIL = "a@b" }\n'
 )
-MERGE = "echo b > README; git commit -qam b; git merge a; echo 2 > two"
 
 
 @pytest.fixture
@@ -90,38 +89,6 @@ def test_what_git_cannot_keep_keeps_the_worktree(shop: Site) -> None:
     assert "1 worktree left by runs" in " ".join(doctor.split())
     assert cleaned.startswith("kept")
     assert place.exists()
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        (
-            "git checkout -q --detach; echo 1 > one; git add .; git commit -qm one; echo 2 > two",
-            {"one": "1", "two": "2"},
-        ),
-        (
-            "git checkout -q -b other; echo 1 > one; git add .; git commit -qm one; echo 2 > two",
-            {"one": "1", "two": "2"},
-        ),
-        ("touch $(git rev-parse --git-dir)/index.lock; echo 2 > two", {"two": "2"}),
-        ("rm .git; echo 2 > two", {"two": "2"}),
-        ("git update-index --assume-unchanged README; echo more >> README", {"README": "hello\nmore"}),
-        (
-            "git checkout -q -b a; echo a > README; git commit -qam a; git checkout -q -b b HEAD~;" + MERGE,
-            {"two": "2"},
-        ),
-        ("printf 'a\\nb' > 'odd \"name\\n'; ln -s /nowhere link", {"link": "/nowhere"}),
-    ],
-    ids=["detached", "other branch", "locked index", "no .git", "assume unchanged", "in a merge", "odd names"],
-)
-def test_everything_is_saved_whatever_state_git_was_left_in(shop: Site, script: str, expected: dict[str, str]) -> None:
-    configure(shop, script)
-
-    (run,) = carry_out(shop)
-
-    saved = files_of(shop.folder / "repo", f"fencepost/{run.id}")
-    assert {name: saved.get(name) for name in expected} == expected
-    assert not list(shop.folder.glob(".repo.worktrees/*"))
 
 
 def test_what_the_branch_cannot_take_without_losing_something_gets_a_branch_beside_it(shop: Site) -> None:
