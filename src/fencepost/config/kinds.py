@@ -15,6 +15,7 @@ from fencepost.model.budget import parse_usd
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant, parse_instant, shown
+from fencepost.model.json_path import parse_path
 from fencepost.model.overlap import parse_overlap
 from fencepost.model.retention import check_retention
 from fencepost.model.retry import RETRIABLE
@@ -309,7 +310,27 @@ def _finite(value: Decimal) -> float:
     return number
 
 
+def _paths(value: object) -> dict[str, str]:
+    """Read a table of values by path."""
+    found = {path: _text(one) for path, one in _table(value).items()}
+    for path in found:
+        parse_path(path)
+    return found
+
+
+def _paths_of(value: object) -> dict[str, str]:
+    """Read a table of paths by name."""
+    found = {name: _text(one) for name, one in _table(value).items()}
+    if "webhook" in found:
+        raise Invalid("the name webhook is taken: there stands which delivery it was.")
+    for path in found.values():
+        parse_path(path)
+    return found
+
+
 TEXT = Kind("text", _text)
+PATHS = Kind("table of texts by path", _paths)
+PATHS_OF = Kind("table of paths", _paths_of)
 TEXTS = Kind("list of texts", _texts)
 PATHS_WITHIN = Kind("list of paths below the project", _paths_within)
 BOOLEAN = Kind("true \\| false", _boolean)

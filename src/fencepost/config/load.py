@@ -56,6 +56,7 @@ class Config:
             agents=self.agents,
             schedules=self.schedules,
             places=self.places,
+            hooks=self.hooks,
         )
 
 

@@ -19,6 +19,8 @@ from fencepost.config.kinds import (
     MOMENT,
     NETWORKS,
     OVERLAP,
+    PATHS,
+    PATHS_OF,
     PATHS_WITHIN,
     REFERENCE,
     REFERENCES,
@@ -271,9 +273,14 @@ HOOKS = Section(
     (
         Key("agent", TEXT, REQUIRED, "The agent that runs."),
         Key("scheme", one_of(*SCHEMES), REQUIRED, "How requests are signed."),
-        Key("secret", REFERENCE, REQUIRED, "What they are signed with."),
+        Key("secret", REFERENCE, REQUIRED, "What they are signed with, at least 16 characters."),
+        Key("previous_secret", REFERENCE, "", "One more that is still good, while the sender moves to the new one."),
+        Key("events", TEXTS, (), "Only these kinds of events, in the sender's word. Default: all."),
+        Key("filter", PATHS, {}, 'Only bodies with these values, by path: `{ "ref" = "refs/heads/main" }`.'),
+        Key("payload", PATHS_OF, {}, 'What the agent gets, each value by its path: `{ pull = "pull_request.number" }`. Default: the whole body.'),
+        Key("rate_per_minute", integer(1, 1_000_000), 600, "How many deliveries a minute are taken; more are refused with 429."),
     ),
-)
+)  # fmt: skip
 
 TENANTS = Section(
     "tenants",

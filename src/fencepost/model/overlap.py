@@ -173,6 +173,7 @@ def admit_to_line(waiting: int, *, more: int, line_max: int) -> Admitted | Turne
         (),
         f"{waiting} runs wait in line already, and {theirs} beyond {line_max}; try again when some have run, or "
         "raise waiting_max of the agent.",
+        full=True,
     )
 
 

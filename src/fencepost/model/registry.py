@@ -6,7 +6,7 @@ definition or its agent's changes. Whatever a file once defined and no longer do
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
@@ -48,6 +48,7 @@ class Wanted:
     source: str
     agents: Mapping[str, Spelled]
     schedules: Mapping[str, WantedSchedule]
+    hooks: Mapping[str, str] = field(default_factory=dict)  # JSON by name
 
 
 def want(
@@ -57,6 +58,7 @@ def want(
     agents: Mapping[str, AgentDefinition],
     schedules: Mapping[str, ScheduleDefinition],
     places: Mapping[str, str] | None = None,
+    hooks: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Wanted:
     """Spell what a file defines."""
     places = places or {}
@@ -65,6 +67,7 @@ def want(
         source,
         {name: spell(agent) for name, agent in agents.items()},
         {name: WantedSchedule(one, spell(one), places.get(name, "")) for name, one in schedules.items()},
+        {name: json.dumps(one, sort_keys=True) for name, one in (hooks or {}).items()},
     )
 
 

@@ -83,7 +83,7 @@ def request_run(
                 _check_kept(grounds, tick)
             stretch, tick_key = _stretch(recipe, grounds, tenant, tick)
             idempotency = own_key(tenant, target, run_id) if again else tick_key
-        admitted = _admitted(TriggerKind.MANUAL, recipe, grounds)
+        room = admitted(TriggerKind.MANUAL, recipe, grounds)
         run = make_run(
             recipe,
             run_id=run_id,
@@ -97,7 +97,7 @@ def request_run(
             priority=priority,
             request_key=key,
         )
-        return Placement(run, admitted.displaces, admitted.stops)
+        return Placement(run, room.displaces, room.stops)
 
     ask = Ask(tenant, target, by, key=key, tick_us=None if tick is None else to_us(tick))
     asked = store.ask(ask, decide)
@@ -130,7 +130,7 @@ def replay(
         recipe = _recipe(grounds, None, None)
         if as_then:
             recipe = _as_then(recipe, origin)
-        _admitted(TriggerKind.REPLAY, recipe, grounds)
+        admitted(TriggerKind.REPLAY, recipe, grounds)
         stretch = Stretch(origin.tick_us, origin.occurrence, origin.period_start_us, origin.period_end_us)
         run = make_run(
             recipe,
@@ -205,7 +205,7 @@ def _recipe(grounds: Grounds, policy: OverlapPolicy | None, overlap: str | None)
     return recipe if policy is None else replace(recipe, policies=replace(recipe.policies, overlap=policy))
 
 
-def _admitted(trigger: TriggerKind, recipe: Recipe, grounds: Grounds) -> Admitted:
+def admitted(trigger: TriggerKind, recipe: Recipe, grounds: Grounds) -> Admitted:
     """Let it in, or refuse before anything is acknowledged."""
     if recipe.schedule is None:
         answer: Admission = admit_to_line(grounds.waiting, more=1, line_max=recipe.agent.waiting_max)

@@ -15,6 +15,7 @@ from fencepost.model.pause import OPEN_END, SkipNext
 from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind
 from fencepost.ports.registry import Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
+from fencepost.stores.hooks import write_hooks
 from fencepost.stores.registry_writing import Writing, storable, write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
@@ -42,6 +43,7 @@ class SqlRegistry:
             if planned.conflicts:
                 raise Invalid(_refusal(planned))
             now = _now(tx)
+            write_hooks(tx, wanted, actor=actor, take_over=take_over)
             if planned.changes_anything:
                 Writing(tx, planned, now, actor).write()
             return Applied(planned, now)

@@ -12,6 +12,7 @@ from fencepost.stores.transaction import Dialect
 from fencepost.stores.workplaces import SqlWorkplaces
 
 if TYPE_CHECKING:
+    from fencepost.stores.hooks import SqlHooks
     from fencepost.stores.keys import SqlKeys
     from fencepost.stores.registry import SqlRegistry
 
@@ -68,3 +69,9 @@ class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces
         from fencepost.stores.keys import SqlKeys
 
         return SqlKeys(self._dialect)
+
+    def hooks(self) -> "SqlHooks":
+        """Return the verbs about webhooks."""
+        from fencepost.stores.hooks import SqlHooks
+
+        return SqlHooks(self._dialect)

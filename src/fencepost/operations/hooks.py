@@ -1,0 +1,120 @@
+"""A signed request from outside becomes a run, durably, once for each delivery."""
+
+import json
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple, Protocol
+
+from fencepost.model.errors import KeyReused, Misconfigured, Unauthorised
+from fencepost.model.run import TriggerKind
+from fencepost.model.webhook import (
+    Hook,
+    delivery_of,
+    event_of,
+    hook_from_json,
+    is_genuine,
+    is_wanted,
+    payload_of,
+    read_content,
+)
+from fencepost.operations.making import Recipe, afford, make_run, own_key
+from fencepost.operations.requests import admitted
+from fencepost.ports.hooks import HookStore
+from fencepost.ports.requests import Ask, Grounds, Placement, RequestStore
+
+SECRET_MIN = 16
+
+
+class HookedStore(RequestStore, Protocol):
+    """What this needs of a store."""
+
+    def hooks(self) -> HookStore:
+        """Return the verbs about webhooks."""
+        ...
+
+
+class Delivery(NamedTuple):
+    """A request as it came: the raw body, and the headers in lower case."""
+
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Received(NamedTuple):
+    """What became of a delivery: accepted, duplicate, filtered, or a handshake that wants its own text back."""
+
+    status: str
+    run_id: str | None = None
+    challenge: str | None = None
+
+
+def genuine_hook(
+    store: HookedStore,
+    delivery: Delivery,
+    *,
+    tenant: str,
+    name: str,
+    now_seconds: int,
+    fetch_secret: Callable[[str], str],
+) -> Hook:
+    """Return the hook that a delivery is signed for, or raise Unauthorised: nobody learns which hooks there are."""
+    row = store.hooks().hook(tenant, name)
+    if row is None:
+        raise Unauthorised("there is no such hook, or the signature is not right.")
+    hook = hook_from_json(row.definition)
+    secrets = [_secret(fetch_secret, one) for one in (hook.secret, hook.previous_secret) if one]
+    if not is_genuine(hook.scheme, secrets, delivery.headers, delivery.body, now_seconds=now_seconds):
+        raise Unauthorised("there is no such hook, or the signature is not right.")
+    return hook
+
+
+def receive(
+    store: HookedStore, hook: Hook, delivery: Delivery, *, tenant: str, name: str, new_run_id: Callable[[], str]
+) -> Received:
+    """Make the run of a genuine delivery; it is durable when this returns. The same delivery again finds it."""
+    content = read_content(delivery.body)
+    challenge = content.get("challenge")
+    if hook.scheme == "slack" and content.get("type") == "url_verification" and isinstance(challenge, str):
+        return Received("challenge", challenge=challenge)
+    event = event_of(hook.scheme, delivery.headers, content)
+    if (hook.scheme == "github" and event == "ping") or not is_wanted(hook, event, content):
+        return Received("filtered")
+    identity = delivery_of(hook.scheme, delivery.headers, delivery.body, content)
+    digest = sha256(delivery.body).hexdigest()
+    about = {"hook": name, "delivery": identity, "event": event, "sha256": digest}
+    payload: dict[str, Any] = {**payload_of(hook, content), "webhook": about}
+    run_id = new_run_id()
+    key = f"hook:{name}:{identity}" if identity else None
+
+    def decide(grounds: Grounds) -> Placement:
+        recipe = Recipe.of(grounds.target)
+        room = admitted(TriggerKind.WEBHOOK, recipe, grounds)
+        run = make_run(
+            recipe,
+            run_id=run_id,
+            tenant=tenant,
+            trigger=TriggerKind.WEBHOOK,
+            ready_us=grounds.now_us,
+            idempotency_key=own_key(tenant, "hook", name, identity or run_id),
+            reservation=afford(recipe, grounds),
+            payload=payload,
+            request_key=key,
+        )
+        return Placement(run, room.displaces, room.stops)
+
+    asked = store.ask(Ask(tenant, hook.agent, f"hook:{name}", key=key), decide)
+    if asked.is_new:
+        return Received("accepted", asked.run.id)
+    if json.loads(asked.run.payload).get("webhook", {}).get("sha256") != digest:
+        raise KeyReused(f"delivery {identity} came before with another body, as run {asked.run.id}.")
+    return Received("duplicate", asked.run.id)
+
+
+def _secret(fetch_secret: Callable[[str], str], reference: str) -> str:
+    try:
+        secret = fetch_secret(reference)
+    except Misconfigured as error:
+        raise Misconfigured(f"this hook cannot be checked here: {error}") from None
+    if len(secret) < SECRET_MIN:
+        raise Misconfigured(f"the hook's secret {reference} has less than {SECRET_MIN} characters; make a longer one.")
+    return secret

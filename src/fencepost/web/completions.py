@@ -1,0 +1,42 @@
+"""`/completions/<tenant>/<run>`: the word of whoever carries out a run elsewhere: heartbeats, and the end."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel
+
+from fencepost.operations.completion import Heard, complete_run
+from fencepost.operations.looking import Store
+from fencepost.web.door import Door, door_of
+from fencepost.web.security import OPEN, access
+
+router = APIRouter(tags=["completions"])
+Name = Annotated[str, Path(max_length=200)]
+
+
+class Answer(BaseModel):
+    """What stands now."""
+
+    run_id: str
+    state: str
+
+
+@router.post("/completions/{tenant}/{run_id}", response_model=Answer, openapi_extra=access(OPEN))
+async def complete(request: Request, tenant: Name, run_id: Name) -> dict[str, str]:
+    """Take a heartbeat, or the end of a run; 409 means that the run is somebody else's now: stop."""
+    door = door_of(request)
+    body = await request.body()
+    heard = await door.desk.ask(_complete, run_id, tenant, dict(request.headers), body, door)
+    return {"run_id": heard.run_id, "state": heard.state}
+
+
+def _complete(store: Store, run_id: str, tenant: str, headers: dict[str, str], body: bytes, door: Door) -> Heard:  # noqa: PLR0917  # two callers' words
+    return complete_run(
+        store,
+        run_id,
+        tenant=tenant,
+        headers=headers,
+        body=body,
+        now_seconds=door.now_seconds(),
+        fetch_secret=door.fetch_secret,
+    )

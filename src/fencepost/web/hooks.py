@@ -1,0 +1,71 @@
+"""`/hooks/<tenant>/<name>`: signed requests from outside. 202 means that the run is kept for good."""
+
+from collections import Counter
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from fencepost.model.errors import QueueFull
+from fencepost.model.webhook import Hook
+from fencepost.operations.hooks import Delivery, Received, genuine_hook, receive
+from fencepost.operations.looking import Store
+from fencepost.web.door import Door, door_of
+from fencepost.web.security import OPEN, access
+
+router = APIRouter(tags=["hooks"])
+HOOKS_MAX = 10_000
+Name = Annotated[str, Path(max_length=200)]
+
+
+class Answer(BaseModel):
+    """What became of a delivery."""
+
+    status: str
+    run_id: str | None = None
+
+
+class Pace:
+    """How many genuine deliveries each hook may make in a minute, as far as this process sees them."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def check(self, tenant: str, name: str, hook: Hook, now_seconds: int) -> None:
+        """Count one more, or refuse it."""
+        minute = now_seconds // 60
+        if minute != self._minute or len(self._seen) > HOOKS_MAX:
+            self._minute = minute
+            self._seen.clear()
+        if self._seen[tenant, name] >= hook.rate_per_minute:
+            raise QueueFull(f"this hook takes {hook.rate_per_minute} deliveries a minute; come back later.")
+        self._seen[tenant, name] += 1
+
+
+pace = Pace()
+
+
+@router.post("/hooks/{tenant}/{name}", status_code=202, response_model=Answer, openapi_extra=access(OPEN))
+async def deliver(request: Request, tenant: Name, name: Name) -> Response:
+    """Take a signed delivery: 202 a new run, 200 one that was there before or that the hook is not for."""
+    door = door_of(request)
+    delivery = Delivery(_single(request), await request.body())
+    got = await door.desk.ask(_deliver, delivery, tenant, name, door=door)
+    if got.challenge is not None:
+        return PlainTextResponse(got.challenge)
+    return JSONResponse({"status": got.status, "run_id": got.run_id}, 202 if got.status == "accepted" else 200)
+
+
+def _deliver(store: Store, delivery: Delivery, tenant: str, name: str, *, door: Door) -> Received:
+    now = door.now_seconds()
+    hook = genuine_hook(store, delivery, tenant=tenant, name=name, now_seconds=now, fetch_secret=door.fetch_secret)
+    pace.check(tenant, name, hook, now)
+    return receive(store, hook, delivery, tenant=tenant, name=name, new_run_id=door.new_run_id)
+
+
+def _single(request: Request) -> dict[str, str]:
+    """Return the headers that came once; of one that came twice nobody can tell which was signed."""
+    names = Counter(name for name, _ in request.headers.items())
+    return {name: value for name, value in request.headers.items() if names[name] == 1}

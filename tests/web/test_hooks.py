@@ -1,0 +1,227 @@
+"""Webhooks: only what was signed comes in, each delivery once, and what was acknowledged is there."""
+
+import base64
+import hmac
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from fencepost.model.definition import AgentDefinition
+from fencepost.model.registry import want
+from fencepost.model.signature import sign
+from fencepost.web import hooks as door
+from tests.support.webdoor import WebDoor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECRET = "a-secret-of-enough-length"
+BODY = json.dumps({"id": "evt_1", "type": "push", "event_id": "Ev1", "ref": "refs/heads/main", "n": [1, 2]}).encode()
+SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
+
+
+def define(web: WebDoor, waiting_max: int = 1_000, **fields: Any) -> None:  # noqa: ANN401  # of the configuration
+    hook = {"agent": "reviewer", "secret": "env:S", **fields}
+    agents = {"reviewer": AgentDefinition("reviewer", command=("true",), waiting_max=waiting_max)}
+    web.store.registry().apply(
+        want("default", "test.toml", agents=agents, schedules={}, hooks={"push": hook}), actor="test"
+    )
+    web.secrets.update({"env:S": SECRET, "env:OLD": "the-secret-of-before-it"})
+    door.pace = door.Pace()
+
+
+def signed(scheme: str, body: bytes, at: int, *, secret: str = SECRET, delivery: str = "msg_1") -> dict[str, str]:
+    def mac(content: bytes) -> str:
+        return hmac.new(secret.encode(), content, sha256).hexdigest()
+
+    makers: dict[str, Callable[[], dict[str, str]]] = {
+        "standard": lambda: sign(secret, message_id=delivery, at_seconds=at, body=body),
+        "github": lambda: {
+            "X-Hub-Signature-256": f"sha256={mac(body)}",
+            "X-GitHub-Delivery": delivery,
+            "X-GitHub-Event": "push",
+        },
+        "slack": lambda: {
+            "X-Slack-Request-Timestamp": str(at),
+            "X-Slack-Signature": f"v0={mac(f'v0:{at}:'.encode() + body)}",
+        },
+        "stripe": lambda: {"Stripe-Signature": f"t={at},v1={'0' * 64},v1={mac(f'{at}.'.encode() + body)}"},
+        "bearer": lambda: {"Authorization": f"Bearer {secret}", "Idempotency-Key": delivery},
+    }
+    return makers[scheme]()
+
+
+def post(
+    web: WebDoor, headers: dict[str, str], body: bytes = BODY, path: str = "/hooks/default/push"
+) -> httpx.Response:
+    return web.ask("POST", path, headers=headers, content=body)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_signed_delivery_is_one_run_however_often_it_comes(web_on_both: WebDoor, scheme: str) -> None:
+    web = web_on_both
+    define(web, scheme=scheme)
+    shown = signed(scheme, BODY, web.now_seconds())
+    first, second = post(web, shown), post(web, shown)
+
+    assert (first.status_code, second.status_code) == (202, 200), first.text
+    assert first.json()["run_id"] == second.json()["run_id"]
+    (run,) = web.store.runs(tenant="default")
+    assert (run.id, run.trigger) == (first.json()["run_id"], "webhook")
+    assert json.loads(run.payload)["body"]["ref"] == "refs/heads/main"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_is_not_signed_so_is_refused_and_changes_nothing(web: WebDoor, scheme: str) -> None:
+    define(web, scheme=scheme)
+    now = web.now_seconds()
+    good = signed(scheme, BODY, now)
+    wrong: list[tuple[dict[str, str], bytes]] = [
+        ({}, BODY),
+        (signed(scheme, BODY, now, secret="another-secret-of-length"), BODY),
+        ({name: value[:-1] for name, value in good.items()}, BODY),
+        (dict.fromkeys(good, "none"), BODY),
+        (dict.fromkeys(good, ""), BODY),
+    ]
+    if scheme != "bearer":
+        wrong += [(good, BODY + b" "), (good, b""), (good, json.dumps(json.loads(BODY), indent=1).encode())]
+    if scheme in ("standard", "slack", "stripe"):
+        wrong += [(signed(scheme, BODY, now - 301), BODY), (signed(scheme, BODY, now + 301), BODY)]
+    for headers, body in wrong:
+        assert post(web, headers, body).status_code == 401, (headers, body)
+    twice = [pair for pair in good.items() for _ in range(2)]
+    assert web.ask("POST", "/hooks/default/push", headers=twice, content=BODY).status_code == 401
+    for path in ("/hooks/default/other", "/hooks/theirs/push"):
+        assert post(web, good, path=path).status_code == 401
+    assert web.store.runs(tenant="default") == []
+
+
+def test_a_time_within_five_minutes_is_good(web: WebDoor) -> None:
+    define(web, scheme="standard")
+    for shift in (-299, 299):
+        shown = signed("standard", BODY, web.now_seconds() + shift, delivery=f"msg{shift}")
+        assert post(web, shown).status_code == 202
+
+
+def test_both_secrets_are_good_while_they_are_exchanged(web: WebDoor) -> None:
+    define(web, scheme="github", previous_secret="env:OLD")
+    old = signed("github", BODY, 0, secret="the-secret-of-before-it")
+    new = signed("github", BODY + b" ", 0)
+
+    assert post(web, old).status_code == 202
+    assert post(web, new, BODY + b" ").status_code == 202
+    define(web, scheme="github")
+    assert post(web, old).status_code == 401
+
+
+def test_the_same_id_with_another_body_is_a_conflict(web_on_both: WebDoor) -> None:
+    web = web_on_both
+    define(web, scheme="standard")
+    other = BODY.replace(b"main", b"next")
+
+    assert post(web, signed("standard", BODY, web.now_seconds())).status_code == 202
+    again = post(web, signed("standard", other, web.now_seconds()), other)
+    assert again.status_code == 409
+    assert again.json()["code"] == "key_reused"
+
+
+def test_a_replayed_github_body_under_another_id_is_the_same_run(web: WebDoor) -> None:
+    define(web, scheme="github")
+    first = post(web, signed("github", BODY, 0, delivery="a"))
+    second = post(web, signed("github", BODY, 0, delivery="b"))
+
+    assert (first.status_code, second.status_code) == (202, 200)
+    assert first.json() | {"status": ""} == second.json() | {"status": ""}
+
+
+def test_only_what_the_hook_is_for_makes_a_run_and_only_its_values_get_in(web: WebDoor) -> None:
+    define(web, scheme="github", events=["push"], filter={"ref": "refs/heads/main"}, payload={"n": "n.0", "x": "no"})
+    hostile = json.dumps({"ref": "refs/heads/main", "n": ['$(touch X); {payload} "quoted"']}).encode()
+    for body in (b'{"ref": "refs/heads/other"}', b'{"ref": ["refs/heads/main"]}', b"{}"):
+        answer = post(web, signed("github", body, 0), body)
+        assert (answer.status_code, answer.json()["status"]) == (200, "filtered")
+    assert post(web, {**signed("github", BODY, 0), "X-GitHub-Event": "issues"}).json()["status"] == "filtered"
+    assert post(web, signed("github", hostile, 0), hostile).status_code == 202
+    (run,) = web.store.runs(tenant="default")
+    payload = json.loads(run.payload)
+    assert payload["n"] == '$(touch X); {payload} "quoted"'
+    assert payload["x"] is None
+    assert set(payload) == {"n", "x", "webhook"}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'"x"', b"\xff\xfe", b'{"a": NaN}', b'{"a":' * 70 + b"1" + b"}" * 70, b"[" * 100_000]
+)
+def test_a_signed_body_that_is_no_such_json_is_a_4xx_that_says_so(web: WebDoor, body: bytes) -> None:
+    define(web, scheme="github")
+    answer = post(web, signed("github", body, 0), body)
+
+    assert answer.status_code == 400
+    assert "body" in answer.json()["detail"]
+    assert web.store.runs(tenant="default") == []
+
+
+def test_slack_shakes_hands_and_github_pings_without_a_run(web: WebDoor) -> None:
+    define(web, scheme="slack")
+    hello = b'{"type": "url_verification", "challenge": "xyz"}'
+    assert post(web, signed("slack", hello, web.now_seconds()), hello).text == "xyz"
+    define(web, scheme="github")
+    ping = {**signed("github", BODY, 0), "X-GitHub-Event": "ping"}
+    assert post(web, ping).json()["status"] == "filtered"
+    assert web.store.runs(tenant="default") == []
+
+
+def test_more_than_its_rate_is_refused_until_the_next_minute(web: WebDoor) -> None:
+    define(web, scheme="bearer", rate_per_minute=2)
+    answers = [post(web, signed("bearer", BODY, 0, delivery=str(n))).status_code for n in range(3)]
+    assert answers == [202, 202, 429]
+    web.runtime.pass_time(60)
+    assert post(web, signed("bearer", BODY, 0, delivery="3")).status_code == 202
+
+
+def test_a_secret_that_is_missing_or_short_lets_nobody_in(web: WebDoor) -> None:
+    define(web, scheme="bearer")
+    for secret in ("", "short"):
+        web.secrets["env:S"] = secret
+        assert post(web, {"Authorization": f"Bearer {secret}"}).status_code == 503
+    del web.secrets["env:S"]
+    assert post(web, {"Authorization": "Bearer "}).status_code == 503
+    assert web.store.runs(tenant="default") == []
+
+
+def test_a_hook_goes_with_the_file_that_had_it(web_on_both: WebDoor) -> None:
+    web = web_on_both
+    define(web, scheme="github")
+    wanted = want("default", "other.toml", agents={}, schedules={}, hooks={"push": {"agent": "reviewer"}})
+    with pytest.raises(Exception, match=r"is defined by test\.toml too"):
+        web.store.registry().apply(wanted, actor="test")
+    gone = want("default", "test.toml", agents={}, schedules={})
+    web.store.registry().apply(gone, actor="test")
+    assert post(web, signed("github", BODY, 0)).status_code == 401
+
+
+def test_nothing_that_was_acknowledged_in_a_burst_is_lost_and_a_full_line_says_429(web: WebDoor) -> None:
+    define(web, waiting_max=200, scheme="bearer", rate_per_minute=100_000)
+    path = "/hooks/default/push"
+    burst = [
+        ("POST", path, {"headers": signed("bearer", BODY, 0, delivery=f"d{n % 400}"), "content": BODY})
+        for n in range(1_000)
+    ]
+    answers = [one for start in range(0, len(burst), 100) for one in web.ask_all(burst[start : start + 100])]
+    acknowledged = {one.json()["run_id"] for one in answers if one.status_code in (200, 202)}
+    kept = {run.id for run in web.store.runs(tenant="default", limit=10_000)}
+
+    assert {one.status_code for one in answers} == {200, 202, 429}
+    assert acknowledged == kept
+    assert len(kept) == 200
+    assert sum(one.status_code == 202 for one in answers) == 200
+
+
+def test_the_secret_is_base64_after_its_prefix(web: WebDoor) -> None:
+    define(web, scheme="standard")
+    web.secrets["env:S"] = "whsec_" + base64.b64encode(b"k" * 24).decode()
+    shown = signed("standard", BODY, web.now_seconds(), secret=web.secrets["env:S"])
+    assert post(web, shown).status_code == 202
