@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.reference import page
+from fencepost.cli import gate
+from fencepost.cli.main import COMMANDS
+from fencepost.cli.reference import help_of, page
 
 PAGE = Path(__file__).parents[2] / "docs/reference/commands.md"
 RENEW = "renew it with: python -m fencepost.cli.reference > docs/reference/commands.md"
@@ -17,4 +19,18 @@ def test_the_page_is_the_commands_own_help() -> None:
 
 
 def test_no_command_has_a_line_that_does_not_fit() -> None:
-    assert [line for line in page().splitlines() if len(line) > 100] == []
+    assert [line for line in page().splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"version"}))
+def test_every_command_shows_an_example_or_where_to_find_one(name: str) -> None:
+    assert "example" in "".join(help_of(name))
+
+
+@pytest.mark.parametrize("name", sorted(gate.COMMANDS))
+def test_every_gate_command_fits_and_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        gate.main([name, "--help"])
+    said = capsys.readouterr().out
+    assert "example" in said
+    assert [line for line in said.splitlines() if len(line) > 80] == []

@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     found = argparse.ArgumentParser(
         prog="fencepost apply",
-        description="Put the definitions of a file into the registry, atomically; what it no longer defines is retired.",
+        description="Put the definitions of a file into the registry, atomically; what it no\nlonger defines is retired.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common_options()],

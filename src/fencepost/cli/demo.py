@@ -23,12 +23,20 @@ Show what a fence is for: two holders of one lease, one of which is frozen past
 its end. Both write the same texts to a plain file and through a gate. Takes
 about ten seconds, needs no set-up, and leaves nothing behind.
 """
+EXAMPLES = """\
+examples:
+  fencepost demo
+  NO_COLOR=1 fencepost demo > story.txt
+"""
 
 
 def main(argv: list[str]) -> int:
     """Play it, and exit with 0 only if the plain file was corrupted and the gated one was not."""
     parser = argparse.ArgumentParser(
-        prog="fencepost demo", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="fencepost demo",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as folder:

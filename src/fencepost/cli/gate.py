@@ -11,7 +11,7 @@ from fencepost.operations import gates
 if TYPE_CHECKING:
     from fencepost.ports.gate import GateStatus
 
-WIDTH = 100
+WIDTH = 80
 
 
 def main(argv: list[str]) -> int:
@@ -202,14 +202,14 @@ def check(argv: list[str]) -> int:
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "write-file": (write_file, "replace a file by stdin, if the fence still passes"),
-    "publish-dir": (publish_dir, "switch a directory to a copy of another, if the fence still passes"),
+    "publish-dir": (publish_dir, "switch a directory to a copy of another, if the fence passes"),
     "write-sql": (write_sql, "run SQL from stdin in one transaction, if the fence still passes"),
     "sql-guard": (sql_guard, "put tables behind a trigger that refuses writers without a fence"),
     "write-s3": (write_s3, "replace an S3 object by stdin, if the fence still passes"),
     "read-s3": (read_s3, "print an S3 object that is behind a gate"),
     "write-redis": (write_redis, "set a Redis key to stdin, if the fence still passes"),
     "git-push": (git_push, "push a commit to a gated branch, forward only"),
-    "git-hook": (git_hook, "let a git server refuse pushes without a fence, or with a stale one"),
+    "git-hook": (git_hook, "let a git server refuse pushes whose fence is missing or stale"),
     "raise": (raise_gates, "lift the marks of targets, so that older fences are refused"),
     "status": (status, "show which fences targets have seen"),
     "check": (check, "ask whether a write would pass now"),
@@ -224,12 +224,19 @@ def overview() -> str:
         [
             "usage: fencepost gate COMMAND ...",
             "",
-            "A gate compares fences where the write lands: who was replaced can no longer write.",
+            "A gate compares fences where the write lands: who was replaced cannot write.",
             "",
             "commands:",
             *lines,
             "",
-            "exit codes: 0 passed, 2 usage, 77 refused (stop: a newer run has started), 78 the gate is not usable",
+            "exit codes: 0 passed, 2 usage, 77 refused (stop: a newer run has started),",
+            "78 the gate is not usable",
+            "",
+            "examples:",
+            "  fencepost gate write-file out/report.json < report.json",
+            "  fencepost gate status file:out/report.json",
+            "",
+            "'fencepost gate COMMAND --help' shows options and an example.",
         ]
     )
 

@@ -8,8 +8,8 @@ from fencepost.model.light_instant import instant
 from fencepost.operations import registry as operations
 
 EPILOG = """\
-Ticks go on and are recorded as paused. What is running is left alone: end it with
-'fencepost cancel RUN'.
+Ticks go on and are recorded as paused. What is running is left alone: end it
+with 'fencepost cancel RUN'.
 
 examples:
   fencepost halt --note "the model provider is down"

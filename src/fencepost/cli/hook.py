@@ -103,7 +103,7 @@ def overview() -> str:
         [
             "usage: fencepost hook COMMAND ...",
             "",
-            "Checks an agent's lease before it acts, and lets a person's session hold its project.",
+            "Checks an agent's lease before it acts; lets a person's session hold a project.",
             "",
             "commands:",
             *lines,

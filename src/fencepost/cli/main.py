@@ -35,7 +35,7 @@ COMMANDS = {
     "lease": ("lease", "list leases, break one, or forget a gate"),
     "gate": ("gate", "check, raise and write through a gate"),
     "worktree": ("worktree", "list the worktrees of runs, or clean up what crashes left"),
-    "hook": ("hook", "agents' hooks: check, session-start, session-end, install, uninstall"),
+    "hook": ("hook", "agents' hooks: check, session-start, -end, install, uninstall"),
     "mcp": ("mcp", "let an agent look after schedules and runs, over MCP"),
     "mcp-gate": ("mcp_gate", "stand between an agent and an MCP server"),
     "ledger": ("ledger", "effects that happen once, by key: list, once, resolve"),

@@ -12,8 +12,10 @@ from fencepost.service.tool_gate import rules_of
 
 EXAMPLES = """\
   fencepost mcp-gate -- uvx mcp-server-git --repository .
-  fencepost mcp-gate --name mail --write send_mail --key-args send_mail=to,subject -- ./mail-server
-  fencepost mcp-gate --url https://example.com/mcp --header Authorization=env:MCP_AUTHORIZATION
+  fencepost mcp-gate --name mail --write send_mail \\
+      --key-args send_mail=to,subject -- ./mail-server
+  fencepost mcp-gate --url https://example.com/mcp \\
+      --header Authorization=env:MCP_AUTHORIZATION
 """
 
 

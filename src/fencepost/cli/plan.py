@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     found = argparse.ArgumentParser(
         prog="fencepost plan",
-        description="Show what 'fencepost apply' would change, with warnings and the next ticks. Changes nothing.",
+        description="Show what 'fencepost apply' would change, with warnings and the next\nticks. Changes nothing.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common_options()],

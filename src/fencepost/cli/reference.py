@@ -13,7 +13,7 @@ from inspect import signature
 
 from fencepost.cli.main import COMMANDS, load, overview
 
-NOTE = "<!-- Written by fencepost.cli.reference from the commands' own help; a test compares them. -->"
+NOTE = "<!-- Written by fencepost.cli.reference from the commands' own help. -->"
 WIDTH = "80"
 
 

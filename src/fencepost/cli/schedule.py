@@ -23,7 +23,7 @@ ELSEWHERE = {"ticks": "ticks_recorded", "backfill": "backfill"}  # actions that 
 EPILOG = """\
 examples:
   fencepost schedule list
-  fencepost schedule pause nightly --note "database move" --until 2026-12-01T06:00:00Z
+  fencepost schedule pause nightly --until 2026-12-01T06:00:00Z --note "moving"
   fencepost schedule pause nightly --until 2h
   fencepost schedule skip-next nightly 2
   fencepost schedule history nightly --json

@@ -18,8 +18,8 @@ from fencepost.ports.store import LeaseStore
 EXAMPLES = """\
 examples:
   fencepost store backup ~/fencepost.backup
-  fencepost store restore ~/fencepost.backup --store postgresql://db.example/fencepost
-  fencepost store bump --to 1794781370283797      # after a gate reported fence_regress
+  fencepost store restore ~/fencepost.backup --store postgresql://db/fencepost
+  fencepost store bump --to 1794781370283797    after a gate's fence_regress
   fencepost store prune --dry-run
   fencepost store migrate --store postgresql://owner@db.example/fencepost
 """
@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="print one JSON object")
     top = argparse.ArgumentParser(
         prog="fencepost store",
-        description="Look after the store: bring it up to date, back it up, restore it, lift its fences.",
+        description="Look after the store: bring it up to date, back it up, restore it, lift its\nfences.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -15,6 +15,9 @@ from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
 from fencepost.operations.registry import apply_config
 from fencepost.service.station import Plan
 
+DESCRIPTION = """\
+Keep going until asked to stop; Ctrl-C drains: running agents finish or are
+handed back."""
 EPILOG = """\
 examples:
   fencepost up                      schedule, work and serve, on this machine
@@ -53,6 +56,8 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     url = wiring.store_url(args.store)
     if ticks and config:
         _apply(config, url)
+    elif ticks:
+        wiring.say("there is no fencepost.toml here or above: nothing is applied; write one with: fencepost init")
     workers = args.workers if works else 0
     if not 0 <= workers <= WORKERS_MAX:
         raise Invalid(f"--workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
@@ -95,14 +100,19 @@ def _apply(config: Config, url: str) -> None:
         store.close()
     for warning in done.warnings:
         wiring.say(f"warning: {warning.what} {warning.name}: {warning.message}")
-    wiring.say(f"applied {config.path}: {len(config.agents)} agents, {len(config.schedules)} schedules.")
+    counts = f"{_counted(len(config.agents), 'agent')}, {_counted(len(config.schedules), 'schedule')}"
+    wiring.say(f"applied {config.path}: {counts}.")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def parser(name: str, *, works: bool) -> argparse.ArgumentParser:
     """Describe the command line."""
     found = argparse.ArgumentParser(
         prog=f"fencepost {name}",
-        description="Keep going until asked to stop; Ctrl-C drains: running agents finish or are handed back.",
+        description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

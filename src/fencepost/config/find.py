@@ -19,7 +19,7 @@ def config_path(environ: Mapping[str, str], cwd: str) -> str | None:
     named = environ.get("FENCEPOST_CONFIG")
     if named:
         if not os.path.isfile(named):
-            raise Invalid(f"FENCEPOST_CONFIG names {named}, which is not a file.")
+            raise Invalid(f"{named} is not a file; --config or FENCEPOST_CONFIG names it as the configuration.")
         return os.path.abspath(named)
     folder = os.path.abspath(cwd)
     while True:

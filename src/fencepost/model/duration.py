@@ -87,6 +87,7 @@ def _shown(text: str) -> str:
 
 
 def _refused(text: str, reason: str) -> Invalid:
+    end = "" if reason.endswith("?") else "."
     return Invalid(
-        f"{_shown(text)!r} is no duration: {reason}. Write a number and a unit: 300ms 3s 10m 4h 2d or 1h30m."
+        f"{_shown(text)!r} is no duration: {reason}{end} Write a number and a unit: 300ms 3s 10m 4h 2d or 1h30m."
     )
