@@ -295,3 +295,21 @@ def test_exec_pays_for_none_of_this() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     dear = {"argparse", "fencepost.config.load", "fencepost.model.registry", "fencepost.model.definition"}
     assert not dear.intersection(loaded)
+
+
+@pytest.mark.parametrize("words", [("--ttl", "5"), ("--workers", "100000"), ("--drain-timeout", "soon")])
+def test_up_with_a_bad_option_applies_nothing(fencepost: Command, words: tuple[str, str]) -> None:
+    write(TOML)
+    answer = fencepost("up", "--no-web", *words)
+    assert answer.code == 2
+    assert "applied" not in answer.err
+    assert fencepost("schedule", "list", "--json").objects() == []
+
+
+def test_a_missing_file_is_reported_with_what_may_have_named_it(
+    fencepost: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FENCEPOST_CONFIG", "other.toml")  # the option wins, and sets it
+    answer = fencepost("up", "--no-web", "--config", "nope.toml")
+    assert answer.code == 2
+    assert "nope.toml is not a file; --config or FENCEPOST_CONFIG names it" in answer.err

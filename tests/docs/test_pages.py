@@ -63,6 +63,15 @@ def _same(expected: str, printed: str) -> bool:
     return LONG_NUMBER.sub("N", expected).strip() == LONG_NUMBER.sub("N", printed).strip()
 
 
+def test_every_promise_names_tests_that_exist() -> None:
+    rows = re.findall(r"^\| (P\d+) \|.*\| (.+) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    assert [name for name, _ in rows] == [f"P{number}" for number in range(1, 13)]
+    for name, proofs in rows:
+        named = re.findall(r"`(tests/[^`]+)`", proofs)
+        assert named, f"{name} names no test"
+        assert [path for path in named if not any(ROOT.glob(path.rstrip("/")))] == [], name
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     link = re.compile(r"\]\((?!https?:|#)([^)#]+)")
     pages = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md")]

@@ -291,3 +291,9 @@ def test_the_stores_address_reaches_no_agent(tmp_path: Path) -> None:
         assert "FENCEPOST_STORE=" not in said
     finally:
         site.close()
+
+
+def test_without_a_file_it_says_so_and_waits_for_what_is_applied_later(site: Site) -> None:
+    process = site.up("--store", site.store)
+    site.until(lambda: "there is no fencepost.toml here or above" in site.said())
+    assert process.poll() is None

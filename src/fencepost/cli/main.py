@@ -49,7 +49,7 @@ COMMANDS = {
     "key": ("key", "keys of the web door: create, list, revoke, link"),
     "store": ("store", "migrate, back up, restore or bump the store"),
     "import": ("import_", "turn a crontab or another scheduler's file into a fencepost.toml"),
-    "service": ("service", "keep up running as a service of this user: install, uninstall, status"),
+    "service": ("service", "keep up running as a user's service: install, uninstall, status"),
     "scheduler": ("up:scheduler", "only schedule"),
     "worker": ("up:worker", "only work"),
     "web": ("web", "only the web door: HTTP API, webhooks, metrics"),

@@ -54,10 +54,6 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     config = load(path) if path else None
     settings = config.settings if config else Settings()
     url = wiring.store_url(args.store)
-    if ticks and config:
-        _apply(config, url)
-    elif ticks:
-        wiring.say("there is no fencepost.toml here or above: nothing is applied; write one with: fencepost init")
     workers = args.workers if works else 0
     if not 0 <= workers <= WORKERS_MAX:
         raise Invalid(f"--workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
@@ -68,6 +64,10 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         check_ttl(parse_duration(args.ttl)),
         parse_duration(args.drain_timeout or settings.drain_timeout),
     )
+    if ticks and config:
+        _apply(config, url)
+    elif ticks:
+        wiring.say("there is no fencepost.toml here or above: nothing is applied; write one with: fencepost init")
     folder = os.path.dirname(config.path) if config else os.getcwd()
     projects = config.projects if config else {}
     post = wiring.post_of(config) if config else None
