@@ -392,17 +392,21 @@ def say(text: str) -> None:
     )
 
 
-def json_line(text: str) -> str:
-    """Spell what is said for a machine that collects logs."""
-    import json
-
+def now_text() -> str:
+    """Spell this machine's time."""
     from fencepost.host.clock import SystemClock
     from fencepost.model.instant import format_instant
     from fencepost.model.moment import from_us
 
+    return format_instant(from_us(SystemClock().wall_us()))
+
+
+def json_line(text: str) -> str:
+    """Spell what is said for a machine that collects logs."""
+    import json
+
     level = "warning" if text.startswith(("warning:", "the store is out of reach")) else "info"
-    at = format_instant(from_us(SystemClock().wall_us()))
-    return json.dumps({"ts": at, "level": level, "logger": "fencepost", "pid": os.getpid(), "message": text})
+    return json.dumps({"ts": now_text(), "level": level, "logger": "fencepost", "pid": os.getpid(), "message": text})
 
 
 def gate_mcp_command(rules: Rules, command: list[str], *, outside: bool, say: Callable[[str], None]) -> int:

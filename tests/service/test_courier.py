@@ -271,3 +271,10 @@ def test_up_tells_of_a_run_that_died_and_goes_on_when_the_receiver_does_not(site
     site.until(lambda: len(server.heard) >= 2)
     assert {heard.json["data"]["exit_code"] for heard in server.heard} == {3}
     assert len({heard.headers["webhook-id"] for heard in server.heard}) == 1
+    site.until(lambda: [row["state"] for row in site.rows("notice", "list")] == ["sent"])
+    assert site.fencepost("notice", "test", "desk") == "desk was told\n"
+    assert server.heard[-1].json["type"] == "test"
+    server.answers[:] = [500]
+    assert "the receiver answered 500" in site.fencepost("notice", "test", "desk", code=1)
+    site.fencepost("notice", "test", "des", code=2)
+    site.fencepost("notice", "retry", "desk", code=2)

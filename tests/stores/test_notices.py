@@ -184,6 +184,18 @@ def test_a_notice_that_failed_comes_back_at_its_time_and_dies_when_it_is_given_u
     assert (health.dead, health.last_error) == (1, "ops: answered 410")
 
 
+def test_what_was_given_up_can_be_tried_once_more(runtime: Runtime, notices: SqlNotices) -> None:
+    worked(runtime, DEAD)
+    (one,) = claim(notices)
+    notices.failed(one, "answered 410", again_in_seconds=None)
+    assert [(row.state, row.error) for row in notices.listed(TENANT, state="dead", limit=5)] == [
+        ("dead", "answered 410")
+    ]
+    assert (notices.revive("stranger", "ops"), notices.revive(TENANT, "ops")) == (0, 1)
+    (again,) = claim(notices)
+    assert again.attempt == 2, "an earlier deliverer has nothing to say any more"
+
+
 def test_targets_that_are_gone_get_nothing_and_others_keep_theirs(runtime: Runtime, notices: SqlNotices) -> None:
     notices.declare(TENANT, "other.toml", {Wish("ops", "dead")})
     worked(runtime, DEAD)

@@ -50,6 +50,7 @@ COMMANDS = {
     "store": ("store", "migrate, back up, restore or bump the store"),
     "import": ("import_", "turn a crontab or another scheduler's file into a fencepost.toml"),
     "service": ("service", "keep up running as a user's service: install, uninstall, status"),
+    "notice": ("notice", "what was told by [notifications]: list, retry, test"),
     "scheduler": ("up:scheduler", "only schedule"),
     "worker": ("up:worker", "only work"),
     "web": ("web", "only the web door: HTTP API, webhooks, metrics"),

@@ -201,7 +201,12 @@ def _notices(store: Store, tenant: str) -> Finding:
     health = store.notices().health(tenant)
     if health.dead:
         said = f"{counted(health.dead, 'notice')} could not be delivered in the last 30 days; the last: {health.last_error}"
-        return Finding("notifications", Status.WARN, said, "mend the target in [notifications], and try it")
+        return Finding(
+            "notifications",
+            Status.WARN,
+            said,
+            "try the target: fencepost notice test NAME; see: fencepost notice list --state dead",
+        )
     if health.late:
         said = f"{counted(health.late, 'notice')} due for more than 15 minutes, and nobody takes them"
         return Finding("notifications", Status.WARN, said, "start it: fencepost up")

@@ -1,7 +1,6 @@
 """Delivers notices: takes what is due, hands it to a process of its own, and writes down how it went. It never waits."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -102,12 +101,11 @@ class Courier:
             jobs.write(json.dumps(batch).encode())
             jobs.seek(0)
             process = subprocess.Popen(
-                [sys.executable, "-m", "fencepost.deliver"],
+                [sys.executable, "-P", "-m", "fencepost.deliver"],
                 stdin=jobs,
                 stdout=answers,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                env={**os.environ, "PYTHONSAFEPATH": "1"},
             )
         until_ns = self._clock.awake_ns() + round(DEADLINE_SECONDS * 1e9)
         return Trip(process, answers, {one.id: one for one in load}, until_ns)
@@ -144,6 +142,24 @@ class Courier:
         if one.attempt == 1 or pause is None:
             what = "was given up" if pause is None else "is tried again"
             self._say(f"the notice {one.event} to {one.name} did not arrive and {what}: {answer['error']}")
+
+
+def try_target(post: Post, name: str, *, at: str) -> str | None:
+    """Send a test to one target and wait for it; return why it did not arrive."""
+    target = post.targets[name]
+    event = "succeeded" if target["kind"] == "ping" else "test"
+    wanted = {name: target[name] for name in ("kind", "url", "secret", "style")}
+    job = {"id": f"test {name} {at}", "event": event, "at": at, "body": {"tenant": post.tenant}, **wanted}
+    batch = json.dumps({"allow": list(post.allow), "jobs": [job]})
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "fencepost.deliver"],
+        input=batch.encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    lines = ran.stdout.splitlines()
+    return json.loads(lines[-1])["error"] if lines else "no answer in time"
 
 
 def _heard(answers: IO[bytes]) -> dict[str, dict[str, Any]]:

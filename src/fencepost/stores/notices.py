@@ -26,6 +26,19 @@ class NoticeHealth(NamedTuple):
     last_error: str | None
 
 
+class NoticeRow(NamedTuple):
+    """One notice, as whoever looks after them sees it."""
+
+    name: str
+    event: str
+    subject: str
+    state: str
+    attempt: int
+    at_us: int
+    due_us: int
+    error: str | None
+
+
 class SqlNotices:
     """The verbs of whoever delivers, over named statements."""
 
@@ -75,6 +88,15 @@ class SqlNotices:
             return PAGE in gone
 
         return self._dialect.write(work)
+
+    def listed(self, tenant: str, *, state: str = "", limit: int) -> list[NoticeRow]:
+        """Return notices, newest first."""
+        rows = self._dialect.read(lambda tx: tx.rows("list_notices", tenant=tenant, state=state, limit=limit))
+        return [NoticeRow(*row) for row in rows]
+
+    def revive(self, tenant: str, name: str) -> int:
+        """Have what was given up for one target tried once more; return how many."""
+        return len(self._dialect.write(lambda tx: tx.rows("revive_notices", tenant=tenant, name=name)))
 
     def health(self, tenant: str) -> NoticeHealth:
         """Return how the outbox stands."""

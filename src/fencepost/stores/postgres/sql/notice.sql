@@ -65,3 +65,14 @@ SELECT count(*) FILTER (WHERE state = 'waiting' AND due_us < fencepost.clock_us(
        (SELECT name || ': ' || coalesce(error, 'unknown') FROM fencepost.notice
          WHERE tenant = %(tenant)s AND state = 'dead' ORDER BY at_us DESC LIMIT 1)
   FROM fencepost.notice WHERE tenant = %(tenant)s AND state IN ('waiting', 'dead')
+
+-- :name list_notices
+SELECT name, event, subject, state, attempt, at_us, due_us, error
+  FROM fencepost.notice WHERE tenant = %(tenant)s AND (%(state)s = '' OR state = %(state)s)
+ ORDER BY at_us DESC, seq DESC LIMIT %(limit)s
+
+-- :name revive_notices
+-- Once more: the attempt goes on counting, because it is what tells deliverers apart.
+UPDATE fencepost.notice SET state = 'waiting', due_us = fencepost.clock_us()
+ WHERE tenant = %(tenant)s AND state = 'dead' AND name = %(name)s
+RETURNING id

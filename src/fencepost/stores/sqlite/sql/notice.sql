@@ -64,3 +64,14 @@ SELECT count(*) FILTER (WHERE state = 'waiting' AND due_us < wall_us() - :late_u
        (SELECT name || ': ' || coalesce(error, 'unknown') FROM notice
          WHERE tenant = :tenant AND state = 'dead' ORDER BY at_us DESC LIMIT 1)
   FROM notice WHERE tenant = :tenant AND state IN ('waiting', 'dead')
+
+-- :name list_notices
+SELECT name, event, subject, state, attempt, at_us, due_us, error
+  FROM notice WHERE tenant = :tenant AND (:state = '' OR state = :state)
+ ORDER BY at_us DESC, seq DESC LIMIT :limit
+
+-- :name revive_notices
+-- Once more: the attempt goes on counting, because it is what tells deliverers apart.
+UPDATE notice SET state = 'waiting', due_us = wall_us()
+ WHERE tenant = :tenant AND state = 'dead' AND name = :name
+RETURNING id

@@ -1,0 +1,33 @@
+"""What may be asked about notices: which there are, and to send those once more that were given up."""
+
+from fencepost.model.errors import Invalid
+from fencepost.operations.looking import Store
+from fencepost.operations.words import rfc3339
+from fencepost.stores.notices import NoticeRow
+
+
+def list_notices(store: Store, tenant: str, *, state: str = "", limit: int) -> list[NoticeRow]:
+    """Return notices, newest first."""
+    return store.notices().listed(tenant, state=state, limit=limit)
+
+
+def revive_notices(store: Store, tenant: str, name: str) -> int:
+    """Have what was given up for one target tried once more; return how many."""
+    revived = store.notices().revive(tenant, name)
+    if not revived:
+        raise Invalid(f"nothing was given up for {name!r}; see: fencepost notice list --state dead")
+    return revived
+
+
+def notice_fields(row: NoticeRow) -> dict[str, object]:
+    """Return a notice as scripts see it."""
+    return {
+        "name": row.name,
+        "event": row.event,
+        "subject": row.subject,
+        "state": row.state,
+        "attempt": row.attempt,
+        "at": rfc3339(row.at_us),
+        "due_at": rfc3339(row.due_us) if row.state == "waiting" else None,
+        "error": row.error,
+    }
