@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import boto3
+import httpx
 import psycopg
 import redis
 
@@ -24,10 +25,14 @@ from fencepost.gates.git.gate import GitGate
 from fencepost.gates.redis.gate import RedisGate
 from fencepost.gates.s3.gate import S3Gate
 from fencepost.gates.sql.gate import SqlGate
+from fencepost.integrations.asgi import FenceMiddleware as AsgiMiddleware
+from fencepost.integrations.httpx import FenceTransport
+from fencepost.integrations.wsgi import FenceMiddleware as WsgiMiddleware
 from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
 from fencepost.ports.gate import Gate
 from tests.support.s3 import CREDENTIALS
+from tests.support.services import GATE_KEY, Report, asgi_app, asgi_served, wsgi_app, wsgi_served
 
 Asked = Callable[[str], Any]  # for a fixture by its name
 
@@ -375,6 +380,65 @@ class S3Harness:
         return self._own[0]
 
 
+class HttpHarness:
+    """A service that keeps one report, with the middleware in it."""
+
+    stale_writes = 500
+
+    def __init__(self, place: str) -> None:
+        self.place = place  # the service's address
+        os.environ["GATE_KEY"] = GATE_KEY
+        self._connections = httpx.HTTPTransport(
+            verify=False
+        )  # loopback; reading certificates takes a tenth of a second
+
+    @classmethod
+    @contextmanager
+    def asgi(cls, folder: Path, _: Asked) -> "Iterator[HttpHarness]":
+        app = AsgiMiddleware(asgi_app(Report()), marks=str(folder / "fences"), key=GATE_KEY, wait_seconds=2)
+        with asgi_served(app) as url, cls(url)._closing() as made:
+            yield made
+
+    @classmethod
+    @contextmanager
+    def wsgi(cls, folder: Path, _: Asked) -> "Iterator[HttpHarness]":
+        app = WsgiMiddleware(wsgi_app(Report()), marks=str(folder / "fences"), key=GATE_KEY, wait_seconds=2)
+        with wsgi_served(app) as url, cls(url)._closing() as made:
+            yield made
+
+    @contextmanager
+    def _closing(self) -> "Iterator[HttpHarness]":
+        try:
+            yield self
+        finally:
+            del os.environ["GATE_KEY"]
+            self._connections.close()
+
+    @property
+    def target(self) -> str:
+        return f"http:{self.place}#key=env:GATE_KEY"
+
+    def gate(self) -> Gate:
+        return open_gate(self.target)
+
+    def write(self, proof: Proof, text: str, pause: Callable[[], None] = nothing) -> None:
+        def slowly() -> Iterator[bytes]:
+            yield text[:1].encode()
+            pause()
+            yield text[1:].encode()
+
+        headers = {"Content-Length": str(len(text.encode()))}
+        client = httpx.Client(transport=FenceTransport(proof, transport=self._connections), timeout=60)
+        client.put(f"{self.place}/report", content=slowly(), headers=headers).raise_for_status()
+
+    def content(self) -> str | None:
+        answer = httpx.Client(transport=self._connections).get(f"{self.place}/report")
+        return answer.text if answer.status_code == 200 else None
+
+    def command(self, text: str) -> str:
+        return f"printf %s {text} | fencepost gate send '{self.target}' PUT /report"
+
+
 Making = Callable[[Path, Asked], AbstractContextManager[Harness]]
 
 # kind -> how a target is made; the second process only knows its place
@@ -386,6 +450,8 @@ HARNESSES: dict[str, Making] = {
     "git": GitHarness.made,
     "redis": RedisHarness.made,
     "s3": S3Harness.made,
+    "asgi": HttpHarness.asgi,
+    "wsgi": HttpHarness.wsgi,
 }
 BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "file": FileHarness,
@@ -395,4 +461,6 @@ BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "git": GitHarness,
     "redis": RedisHarness,
     "s3": S3Harness,
+    "asgi": HttpHarness,
+    "wsgi": HttpHarness,
 }

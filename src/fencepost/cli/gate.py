@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import GateStatus
 
 WIDTH = 80
+HTTP_FAILED = 400
 
 
 def main(argv: list[str]) -> int:
@@ -60,6 +61,23 @@ def write_sql(argv: list[str]) -> int:
     written = gates.write_sql(_writer(args), args.target, sys.stdin.buffer.read().decode())
     if args.json:
         _print_json(written._asdict())
+    return 0
+
+
+def send(argv: list[str]) -> int:
+    """Send a request with the run's fence, its body from stdin."""
+    parser = _parser("send", "fencepost gate send shop POST /orders < order.json")
+    parser.add_argument("target", metavar="TARGET", help="http:URL, or the name of a gate of kind http")
+    parser.add_argument("method", metavar="METHOD", help="POST, PUT, PATCH, DELETE …")
+    parser.add_argument("path", metavar="PATH", help="the path, from / on")
+    _add_proof(parser)
+    args = parser.parse_args(argv)
+    status, answer = gates.send_http(_writer(args), args.target, args.method, args.path, sys.stdin.buffer.read())
+    if not args.quiet:
+        sys.stdout.buffer.write(answer)
+    if status >= HTTP_FAILED:
+        print(f"fencepost: the service answered {status}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -205,6 +223,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "publish-dir": (publish_dir, "switch a directory to a copy of another, if the fence passes"),
     "write-sql": (write_sql, "run SQL from stdin in one transaction, if the fence still passes"),
     "sql-guard": (sql_guard, "put tables behind a trigger that refuses writers without a fence"),
+    "send": (send, "send an HTTP request that shows the fence, its body from stdin"),
     "write-s3": (write_s3, "replace an S3 object by stdin, if the fence still passes"),
     "read-s3": (read_s3, "print an S3 object that is behind a gate"),
     "write-redis": (write_redis, "set a Redis key to stdin, if the fence still passes"),

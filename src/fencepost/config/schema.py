@@ -223,6 +223,7 @@ GATE = Section(
         Key("path", TEXT, "", "The file or directory; relative to this file.", ("file", "dir")),
         Key("url", LOCATION, "", "The database, repository, server or bucket.", ("sql", "git", "http", "s3", "redis")),
         Key("table", TEXT, "", "Where the marks are kept. Default: `fencepost_fence`.", ("sql",)),
+        Key("key", REFERENCE, "", "What raises the service's fence, and its agents need not know.", ("http",)),
         Key("endpoint", LOCATION, "", "The server, if it is not Amazon's.", ("s3",)),
         Key("region", TEXT, "", "The region. Default: as boto3 finds it.", ("s3",)),
         Key("marks", TEXT, "", "The hash that the marks are kept in. Default: `fencepost:fence`.", ("redis",)),

@@ -16,7 +16,7 @@ KINDS = {
     "dir": "dir:PATH",
     "sql": "sql:env:NAME",
     "git": "git:URL#branch=NAME",
-    "http": "http:URL",
+    "http": "http:URL#key=env:NAME",
     "s3": "s3:s3://BUCKET/KEY",
     "redis": "redis:env:NAME",
 }

@@ -83,6 +83,12 @@ def _s3(target: Target) -> "Gate":
     return open_s3_gate(target, clock=SystemClock())
 
 
+def _http(target: Target) -> "Gate":
+    from fencepost.gates.http.gate import open_http_gate
+
+    return open_http_gate(target)
+
+
 def _directory(target: Target) -> "Gate":
     from fencepost.gates.directory import DirectoryGate
     from fencepost.host.clock import SystemClock
@@ -103,6 +109,7 @@ OPENERS: "dict[str, Opener]" = {
     "dir": _directory,
     "sql": _sql,
     "git": _git,
+    "http": _http,
     "s3": _s3,
     "redis": _redis,
     "repo": _repository,

@@ -63,6 +63,16 @@ def write_sql(writer: Writer, target: str, script: str) -> Written:
     return Written(gate.target, writer.proof.fence, len(script.encode()))
 
 
+def send_http(writer: Writer, target: str, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+    """Send a request with the run's fence to a gated service, and return its status and body."""
+    from fencepost.gates.http.gate import HttpGate
+
+    gate = _declared(writer, target)
+    if not isinstance(gate, HttpGate):
+        raise Invalid(f"{gate.target} is no service; send is for gates of kind http.")
+    return gate.send(writer.proof, method, path, body)
+
+
 def write_s3(writer: Writer, target: str, data: bytes) -> Written:
     """Replace an object of an S3-compatible store through its gate."""
     gate = _declared(writer, target)
