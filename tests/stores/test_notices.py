@@ -72,6 +72,13 @@ def test_each_end_has_its_word(runtime: Runtime, notices: SqlNotices, settlement
     assert events(notices) == [event]
 
 
+def test_an_attempt_that_stood_still_is_told_although_another_follows(runtime: Runtime, notices: SqlNotices) -> None:
+    runtime.pass_time(60)
+    runtime.tick()
+    runtime.settle(runtime.leased(start=True), Settlement(RunState.READY, Reason.RESTART), "timedout", stalled=True)
+    assert events(notices) == ["stalled"]
+
+
 def test_nobody_who_wants_nothing_costs_a_row(runtime: Runtime) -> None:
     worked(runtime, DEAD)
     assert runtime.sql("SELECT count(*) FROM $notice") == [(0,)]

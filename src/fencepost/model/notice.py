@@ -83,7 +83,7 @@ class Delivery(NamedTuple):
     attempt: int
 
 
-def settled_events(state: str, reason: str | None, *, alarm: bool = False) -> tuple[str, ...]:
+def settled_events(state: str, reason: str | None, *, alarm: bool = False, stalled: bool = False) -> tuple[str, ...]:
     """Return what the end of an attempt is to those who listen, the most telling word first; empty: nothing."""
     if state == "succeeded":
         return ("succeeded",)
@@ -94,7 +94,9 @@ def settled_events(state: str, reason: str | None, *, alarm: bool = False) -> tu
         return ("budget",) if reason == "budget" else ()
     if alarm:
         return ("gate",)
-    return ("failed",) if reason in SECOND_TRIES else ()
+    if reason not in SECOND_TRIES:
+        return ()
+    return ("stalled", "failed") if stalled else ("failed",)
 
 
 def pause_after(kind: str, attempt: int, delivery_id: str) -> float | None:

@@ -122,6 +122,7 @@ class Report(NamedTuple):
     session: str | None = None
     turns: int | None = None
     usage: str | None = None
+    stalled: bool = False  # it stood still, whatever becomes of its run
 
 
 class Ended(NamedTuple):

@@ -22,7 +22,7 @@ from fencepost.model.errors import FencepostError, FenceRegress, Invalid, LeaseL
 from fencepost.model.lease import Claim, Granted, kill_grace, renew_every
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.moment import from_us
-from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget, Settlement, Succeeded
+from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget, Settlement, Succeeded, TimedOut
 from fencepost.model.retry import DrainStep, drain, settle
 from fencepost.model.run import Reason, RunId
 from fencepost.ports.engine import Engine, Launch, Setting
@@ -514,6 +514,7 @@ class _Attempt:
             exit_code=getattr(self, "_exit_code", None) if started else None,
             log=path,
             last_log=last_lines(path),
+            stalled=outcome == TimedOut(Reason.STALL_TIMEOUT),
             **self._told._asdict(),
         )
         self._write_down(found, settlement, report, gone=self._ended is None or bool(self._ended["gone"]))

@@ -121,7 +121,8 @@ def put_notices(tx: Transaction, notices: Sequence[Notice]) -> None:
 def end_notice(run: RunRow, fence: int | None, settlement: Settlement, report: Report | None) -> list[Notice]:
     """Return what there is to tell of the end of an attempt, or of a run that never had one."""
     reason = settlement.reason.value if settlement.reason else None
-    events = settled_events(settlement.state.value, reason, alarm=settlement.alarm)
+    stalled = report is not None and report.stalled
+    events = settled_events(settlement.state.value, reason, alarm=settlement.alarm, stalled=stalled)
     if not events:
         return []
     summary = (report.summary or "")[:SUMMARY_MAX] if report else ""
