@@ -14,6 +14,7 @@ from fencepost.stores.workplaces import SqlWorkplaces
 if TYPE_CHECKING:
     from fencepost.stores.hooks import SqlHooks
     from fencepost.stores.keys import SqlKeys
+    from fencepost.stores.metering import SqlMetering
     from fencepost.stores.registry import SqlRegistry
 
 
@@ -75,3 +76,9 @@ class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces
         from fencepost.stores.hooks import SqlHooks
 
         return SqlHooks(self._dialect)
+
+    def metering(self) -> "SqlMetering":
+        """Return how the figures are read."""
+        from fencepost.stores.metering import SqlMetering
+
+        return SqlMetering(self._dialect)
