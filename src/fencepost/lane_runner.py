@@ -96,9 +96,9 @@ class Runner:
                 log.close()
             results.append([run["id"], code, log.is_used])
             if self._clock.awake_ns() - told_ns > TELL_NS:
-                self._line.send(results=results)
+                self._line.post(json.dumps({"results": results}))
                 results, told_ns = [], self._clock.awake_ns()
-        self._line.send(results=results, idle=True, spent_ns=self._spent_ns)
+        self._line.post(json.dumps({"results": results, "idle": True, "spent_ns": self._spent_ns}))
 
     def _may_begin(self) -> bool:
         try:

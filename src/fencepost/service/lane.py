@@ -4,6 +4,7 @@ This is the keeper. Its guard is the parent of the process that calls the functi
 or a lease cannot be renewed in time. Whatever has not begun by then goes back into the queue, unharmed.
 """
 
+import json
 import os
 import select
 import signal
@@ -295,7 +296,7 @@ class _Keeper:
         self._moved_ns = self._now()
         self._answers = None
         self._watch_next()
-        self._line.send(runs=messages)
+        self._line.post(json.dumps({"runs": messages}))
 
     def _make_ready(self, one: LeasedRun) -> bool:
         """End predecessors, raise the gates, put the start on record; or say why it cannot start."""

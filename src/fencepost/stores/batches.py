@@ -17,7 +17,7 @@ from fencepost.stores.leases import held_of
 from fencepost.stores.notices import end_notice, put_notices
 from fencepost.stores.run_rows import lock_schedule, note_end
 from fencepost.stores.runs import SqlRuns, heeding, settled_before
-from fencepost.stores.transaction import Transaction
+from fencepost.stores.transaction import Later, Row, Transaction
 
 
 class SqlBatches(SqlRuns):
@@ -33,7 +33,7 @@ class SqlBatches(SqlRuns):
             leased = grant(tx, wanted, store_id=self._store_id, absent=absent) if wanted else []
             return Turned(tuple(leased), tuple(sorted(lost)))
 
-        turned = self._dialect.write(work)
+        turned = self._dialect.write(work, often=True)
         if absent:  # made apart, because an insert may have to wait for another one
             self._dialect.write(lambda tx: tx.rows("ensure_resources", keys=json.dumps(sorted(absent))))
         return turned
@@ -57,24 +57,27 @@ def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> s
     for tenant, schedule in sorted({(one.leased.run.tenant, one.leased.run.schedule or "") for one in ended}):
         if schedule:
             lock_schedule(tx, tenant, schedule)
-    now = {row[0]: row[1:] for row in tx.rows("lock_runs", ids=json.dumps(sorted(runs)))} if runs else {}
+    locked = tx.later("lock_runs", ids=json.dumps(sorted(runs)))
     leases = {one.leased.lease.id: one.leased.lease for one in ended} | {lease.id: lease for lease in closing}
     freed = {key for one in ended for key in _to_free(one)}
     if freed:
-        tx.rows("lock_resources", keys=json.dumps(sorted(freed)))
-    held = {lease.id for lease in sorted(leases.values()) if _is_held(tx, lease)}
+        tx.later("lock_resources", keys=json.dumps(sorted(freed)))
+    rows = [(lease, tx.later("lock_lease", id=lease.id)) for lease in sorted(leases.values())]
+    held = {lease.id for lease, found in rows if _is_held(found(), lease)}
+    now = {row[0]: row[1:] for row in locked()}
     ours: list[Ended] = []
     others: list[Ended] = []
     for one in ended:
         (ours if _is_ours(one, now.get(one.leased.run.id), held) else others).append(one)
-    _settle(tx, [_heeding(one, now[one.leased.run.id][2]) for one in ours])
+    groups = _settle(tx, [_heeding(one, now[one.leased.run.id][2]) for one in ours])
     _free(tx, ours)
     _close(tx, [lease for lease in closing if lease.id in held], ended)
+    for group, settled in groups:
+        _note_ends(tx, group, settled())
     return {one.leased.run.id for one in others if not _was_settled(tx, one, now)}
 
 
-def _is_held(tx: Transaction, lease: Lease) -> bool:
-    rows = tx.rows("lock_lease", id=lease.id)
+def _is_held(rows: Sequence[Row], lease: Lease) -> bool:
     return bool(rows) and not held_of(rows[0]).lost and held_of(rows[0]).fence == lease.fence
 
 
@@ -94,27 +97,28 @@ def _was_settled(tx: Transaction, one: Ended, now: dict[str, tuple[object, ...]]
 
 
 def _heeding(one: Ended, stop: object) -> Ended:
+    if stop is None and one.leased.run.stop is None:
+        return one
     asked = one.leased.run._replace(stop=None if stop is None else str(stop))
     return one._replace(settlement=heeding(asked, one.settlement))
 
 
-def _settle(tx: Transaction, ended: Sequence[Ended]) -> None:
+def _settle(tx: Transaction, ended: Sequence[Ended]) -> list[tuple[list[Ended], Later]]:
     """Write those down together that ended alike; most have."""
     alike: dict[tuple[object, ...], list[Ended]] = defaultdict(list)
     for one in ended:
         never_began = not one.began and one.leased.run.started_us is None
         key = (one.leased.lease.fence, one.settlement, one.report, one.began, never_began)
         alike[key].append(one)
-    for group in alike.values():
-        _settle_alike(tx, group)
+    return [(group, _settle_alike(tx, group)) for group in alike.values()]
 
 
-def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> None:
+def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> Later:
     first = group[0]
     settlement, report, fence = first.settlement, first.report, first.leased.lease.fence
     ids = json.dumps(sorted(one.leased.run.id for one in group))
     refund = 0 if settlement.uses_attempt else 1
-    rows = tx.rows(
+    settled = tx.later(
         "settle_runs",
         ids=ids,
         fence=fence,
@@ -130,18 +134,23 @@ def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> None:
         summary=report.summary,
         log=report.log,
     )
-    assert len(rows) == len(group), "the runs were locked while they were running"
     values = {"outcome": report.outcome, "exit_code": report.exit_code, "last_log": report.last_log}
-    tx.rows("end_attempts", ids=ids, fence=fence, began=first.began, **values)
-    tx.rows("audit_settled", ids=ids, refund=refund)
+    tx.later("end_attempts", ids=ids, fence=fence, began=first.began, **values)
+    tx.later("audit_settled", ids=ids, refund=refund)
     put_notices(tx, [told for one in group for told in end_notice(one.leased.run, fence, settlement, report)])
     if not settlement.state.terminal:
-        tx.rows("announce", what="ready")
-        return
+        tx.later("announce", what="ready")
+    return settled
+
+
+def _note_ends(tx: Transaction, group: Sequence[Ended], rows: Sequence[Row]) -> None:
+    """Tell the schedules of those that ended for good."""
+    assert len(rows) == len(group), "the runs were locked while they were running"
     ended_us: dict[str, int] = dict(rows)
     for one in group:
-        if one.leased.run.schedule is not None:
-            note_end(tx, one.leased.run, settlement.state, ended_us=int(ended_us[one.leased.run.id]))
+        run, state = one.leased.run, one.settlement.state
+        if run.schedule is not None and state.terminal:
+            note_end(tx, run, state, ended_us=int(ended_us[run.id]))
 
 
 def _to_free(one: Ended) -> list[Key]:
@@ -159,7 +168,7 @@ def _free(tx: Transaction, ended: Iterable[Ended]) -> None:
         groups[lease.id, lease.fence, one.began and one.clean] += _to_free(one)
     for (lease_id, fence, clean), keys in groups.items():
         if keys:
-            tx.rows("free_resources", keys=json.dumps(sorted(keys)), id=lease_id, fence=fence, clean=clean)
+            tx.later("free_resources", keys=json.dumps(sorted(keys)), id=lease_id, fence=fence, clean=clean)
 
 
 def _close(tx: Transaction, closing: Sequence[Lease], ended: Sequence[Ended]) -> None:
@@ -167,6 +176,6 @@ def _close(tx: Transaction, closing: Sequence[Lease], ended: Sequence[Ended]) ->
     unclean = {one.leased.lease.id for one in ended if not one.clean}
     for lease in closing:
         if lease.id in unclean:
-            tx.rows("lose", id=lease.id, fence=lease.fence, why="ended with processes left")
+            tx.later("lose", id=lease.id, fence=lease.fence, why="ended with processes left")
         else:
-            tx.rows("forget_held", id=lease.id, fence=lease.fence)
+            tx.later("forget_held", id=lease.id, fence=lease.fence)

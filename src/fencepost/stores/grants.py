@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fencepost.model import lease as rules
 from fencepost.model.definition import schedule_from_json
@@ -13,7 +13,6 @@ from fencepost.ports.runs import LeasedRun, RunRow, Standing, Wanted
 from fencepost.stores.leases import claim_values, held_of, owed_by, waiter_of
 from fencepost.stores.queue import spending_beside
 from fencepost.stores.run_rows import ScheduleRow, end_ready, run_of, try_schedule
-from fencepost.stores.ticks import clock
 from fencepost.stores.transaction import Transaction
 
 LOOKS_MAX = 4  # at a line in which nobody could go
@@ -68,18 +67,51 @@ def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set
 def _fit(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted) -> Iterator[_Offer]:
     """Look at each for the last time before it starts, and end those that must not any more."""
     look = _Look(tx, runs)
+    may_go = _may_go(runs, wanted, look)
+    gates_of = _remembering(wanted.gates_of)
     for run in runs:
         if run.schedule is not None and look.is_busy(run):
             continue
-        standing = look.standing(run)
-        if standing.halted or not look.has_room(run):
+        if look.halted or not look.has_room(run):
             continue
-        reason = wanted.recheck(run, standing)
+        reason = None if _kind(run) in may_go else wanted.recheck(run, look.standing(run))
         if reason is not None:
             end_ready(tx, run, reason, actor="leaser")
             continue
         look.taken[run.schedule] += 1
-        yield _Offer(run, wanted.gates_of(run), once=look.is_once(run))
+        yield _Offer(run, gates_of(run), once=look.is_once(run))
+
+
+def _remembering(gates_of: Callable[[RunRow], tuple[str, ...]]) -> Callable[[RunRow], tuple[str, ...]]:
+    """Ask once for each manifest: it alone says what the gates are."""
+    known: dict[str, tuple[str, ...]] = {}
+
+    def gates(run: RunRow) -> tuple[str, ...]:
+        if run.manifest not in known:
+            known[run.manifest] = gates_of(run)
+        return known[run.manifest]
+
+    return gates
+
+
+Kind = tuple[str, str, str]
+
+
+def _kind(run: RunRow) -> Kind | None:
+    """Say what a run has in common with others that nobody began and no schedule made: these are looked at together."""
+    if run.schedule is not None or run.started_us is not None:
+        return None
+    return (run.agent, run.trigger, run.manifest)
+
+
+def _may_go(runs: Sequence[RunRow], wanted: Wanted, look: "_Look") -> set[Kind]:
+    """Return the kinds of which even the run that waited longest may go; they differ in nothing else that counts."""
+    longest: dict[Kind, RunRow] = {}
+    for run in runs:
+        kind = _kind(run)
+        if kind is not None and (kind not in longest or run.waiting_us < longest[kind].waiting_us):
+            longest[kind] = run
+    return {kind for kind, run in longest.items() if wanted.recheck(run, look.standing(run)) is None}
 
 
 class _Look:
@@ -92,17 +124,25 @@ class _Look:
         names = sorted({run.schedule for run in runs if run.schedule is not None})
         self._schedules = {name: try_schedule(tx, self._tenant, name) for name in names}
         self._known = {name for name in names if tx.rows("definition_of", tenant=self._tenant, schedule=name)}
-        agents = {run.agent for run in runs if run.schedule is None}
-        self._agents = {name for name in agents if tx.rows("agent_in_force", tenant=self._tenant, agent=name)}
-        self.now_us = clock(tx)
+        alone = {run.agent for run in runs if run.schedule is None}
+        agents = {name: tx.later("agent_in_force", tenant=self._tenant, agent=name) for name in alone}
+        now = tx.later("clock")
         keys = json.dumps([(self._tenant, name) for name in names] or [(self._tenant, "")])
-        rows = tx.rows("pauses_since", schedules=keys, since_us=self.now_us)
+        pauses = tx.later("pauses_since", schedules=keys, since_us=min(run.ready_us for run in runs))
+        self._agents = {name for name, rows in agents.items() if rows()}
+        ((self.now_us,),) = now()
+        rows = [row for row in pauses() if row[3] > self.now_us]
         self._paused = {row[1] for row in rows if row[2] <= self.now_us}
         self._running: dict[str, int] = {}
 
     def is_busy(self, run: RunRow) -> bool:
         """Tell whether somebody else has the run's schedule at the moment."""
         return self._schedules[run.schedule or ""] is None and run.schedule in self._known
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing may start at all."""
+        return "" in self._paused
 
     def is_once(self, run: RunRow) -> bool:
         schedule = self._schedule(run)
@@ -123,7 +163,7 @@ class _Look:
             definition=schedule.definition if schedule else None,
             in_force=schedule.in_force if schedule else run.schedule is None and run.agent in self._agents,
             paused=run.schedule is not None and run.schedule in self._paused,
-            halted="" in self._paused,
+            halted=self.halted,
             once_done=schedule.once_done if schedule else False,
             spending=spending_beside(self._tx, run, schedule, self.now_us),
         )
@@ -178,8 +218,8 @@ def _take(tx: Transaction, offers: Sequence[_Offer], wanted: Wanted, store_id: s
     tx.remember(fence)
     names = tuple(name for offer in offers for _, name in offer.keys)
     claim = wanted.claim._replace(tenant=offers[0].run.tenant, resources=names)
-    tx.rows("insert_lease", **claim_values(claim), fence=fence, starts=wanted.starts > 0)
-    _grant_resources(tx, offers, claim.id, fence)
+    tx.later("insert_lease", **claim_values(claim), fence=fence, starts=wanted.starts > 0)
+    granted = _grant_resources(tx, offers, claim.id, fence)
     worker = f"{claim.supervisor.host.name}:{claim.supervisor.pid}"
     at_once = _startable(offers, wanted.starts)
     numbers: dict[str, int] = {}
@@ -187,6 +227,7 @@ def _take(tx: Transaction, offers: Sequence[_Offer], wanted: Wanted, store_id: s
         if group:
             numbers |= _take_alike(tx, group, claim.id, fence, worker, started=started)
     kept = _checkpoints(tx, offers)
+    assert granted() == sum(len(offer.keys) for offer in offers), "all resources are granted, or none"
     return [
         LeasedRun(
             _running(offer.run, numbers[offer.run.id], claim.id, fence, worker),
@@ -205,24 +246,27 @@ def _startable(offers: Sequence[_Offer], starts: int) -> set[_Offer]:
     return set(plain[:starts])
 
 
-def _grant_resources(tx: Transaction, offers: Sequence[_Offer], lease_id: str, fence: int) -> None:
+def _grant_resources(tx: Transaction, offers: Sequence[_Offer], lease_id: str, fence: int) -> Callable[[], int]:
+    """Grant what the runs want, and return a way to the number of resources that were."""
     alike: dict[tuple[str, ...], list[Key]] = defaultdict(list)
     for offer in offers:
         alike[offer.gates] += offer.keys
+    taken = []
     for gates, keys in alike.items():
         values = {"id": lease_id, "fence": fence, "owed_gates": json.dumps(gates)}
-        taken = tx.rows("grant_resources", keys=json.dumps(sorted(keys)), **values)
-        assert len(taken) == len(keys), "all resources are granted, or none"
+        taken.append(tx.later("grant_resources", keys=json.dumps(sorted(keys)), **values))
+    return lambda: sum(len(rows()) for rows in taken)
 
 
 def _take_alike(
     tx: Transaction, offers: Sequence[_Offer] | set[_Offer], lease_id: str, fence: int, worker: str, *, started: bool
 ) -> dict[str, int]:
     ids = json.dumps(sorted(offer.run.id for offer in offers))
-    taken = tx.rows("take_runs", ids=ids, lease_id=lease_id, fence=fence, worker=worker, started=started)
+    take = tx.later("take_runs", ids=ids, lease_id=lease_id, fence=fence, worker=worker, started=started)
+    tx.later("insert_attempts", ids=ids, started=started)
+    tx.later("audit_leased", ids=ids)
+    taken = take()
     assert len(taken) == len(offers), "the runs were locked while they were ready"
-    tx.rows("insert_attempts", ids=ids, started=started)
-    tx.rows("audit_leased", ids=ids)
     return {str(run_id): int(number) for run_id, number in taken}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fencepost.model.light import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 Row = tuple[Any, ...]
+Later = Callable[[], list[Row]]
 T = TypeVar("T")
 
 
@@ -13,6 +14,10 @@ class Transaction(Protocol):
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Run a named statement and return its rows."""
+        ...
+
+    def later(self, name: str, /, **values: object) -> Later:
+        """Have a named statement run in its turn, and return a way to its rows; it may travel with those after it."""
         ...
 
     def remember(self, fence: int) -> None:
@@ -58,10 +63,10 @@ class Dialect(Protocol):
     The work is a function and not a block, because a server may ask for it to be done all over again.
     """
 
-    def write(self, work: Callable[[Transaction], T], /, *, patient: bool = False) -> T:
+    def write(self, work: Callable[[Transaction], T], /, *, patient: bool = False, often: bool = False) -> T:
         """Do the work in one transaction that is durable when this returns, or has no effect if it raises.
 
-        Patient work may take minutes; nobody waits for it.
+        Patient work may take minutes; nobody waits for it. For work that is done often, a server may keep its plans.
         """
         ...
 

@@ -14,7 +14,7 @@ from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.sqlite.dialect import SqliteDialect
 from fencepost.stores.sqlite.store import Opening, SqliteStore
-from fencepost.stores.transaction import Row, Tables, Transaction
+from fencepost.stores.transaction import Later, Row, Tables, Transaction
 from tests.simulation.clocks import DatabaseTime, StoreClock
 from tests.simulation.faults import Fault, Faults, Knobs, call
 from tests.simulation.hosts import Host, Process
@@ -135,7 +135,8 @@ class FaultyDialect:
         self._faults = faults
         self._since = place.generation
 
-    def write(self, work: Callable[[Transaction], T], /, *, patient: bool = False) -> T:
+    def write(self, work: Callable[[Transaction], T], /, *, patient: bool = False, often: bool = False) -> T:
+        del often  # for servers
         return self._call(work, writes=True, patient=patient)
 
     def read(self, work: Callable[[Transaction], T], /, *, patient: bool = False) -> T:
@@ -220,6 +221,10 @@ class _Recorded:
     def rows(self, name: str, /, **values: object) -> list[Row]:
         self._names.append(name)
         return self._tx.rows(name, **values)
+
+    def later(self, name: str, /, **values: object) -> Later:
+        self._names.append(name)
+        return self._tx.later(name, **values)
 
     def remember(self, fence: int) -> None:
         self._tx.remember(fence)

@@ -10,7 +10,7 @@ from fencepost.stores import sql
 from fencepost.stores.postgres.errors import unavailable, unknown_outcome
 from fencepost.stores.postgres.server import SILENCE_SECONDS, Connection, Server, Silent
 from fencepost.stores.postgres.tables import PostgresTables
-from fencepost.stores.transaction import Row, T
+from fencepost.stores.transaction import Later, Row, T
 
 STATEMENTS = {name: text.encode() for name, text in sql.load(__file__).complete().items()}
 TRIES = 5
@@ -30,6 +30,14 @@ QUICK = Limits(8_000, 6_000, 5_000, SILENCE_SECONDS)
 PATIENT = Limits(600_000, 60_000, 600_000, 600.0)
 
 
+# What a server says that has forgotten a statement, or whose tables were migrated since.
+FORGOTTEN = (
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.DuplicatePreparedStatement,
+    psycopg.errors.FeatureNotSupported,
+)
+
+
 class OutcomeUnknown(Exception):
     """COMMIT was sent, and nobody said that it took effect where it should."""
 
@@ -37,15 +45,26 @@ class OutcomeUnknown(Exception):
 class PostgresTransaction:
     """Named statements on an open transaction."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_pipeline")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, pipeline: psycopg.Pipeline | None = None) -> None:
         self._connection = connection
+        self._pipeline = pipeline  # in one, statements are kept by the server and travel together
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Run a named statement and return its rows."""
-        cursor = self._connection.execute(STATEMENTS[name], values)
-        return cursor.fetchall() if cursor.description else []
+        return self.later(name, **values)()
+
+    def later(self, name: str, /, **values: object) -> Later:
+        """Send a named statement; inside a pipeline, nobody waits for its rows until somebody wants them."""
+        cursor = self._connection.execute(STATEMENTS[name], values, prepare=self._pipeline is not None)
+
+        def rows() -> list[Row]:
+            if cursor.pgresult is None and self._pipeline is not None:
+                self._pipeline.sync()
+            return cursor.fetchall() if cursor.description else []
+
+        return rows
 
     def remember(self, fence: int) -> None:
         """Do nothing: the resources' own rows hold the fence, and a mark common to all would be a bottleneck."""
@@ -53,6 +72,9 @@ class PostgresTransaction:
     def tables(self) -> PostgresTables:
         """Return the tables as such, for those who move all of them."""
         return PostgresTables(self._connection)
+
+
+Once = Callable[[Callable[[PostgresTransaction], T], Limits], T]
 
 
 class PostgresDialect:
@@ -65,10 +87,11 @@ class PostgresDialect:
         self._limits = limits
         self._connection: Connection | None = None
 
-    def write(self, work: Callable[[PostgresTransaction], T], /, *, patient: bool = False) -> T:
+    def write(self, work: Callable[[PostgresTransaction], T], /, *, patient: bool = False, often: bool = False) -> T:
         """Do the work in one transaction; again, a few times, if others were in its way."""
         limits = PATIENT if patient else self._limits
-        return self._with_sentences(lambda: self._write(work, limits))
+        once = self._write_often if often else self._write_once
+        return self._with_sentences(lambda: self._write(once, work, limits))
 
     def read(self, work: Callable[[PostgresTransaction], T], /, *, patient: bool = False) -> T:
         """Do the work on one snapshot, writing nothing."""
@@ -92,17 +115,42 @@ class PostgresDialect:
         except OutcomeUnknown:
             raise unknown_outcome(self.server) from None
 
-    def _write(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
+    def _write(self, once: "Once[T]", work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
         for _ in range(TRIES - 1):
             with suppress(psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
-                return self._write_once(work, limits)
+                return once(work, limits)
             self._send(PAUSE, limits)
+        return once(work, limits)
+
+    def _write_often(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
+        """Write with statements that the server keeps, and without waiting for each: where nobody stands between.
+
+        A kept statement belongs to one server process. So whether we speak to the one that we logged in to is asked in
+        each transaction; behind a pooler we do not, and everything is sent as ever.
+        """
+        connection = self._send(begin_writing_directly(limits), limits)
+        if connection.said_pid != connection.info.backend_pid:
+            return self._finish(connection, lambda: work(PostgresTransaction(connection)))
+        try:
+            with suppress(*FORGOTTEN):
+                return self._finish(connection, lambda: self._in_pipeline(connection, work))
+        finally:
+            connection.prepare_threshold = None
+        self.close()
         return self._write_once(work, limits)
+
+    def _in_pipeline(self, connection: Connection, work: Callable[[PostgresTransaction], T]) -> T:
+        connection.prepare_threshold = 0
+        with connection.pipeline() as pipeline:
+            return work(PostgresTransaction(connection, pipeline))
 
     def _write_once(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
         connection = self._send(begin_writing(limits), limits)
+        return self._finish(connection, lambda: work(PostgresTransaction(connection)))
+
+    def _finish(self, connection: Connection, task: Callable[[], T]) -> T:
         try:
-            answer = work(PostgresTransaction(connection))
+            answer = task()
             commit(connection)
         except BaseException:
             self._roll_back(connection)
@@ -150,7 +198,10 @@ class PostgresDialect:
 
 def _execute(connection: Connection, statement: bytes, limits: Limits) -> Connection:
     connection.silence_seconds = limits.silence_seconds
-    connection.execute(statement)
+    cursor = connection.execute(statement)
+    while cursor.nextset():
+        pass
+    connection.said_pid = cursor.fetchall()[0][0] if cursor.description else None
     return connection
 
 
@@ -181,6 +232,14 @@ def commit(connection: Connection) -> None:
 def begin_writing(limits: Limits) -> bytes:
     """Return the one round trip with which every writing transaction begins."""
     return f"BEGIN ISOLATION LEVEL READ COMMITTED; {_bounds(limits)}; SET LOCAL synchronous_commit = on".encode()
+
+
+def begin_writing_directly(limits: Limits) -> bytes:
+    """Return the same, which also asks which process of the server answers.
+
+    Plans that are kept may date from when a table was empty: they must not read all of it ever after.
+    """
+    return begin_writing(limits) + b"; SET LOCAL enable_seqscan = off; SELECT pg_backend_pid()"
 
 
 def begin_reading(limits: Limits) -> bytes:

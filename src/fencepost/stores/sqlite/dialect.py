@@ -14,7 +14,7 @@ from fencepost.stores.sqlite.copy import Copied, FenceCopy
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
     from fencepost.stores.sqlite.tables import SqliteTables
-    from fencepost.stores.transaction import Row, T
+    from fencepost.stores.transaction import Later, Row, T
 
 STATEMENTS = sql.load(__file__)
 BUSY_MS = 5_000
@@ -33,6 +33,11 @@ class SqliteTransaction:
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Run a named statement and return its rows."""
         return self._connection.execute(STATEMENTS[name], values).fetchall()
+
+    def later(self, name: str, /, **values: object) -> Later:
+        """Run a named statement now: there is nobody to travel to."""
+        rows = self.rows(name, **values)
+        return lambda: rows
 
     def remember(self, fence: int) -> None:
         """Put the fence into the copy before it is committed, and into the store-wide mark with the commit."""
@@ -60,7 +65,14 @@ class SqliteDialect:
         self._copy = copy
         self._seen = _inodes(path)
 
-    def write(self, work: Callable[[SqliteTransaction], T], /, *, patient: bool = False) -> T:  # noqa: ARG002 - alone
+    def write(
+        self,
+        work: Callable[[SqliteTransaction], T],
+        /,
+        *,
+        patient: bool = False,  # noqa: ARG002 - alone
+        often: bool = False,  # noqa: ARG002 - alone
+    ) -> T:
         """Take the write lock at once: a read that upgrades later would fail without waiting."""
         return self._transact("BEGIN IMMEDIATE", work)
 
