@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: bench-drain bench-enqueue up test check lint types imports spec soak mutations bench-cron bench-startup bench-schedules bench-apply bench-idle format clean
+.PHONY: bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations bench-cron bench-startup bench-schedules bench-apply bench-idle format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -67,6 +67,9 @@ bench-startup: $(READY)
 bench-drain: $(READY)
 	$(BIN)/pip install --quiet --group bench
 	PYTHONPATH=. $(BIN)/python bench/drain.py
+
+bench-latency: $(READY)
+	PYTHONPATH=. $(BIN)/python bench/latency.py
 
 bench-enqueue: $(READY)
 	$(BIN)/pip install --quiet --group bench

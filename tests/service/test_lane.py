@@ -140,3 +140,13 @@ def test_a_drain_hands_a_run_with_a_checkpoint_back_and_the_next_worker_goes_on(
     site.up("--workers", "1", "--ttl", "3s")
     site.until(lambda: site.runs(state="succeeded"))
     assert [run.attempt for run in site.runs()] == [1]
+
+
+def test_a_lane_that_ends_in_order_leaves_no_log_of_its_own(site: Site) -> None:
+    configure(site, note="")
+    site.fencepost("run", "note")
+    worker = site.up("--workers", "1", "--ttl", "3s")
+    site.until(lambda: site.runs(state="succeeded"))
+    worker.send_signal(signal.SIGTERM)
+    worker.wait(30)
+    assert list((site.folder / "state").rglob("lane-*.log")) == []

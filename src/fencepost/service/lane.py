@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from socket import socketpair
@@ -135,6 +136,7 @@ class _Keeper:
         self._permits = permits
         self._id = new_id(bench.tools.clock)
         self._folder = plan_run_folder(self._id)
+        self._log_path = os.path.join(bench.log_folder, f"lane-{self._id}.log")
         self._grace = kill_grace(bench.ttl_seconds)
         self._counts_sleep = store.facts().counts_sleep
         self._batches: dict[str, _Batch] = {}
@@ -183,8 +185,7 @@ class _Keeper:
         return self._tools.clock.awake_ns()
 
     def _start_runner(self, output: Output) -> bool:
-        log = LogFile(os.path.join(self._bench.log_folder, f"lane-{self._id}.log"), 1_000_000)
-        output.keep(log, [])
+        output.keep(LogFile(self._log_path, 1_000_000), [])
         self._guard.line.send(place=self._id, cgroup=None, folder=self._folder.path)
         names = [name for name in os.environ if name in PASSED or name.startswith("LC_")]
         env = {name: os.environ[name] for name in names}
@@ -479,6 +480,8 @@ class _Keeper:
         """Settle the rest when the runner is gone: what began by how it ended, what did not goes back."""
         if self._ended is None:
             self._line.close()
+            with suppress(FileNotFoundError):  # in order: what the runner said beside its functions is of no more use
+                os.unlink(self._log_path)
             return
         while select.select([self._line.fd], [], [], 0)[0] and not self._line.closed:
             self._hear_runner()
