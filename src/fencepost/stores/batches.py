@@ -14,7 +14,7 @@ from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, Turned, Wanted
 from fencepost.stores.grants import Key, grant
 from fencepost.stores.leases import held_of
-from fencepost.stores.notices import end_notice, put_notices
+from fencepost.stores.notices import end_notices, put_notices
 from fencepost.stores.run_rows import lock_schedule, note_end
 from fencepost.stores.runs import SqlRuns, heeding, settled_before
 from fencepost.stores.transaction import Later, Row, Transaction
@@ -137,7 +137,7 @@ def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> Later:
     values = {"outcome": report.outcome, "exit_code": report.exit_code, "last_log": report.last_log}
     tx.later("end_attempts", ids=ids, fence=fence, began=first.began, **values)
     tx.later("audit_settled", ids=ids, refund=refund)
-    put_notices(tx, [told for one in group for told in end_notice(one.leased.run, fence, settlement, report)])
+    put_notices(tx, end_notices(tx, group))
     if not settlement.state.terminal:
         tx.later("announce", what="ready")
     return settled

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from fencepost.model.notice import SUMMARY_MAX, Delivery, Notice, Wish, settled_events
 from fencepost.model.outcome import Settlement
-from fencepost.ports.runs import Report, RunRow
+from fencepost.ports.runs import Ended, Report, RunRow
 from fencepost.stores.transaction import Dialect, Transaction
 
 DAY_US = 24 * 3600 * 1_000_000
@@ -116,6 +116,18 @@ def put_notices(tx: Transaction, notices: Sequence[Notice]) -> None:
     if notices:
         spelt = [{**one._asdict(), "event": one.events[0], "body": json.dumps(one.body)} for one in notices]
         tx.rows("put_notices", notices=json.dumps(spelt))
+
+
+def end_notices(tx: Transaction, group: Sequence[Ended]) -> list[Notice]:
+    """Return what there is to tell of attempts that ended alike; where nobody listens, nothing is spelt out."""
+    first = group[0]
+    settlement, report, fence = first.settlement, first.report, first.leased.lease.fence
+    reason = settlement.reason.value if settlement.reason else None
+    events = settled_events(settlement.state.value, reason, alarm=settlement.alarm, stalled=report.stalled)
+    tenants = json.dumps(sorted({one.leased.run.tenant for one in group}))
+    if not events or not tx.rows("any_wish", tenants=tenants, events=json.dumps(events)):
+        return []
+    return [told for one in group for told in end_notice(one.leased.run, fence, settlement, report)]
 
 
 def end_notice(run: RunRow, fence: int | None, settlement: Settlement, report: Report | None) -> list[Notice]:

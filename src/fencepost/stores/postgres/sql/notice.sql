@@ -9,6 +9,12 @@ SELECT DISTINCT one.key || chr(10) || wish.owner || chr(10) || wish.name, wish.t
   JOIN fencepost.wish ON wish.tenant = one.tenant AND wish.event = word.value AND wish.schedule IN ('', one.schedule)
 ON CONFLICT (id) DO NOTHING
 
+-- :name any_wish
+SELECT 1 FROM fencepost.wish
+ WHERE tenant IN (SELECT value FROM jsonb_array_elements_text(%(tenants)s::jsonb))
+   AND event IN (SELECT value FROM jsonb_array_elements_text(%(events)s::jsonb))
+ LIMIT 1
+
 -- :name drop_wishes
 DELETE FROM fencepost.wish WHERE tenant = %(tenant)s AND owner = %(owner)s
 

@@ -10,6 +10,12 @@ SELECT DISTINCT one.value ->> 'key' || char(10) || wish.owner || char(10) || wis
  WHERE true
 ON CONFLICT (id) DO NOTHING
 
+-- :name any_wish
+SELECT 1 FROM wish
+ WHERE tenant IN (SELECT value FROM json_each(:tenants))
+   AND event IN (SELECT value FROM json_each(:events))
+ LIMIT 1
+
 -- :name drop_wishes
 DELETE FROM wish WHERE tenant = :tenant AND owner = :owner
 
