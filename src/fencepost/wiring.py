@@ -43,6 +43,31 @@ def exec_store_url(explicit: str | None) -> str:
     return explicit or os.environ.get("FENCEPOST_STORE") or f"sqlite:{state_folder(os.environ)}/state.db"
 
 
+def serve_proxy(
+    listen: str, upstream: str, *, marks: str, key: str, allow: list[str], deadline: float, closed: float
+) -> int:
+    """Be a fencing proxy until asked to stop; requests in flight are waited for."""
+    import signal
+    from threading import Thread
+
+    from fencepost.gates.http.door import Door
+    from fencepost.gates.reference import resolved
+    from fencepost.host.clock import SystemClock
+    from fencepost.model.errors import Misconfigured
+    from fencepost.service.proxy import Proxy, Rules, parse_allow, parse_listen
+
+    if os.environ.get("FENCEPOST_RUN_ID"):
+        raise Misconfigured("a fencing proxy that a run has started dies with it; start it outside, as a service.")
+    clock = SystemClock()
+    rules = Rules(upstream, tuple(map(parse_allow, allow)), deadline_seconds=deadline, closed_seconds=closed)
+    proxy = Proxy(parse_listen(listen), rules, Door(marks, resolved(key), clock=clock, name=upstream), clock)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: Thread(target=proxy.stop).start())
+    say(f"fencing {upstream} at {listen.rpartition(':')[0] or '127.0.0.1'}:{proxy.port}")
+    proxy.serve()
+    return 0
+
+
 def find_ground(project: str) -> Ground:
     """Find the project that a person means, by its name or by a directory in it."""
     from fencepost.operations.projects import find_ground as find

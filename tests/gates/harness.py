@@ -32,7 +32,7 @@ from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
 from fencepost.ports.gate import Gate
 from tests.support.s3 import CREDENTIALS
-from tests.support.services import GATE_KEY, Report, asgi_app, asgi_served, wsgi_app, wsgi_served
+from tests.support.services import GATE_KEY, Report, asgi_app, asgi_served, proxy_before, wsgi_app, wsgi_served
 
 Asked = Callable[[str], Any]  # for a fixture by its name
 
@@ -406,6 +406,13 @@ class HttpHarness:
         with wsgi_served(app) as url, cls(url)._closing() as made:
             yield made
 
+    @classmethod
+    @contextmanager
+    def proxied(cls, folder: Path, _: Asked) -> "Iterator[HttpHarness]":
+        served = wsgi_served(wsgi_app(Report()))
+        with served as upstream, proxy_before(upstream, folder) as url, cls(url)._closing() as made:
+            yield made
+
     @contextmanager
     def _closing(self) -> "Iterator[HttpHarness]":
         try:
@@ -452,6 +459,7 @@ HARNESSES: dict[str, Making] = {
     "s3": S3Harness.made,
     "asgi": HttpHarness.asgi,
     "wsgi": HttpHarness.wsgi,
+    "proxy": HttpHarness.proxied,
 }
 BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "file": FileHarness,
@@ -463,4 +471,5 @@ BY_PLACE: dict[str, Callable[[str], Harness]] = {
     "s3": S3Harness,
     "asgi": HttpHarness,
     "wsgi": HttpHarness,
+    "proxy": HttpHarness,
 }

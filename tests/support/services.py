@@ -5,11 +5,15 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import uvicorn
 
+from fencepost.gates.http.door import Door
+from fencepost.host.clock import SystemClock
+from fencepost.service.proxy import Proxy, Rules
 from tests.support.scratch import free_port, wait_until
 
 GATE_KEY = "the-key-of-this-test's-gate"
@@ -115,3 +119,17 @@ def wsgi_served(app: Any) -> Iterator[str]:  # noqa: ANN401
         server.shutdown()
         server.server_close()
         thread.join(timeout=30)
+
+
+@contextmanager
+def proxy_before(upstream: str, folder: Path, **rules: Any) -> Iterator[str]:  # noqa: ANN401
+    """Serve a fencing proxy before a service, and yield its address."""
+    door = Door(str(folder / "fences"), GATE_KEY, clock=SystemClock(), wait_seconds=2)
+    proxy = Proxy(("127.0.0.1", free_port()), Rules(upstream, **rules), door, SystemClock())
+    thread = threading.Thread(target=proxy.serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{proxy.port}"
+    finally:
+        proxy.stop()
+        thread.join(timeout=60)

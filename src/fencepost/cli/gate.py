@@ -81,6 +81,34 @@ def send(argv: list[str]) -> int:
     return 0
 
 
+def proxy(argv: list[str]) -> int:
+    """Stand before a service that cannot compare fences."""
+    parser = _parser("proxy", "fencepost gate proxy --upstream http://127.0.0.1:8000 --marks fences --key env:GATE_KEY")
+    parser.add_argument("--upstream", metavar="URL", required=True, help="the service, reached through here alone")
+    parser.add_argument("--marks", metavar="FOLDER", required=True, help="where the marks are kept, on a local disk")
+    parser.add_argument("--key", metavar="env:NAME", required=True, help="what raises the fence: env:NAME or file:PATH")
+    parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:7421", help="default: 127.0.0.1:7421")
+    parser.add_argument(
+        "--allow", metavar="'METHOD /PATH'", action="append", default=[], help="let only such pass (repeatable)"
+    )
+    parser.add_argument("--deadline", metavar="SECONDS", type=float, default=30.0, help="for one request (default: 30)")
+    parser.add_argument(
+        "--closed", metavar="SECONDS", type=float, default=60.0, help="after an unknown outcome (default: 60)"
+    )
+    args = parser.parse_args(argv)
+    from fencepost import wiring
+
+    return wiring.serve_proxy(
+        args.listen,
+        args.upstream,
+        marks=args.marks,
+        key=args.key,
+        allow=args.allow,
+        deadline=args.deadline,
+        closed=args.closed,
+    )
+
+
 def write_s3(argv: list[str]) -> int:
     """Replace an object by what comes from stdin."""
     parser = _parser("write-s3", "fencepost gate write-s3 s3:s3://reports/latest.json < report.json")
@@ -224,6 +252,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "write-sql": (write_sql, "run SQL from stdin in one transaction, if the fence still passes"),
     "sql-guard": (sql_guard, "put tables behind a trigger that refuses writers without a fence"),
     "send": (send, "send an HTTP request that shows the fence, its body from stdin"),
+    "proxy": (proxy, "compare fences before a service that cannot do so itself"),
     "write-s3": (write_s3, "replace an S3 object by stdin, if the fence still passes"),
     "read-s3": (read_s3, "print an S3 object that is behind a gate"),
     "write-redis": (write_redis, "set a Redis key to stdin, if the fence still passes"),
