@@ -83,7 +83,9 @@ def send(argv: list[str]) -> int:
 
 def proxy(argv: list[str]) -> int:
     """Stand before a service that cannot compare fences."""
-    parser = _parser("proxy", "fencepost gate proxy --upstream http://127.0.0.1:8000 --marks fences --key env:GATE_KEY")
+    parser = _parser(
+        "proxy", "fencepost gate proxy --upstream http://127.0.0.1:8000 \\\n    --marks fences --key env:GATE_KEY"
+    )
     parser.add_argument("--upstream", metavar="URL", required=True, help="the service, reached through here alone")
     parser.add_argument("--marks", metavar="FOLDER", required=True, help="where the marks are kept, on a local disk")
     parser.add_argument("--key", metavar="env:NAME", required=True, help="what raises the fence: env:NAME or file:PATH")
