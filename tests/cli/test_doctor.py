@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.host.identity import this_host
+from fencepost.model.lease import Claim, Granted
+from fencepost.model.process import ProcessId
 from fencepost.model.run import Reason, RunState
 from tests.support.desk import Desk
 
@@ -25,6 +28,9 @@ def test_a_fresh_machine_passes(desk: Desk) -> None:
 
 def test_overdue_schedules_are_a_failure_with_the_command_that_helps(desk: Desk) -> None:
     desk.schedule(cron="0 * * * *", timezone="UTC")
+    assert found(desk, "scheduler") == ("warn", "1 schedule, none overdue yet, but nobody drives them")
+    lead = Claim("l", "default", ("scheduler:default",), "r", 30, ProcessId(this_host(), 1, "1"))
+    assert isinstance(desk.store.acquire(lead), Granted)
     assert found(desk, "scheduler") == ("ok", "1 schedule, none overdue")
     desk.clock.go_to("2026-03-27T15:00:00Z")
 

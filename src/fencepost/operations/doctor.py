@@ -13,7 +13,7 @@ from fencepost.model.zone import tzdata_version
 from fencepost.operations.gate_probe import target_problems
 from fencepost.operations.hook_files import standings
 from fencepost.operations.looking import Store
-from fencepost.operations.pulse import PATIENCE_US, driver_words
+from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.words import SECOND_US, ago, counted, span
 from fencepost.operations.worktrees import list_worktrees
 from fencepost.ports.clock import Clock
@@ -138,7 +138,10 @@ def _scheduler(store: Store, look: SqlLooking, tenant: str) -> Finding:
     if not health.schedules:
         return Finding("scheduler", Status.OK, "no schedules yet; it has nothing to do")
     if not health.overdue:
-        return Finding("scheduler", Status.OK, f"{counted(health.schedules, 'schedule')}, none overdue")
+        told = f"{counted(health.schedules, 'schedule')}, none overdue"
+        if is_driven(store, tenant):
+            return Finding("scheduler", Status.OK, told)
+        return Finding("scheduler", Status.WARN, f"{told} yet, but nobody drives them", "start it: fencepost up")
     since = ago(health.oldest_due_us or now_us, now_us)
     return Finding(
         "scheduler",

@@ -1,5 +1,6 @@
 """Whether anybody is looking: how far the scheduler has come, and who holds its lease."""
 
+from fencepost.model.lease import Held
 from fencepost.operations.looking import Store
 from fencepost.operations.words import SECOND_US, ago, rfc3339
 from fencepost.ports.looking import ScheduleFacts
@@ -18,10 +19,19 @@ def silence(store: Store, tenant: str, facts: ScheduleFacts, now_us: int) -> str
     return f"{since}; {driver_words(store, tenant)}"
 
 
+def is_driven(store: Store, tenant: str) -> bool:
+    """Tell whether somebody drives the scheduler, by its lease."""
+    return _driver(store, tenant) is not None
+
+
+def _driver(store: Store, tenant: str) -> Held | None:
+    name = f"scheduler:{tenant}"
+    return next((one for one in store.leases() if name in one.resources and not one.lost and not one.expired), None)
+
+
 def driver_words(store: Store, tenant: str) -> str:
     """Say who drives the scheduler, by its lease."""
-    name = f"scheduler:{tenant}"
-    held = next((one for one in store.leases() if name in one.resources and not one.lost and not one.expired), None)
+    name, held = f"scheduler:{tenant}", _driver(store, tenant)
     if held is None:
         return f"nobody holds {name}: is `fencepost up` running?"
     return f"{name} is held by pid {held.supervisor.pid} on {held.supervisor.host.name}."
