@@ -1,0 +1,62 @@
+"""The dashboard file and the figures that the web door tells: each knows all of the other's names and labels."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from fencepost.ports.metering import Figures, Sums
+from fencepost.web.metrics import Reading
+
+BOARD: dict[str, Any] = json.loads((Path(__file__).parents[2] / "examples/grafana/fencepost.json").read_text())
+SPOKEN = re.compile(r"(fencepost_[a-z_]+)(?:\{([^}]*)\})?")
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+EVEN_WITHOUT = {"fencepost_build_info"}
+FIGURES = Figures(now_us=1, counts=(), live=(), ended=(), sums=Sums(0, 0, 0, 0, cursor_us=0))
+
+
+def told() -> dict[str, set[str]]:
+    """Return every name that can be asked for, with its labels."""
+    found: dict[str, set[str]] = {}
+    for family in Reading(FIGURES).collect():
+        labels = set(getattr(family, "_labelnames", ()))
+        for suffix in SUFFIXES[family.type]:
+            found[f"{family.name}{suffix}"] = labels | ({"le"} if suffix == "_bucket" else set())
+    return found
+
+
+def expressions() -> list[str]:
+    return [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]
+
+
+def test_every_figure_on_the_dashboard_is_told_with_its_labels() -> None:
+    known = told()
+    for expression in expressions():
+        for name, matchers in SPOKEN.findall(expression):
+            assert name in known, expression
+            asked = set(re.findall(r"(\w+)=~?\"", matchers))
+            grouped = {word for group in re.findall(r"by \(([^)]*)\)", expression) for word in group.split(", ")}
+            assert asked | grouped <= known[name], expression
+
+
+def test_every_figure_that_is_told_is_on_the_dashboard() -> None:
+    shown = {name for expression in expressions() for name, _ in SPOKEN.findall(expression)}
+    families = {family.name for family in Reading(FIGURES).collect()} - EVEN_WITHOUT
+    missing = {name for name in families if not any(one.startswith(name) for one in shown)}
+    assert missing == set()
+
+
+def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
+    panels = BOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells: set[tuple[int, int]] = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        mine = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24
+        assert not mine & cells, panel["title"]
+        cells |= mine
