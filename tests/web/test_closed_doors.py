@@ -197,3 +197,23 @@ def test_a_packed_body_is_refused(web: WebDoor) -> None:
     headers = {**web.bearer(), "Content-Encoding": "gzip"}
 
     assert web.ask("POST", "/logout", headers=headers, content=b"x").status_code == 415
+
+
+def test_looking_changes_nothing(web: WebDoor) -> None:
+    web.runtime.cron("x", "* * * * *")
+    web.runtime.pass_time(60)
+    web.runtime.tick()
+    shown = web.bearer()
+    before = everything(web)
+    for method, path, _ in routes(web):
+        if method == "GET":
+            assert web.ask(method, path, headers=shown).status_code < 500, path
+
+    assert everything(web) == before
+
+
+def everything(web: WebDoor) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table."""
+    return web.store.dialect.read(
+        lambda tx: {name: list(tx.tables().rows(name)) for name in sorted(tx.tables().names())}
+    )
