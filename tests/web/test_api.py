@@ -35,6 +35,7 @@ OFFERED = {
     "doctor": "/doctor",
     "audit": "/audit",
     "key": "/keys",
+    "notice": "/notices",
 }
 
 
