@@ -19,11 +19,13 @@ def test_nothing_is_written_where_nothing_was_asked_for() -> None:
 def test_checks_call_us_before_each_turn_and_each_tool_that_changes_something() -> None:
     files = settings_files({"checks": True, "settings": {"model": "x", "hooks": {"PreToolUse": [MINE]}}})
     settings = json.loads(files[SETTINGS_FILE])
-    check = {"type": "command", "command": sys.executable, "args": ["-m", "fencepost", "hook", "check"], "timeout": 10}
 
     assert settings["model"] == "x"
     mine, ours = settings["hooks"]["PreToolUse"]
     assert mine == MINE
+    (check,) = ours["hooks"]
+    assert (check["type"], check["timeout"]) == ("command", 10)
+    assert "hook check" in check["command"]
     assert ours == {"matcher": "Bash|Edit|Write|MultiEdit|NotebookEdit|mcp__.*", "hooks": [check]}
     assert settings["hooks"]["UserPromptSubmit"] == [{"hooks": [check]}]
     assert MCP_FILE not in files
@@ -34,7 +36,7 @@ def test_checks_put_the_gateway_before_servers_that_are_programs() -> None:
 
     assert servers["tracker"] == {
         "command": sys.executable,
-        "args": ["-m", "fencepost", "mcp-gate", "--", "tracker-mcp", "--stdio"],
+        "args": ["-m", "fencepost", "mcp-gate", "--name", "tracker", "--", "tracker-mcp", "--stdio"],
         "env": {"A": "1"},
     }
     assert servers["remote"] == SERVERS["remote"]
