@@ -182,14 +182,18 @@ def test_a_wall_time_that_did_not_exist_says_so(desk: Desk) -> None:
     assert verdict(desk, "nightly", "--at", "2026-03-29T02:30") == "dst_gap"
 
 
-def test_a_gap_that_the_scheduler_has_not_come_to_yet_is_no_alarm(desk: Desk) -> None:
+def test_a_gap_is_recorded_when_it_ends_and_until_then_nobody_has_looked(desk: Desk) -> None:
     desk.schedule(**BERLIN)
     desk.tick("2026-03-28T01:30:01Z")
     desk.clock.go_to("2026-03-29T09:00:00Z")
 
     text = desk.flat("why", "nightly", "--at", "2026-03-29T02:30")
+    assert "(skipped, 02:30 does not exist) is due and not decided yet." in text
+    assert "has not looked" in text
 
-    assert "(skipped, 02:30 does not exist) nothing was to run; the next tick records that." in text
+    desk.tick()
+    text = desk.flat("why", "nightly", "--at", "2026-03-29T02:30")
+    assert "02:30 did not exist on Sun 2026-03-29 in Europe/Berlin" in text
     assert "has not looked" not in text
 
 
