@@ -158,7 +158,7 @@ def test_workers_that_lease_at_the_same_moment_never_exceed_the_limit(runtime: R
             store.settle(found.lease, SUCCEEDED, Report("succeeded"), clean=True)
 
     together(work, list(range(6)))
-    assert 1 < most <= limit
+    assert most <= limit  # that several go at once is shown above, without luck
     assert runtime.states() == ["succeeded"] * number
 
 
