@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from fencepost.config.find import config_path, gate_target, gates_of, projects_of, state_folder
 from fencepost.host import cgroup, filesystem, processes
-from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.gate_probe import target_problems
@@ -67,6 +66,8 @@ def patient(
     check_config: Callable[[str], None],
 ) -> Patient:
     """Describe this machine as its user sees it."""
+    from fencepost.host.clock import SystemClock
+
     return Patient(environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock())
 
 
