@@ -30,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
-    folder = tmp_path / "work"
+    folder = tmp_path / "site"
     folder.mkdir()
     (folder / "fencepost.toml").write_text(CONFIG)
     monkeypatch.chdir(folder)
@@ -44,10 +44,10 @@ def unit_file(home: Path, name: str = "fencepost") -> Path:
 def test_a_dry_run_prints_absolute_paths_and_writes_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["service", "install", "--dry-run", "--workers", "4"]) == 0
     text = capsys.readouterr().out
-    assert f'ExecStart="{sys.executable}" "-P" "-m" "fencepost" "up" "--config" "{home}/work/fencepost.toml"' in text
+    assert f'ExecStart="{sys.executable}" "-P" "-m" "fencepost" "up" "--config" "{home}/site/fencepost.toml"' in text
     assert '"--workers" "4"' in text
     assert "TimeoutStopSec=130" in text, "a stop may take longer than the drain"
-    for line in ("Delegate=yes", "KillMode=mixed", "Restart=on-failure", f"WorkingDirectory={home}/work"):
+    for line in ("Delegate=yes", "KillMode=mixed", "Restart=on-failure", f"WorkingDirectory={home}/site"):
         assert line in text.splitlines()
     assert f'Environment="PATH={os.environ["PATH"]}"' in text
     assert not unit_file(home).exists()
@@ -87,7 +87,7 @@ def test_a_link_is_not_followed(home: Path) -> None:
 
 
 def test_a_configuration_that_is_wrong_is_not_installed(home: Path) -> None:
-    (home / "work" / "fencepost.toml").write_text("[fencepost]\nnonsense = 1\n")
+    (home / "site" / "fencepost.toml").write_text("[fencepost]\nnonsense = 1\n")
     assert main(["service", "install", "--no-start"]) == 2
     assert not unit_file(home).exists()
 

@@ -18,7 +18,7 @@ INSTALL_EXAMPLES = """\
   fencepost hook install claude --project --dry-run
 """
 SESSION_EXAMPLES = """\
-  echo '{"session_id": "s1", "cwd": "/work/site"}' | fencepost hook session-start
+  echo '{"session_id": "s1", "cwd": "/srv/site"}' | fencepost hook session-start
 """
 
 
