@@ -19,6 +19,7 @@ from fencepost.operations import bulk, looking, requests
 from fencepost.operations.bulk import Triggered
 from fencepost.operations.registry import Planned, apply_config, plan_config
 from fencepost.service.following import new_run_id, wait_for_end
+from fencepost.wiring import serving
 
 if TYPE_CHECKING:
     from fencepost.app.aio import AsyncFencepost
@@ -304,7 +305,7 @@ class Fencepost:
         config = self.config()
         if ticks:
             self._apply_and_tell(config)
-        return wiring.serve_app(
+        return serving.serve_app(
             self.store_url,
             config,
             name=name,

@@ -98,9 +98,9 @@ def proxy(argv: list[str]) -> int:
         "--closed", metavar="SECONDS", type=float, default=60.0, help="after an unknown outcome (default: 60)"
     )
     args = parser.parse_args(argv)
-    from fencepost import wiring
+    from fencepost.wiring.fencing import serve_proxy
 
-    return wiring.serve_proxy(
+    return serve_proxy(
         args.listen,
         args.upstream,
         marks=args.marks,

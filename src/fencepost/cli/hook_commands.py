@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable
 
-from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Invalid
 from fencepost.operations import hook_files
 from fencepost.operations.hook_files import Change
 from fencepost.operations.sessions import INPUT_MAX
+from fencepost.wiring import sessions
 
 INSTALL_EXAMPLES = """\
   fencepost hook install                  # for every agent CLI of this user
@@ -27,7 +27,7 @@ def session_start(argv: list[str]) -> int:
     session_parser(
         "session-start", "Let the agent session that calls this hook hold its project, in its turn."
     ).parse_args(argv)
-    waits = wiring.start_session(_input())
+    waits = sessions.start_session(_input())
     if waits:
         print(f"fencepost: somebody else is at work in this project: {waits}")
     return 0
@@ -36,7 +36,7 @@ def session_start(argv: list[str]) -> int:
 def session_end(argv: list[str]) -> int:
     """Give the project back."""
     session_parser("session-end", "Give back the project that the agent session holds.").parse_args(argv)
-    wiring.end_session(_input())
+    sessions.end_session(_input())
     return 0
 
 
@@ -46,7 +46,7 @@ def keep(argv: list[str]) -> int:
         name, pid, started, folder, label = argv
     except ValueError:
         raise Invalid("keep is started by session-start, and by nobody else.") from None
-    wiring.keep_session(name, int(pid), started, folder=folder, label=label)
+    sessions.keep_session(name, int(pid), started, folder=folder, label=label)
     return 0
 
 

@@ -4,11 +4,11 @@ import argparse
 import os
 import sys
 
-from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Invalid
 from fencepost.model.mcp import server_name
 from fencepost.service.tool_gate import rules_of
+from fencepost.wiring import fencing
 
 EXAMPLES = """\
   fencepost mcp-gate -- uvx mcp-server-git --repository .
@@ -34,10 +34,10 @@ def main(argv: list[str]) -> int:
     )
     say = say_for(rules.server)
     if args.url:
-        return wiring.gate_mcp_url(rules, args.url, args.header, outside=args.allow_outside, say=say)
+        return fencing.gate_mcp_url(rules, args.url, args.header, outside=args.allow_outside, say=say)
     if args.header:
         raise Invalid("--header goes with --url; a server that is started here gets its settings by its environment.")
-    return wiring.gate_mcp_command(rules, command, outside=args.allow_outside, say=say)
+    return fencing.gate_mcp_command(rules, command, outside=args.allow_outside, say=say)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -12,6 +12,7 @@ from fencepost.model.errors import Invalid
 from fencepost.operations.notices import list_notices, notice_fields, revive_notices
 from fencepost.operations.words import counted, rfc3339
 from fencepost.service.courier import try_target
+from fencepost.wiring import serving
 
 EXAMPLES = """\
   fencepost notice test chat               send a test message now
@@ -51,7 +52,7 @@ def test(args: argparse.Namespace) -> int:
     path = config_path(os.environ, os.getcwd())
     if path is None:
         raise Invalid("there is no fencepost.toml from here upwards; name one with --config.")
-    post = wiring.post_of(load(path))
+    post = serving.post_of(load(path))
     if args.name not in post.targets:
         hint = did_you_mean(args.name, post.targets) or f" There are: {', '.join(post.targets) or 'none'}."
         raise Invalid(f"{path} has no [notifications.{args.name}].{hint}")

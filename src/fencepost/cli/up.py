@@ -14,6 +14,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
 from fencepost.operations.registry import apply_config
 from fencepost.service.station import Plan
+from fencepost.wiring import serving
 
 DESCRIPTION = """\
 Keep going until asked to stop; Ctrl-C drains: running agents finish or are
@@ -70,10 +71,10 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         wiring.say("there is no fencepost.toml here or above: nothing is applied; write one with: fencepost init")
     folder = os.path.dirname(config.path) if config else os.getcwd()
     projects = config.projects if config else {}
-    post = wiring.post_of(config) if config else None
+    post = serving.post_of(config) if config else None
     web = _web_beside(args, url, settings.tenant) if name == "up" else None
     try:
-        return wiring.serve(url, plan, settings, name=name, folder=folder, projects=projects, post=post)
+        return serving.serve(url, plan, settings, name=name, folder=folder, projects=projects, post=post)
     finally:
         if web is not None:
             stop(web)

@@ -1,0 +1,251 @@
+"""Builds everything from the settings: the only room that knows each concrete class. Here: stores, gates, tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from fencepost.model.errors import Invalid
+from fencepost.model.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.host.worktree import Repository, Worktree
+    from fencepost.model.light import Callable
+    from fencepost.operations.projects import Ground
+    from fencepost.ports.gate import Gate
+    from fencepost.ports.store import LeaseStore
+    from fencepost.service.order import Tools
+    from fencepost.stores.postgres.store import PostgresStore
+    from fencepost.stores.runtime import RuntimeStore
+    from fencepost.stores.sqlite.store import Opening, SqliteStore
+
+    PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
+
+LOG_FORMAT = "FENCEPOST_LOG_FORMAT"
+
+FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
+
+
+def exec_store_url(explicit: str | None) -> str:
+    """Return the store of bare `exec`: the same one whatever the current folder is."""
+    from fencepost.config.find import state_folder
+
+    return explicit or os.environ.get("FENCEPOST_STORE") or f"sqlite:{state_folder(os.environ)}/state.db"
+
+
+def find_ground(project: str) -> Ground:
+    """Find the project that a person means, by its name or by a directory in it."""
+    from fencepost.operations.projects import find_ground as find
+
+    return find(project, os.environ, os.getcwd())
+
+
+def worktree_keeper(url: str) -> PutAway:
+    """Return a way to put a leftover worktree away, which says on which branch it was saved, if anything was."""
+    from fencepost.service.workplace import clear_away
+
+    tools = exec_tools(url)._replace(say=lambda _: None)
+
+    def put_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...]) -> str | None:
+        saved = clear_away(repository, worktree, discard, tools)
+        return saved.branch if saved and saved.changed else None
+
+    return put_away
+
+
+def store_url(explicit: str | None) -> str:
+    """Return the store of every other command: named, or the configuration's, or else the one of `exec`."""
+    from fencepost.config.find import config_path, store_url_of
+
+    if explicit or os.environ.get("FENCEPOST_STORE"):
+        return exec_store_url(explicit)
+    path = config_path(os.environ, os.getcwd())
+    return store_url_of(path, os.environ) if path else exec_store_url(None)
+
+
+def open_store(url: str) -> SqliteStore | PostgresStore:
+    """Open a store by its URL."""
+    scheme, colon, rest = url.partition(":")
+    if scheme == "sqlite" and rest:
+        return _open_sqlite(rest)
+    if scheme in ("postgresql", "postgres") and colon:
+        from fencepost.stores.postgres.store import open_store as open_postgres
+
+        return open_postgres(url, new_id=_store_id())
+    raise Invalid(f"{url.partition('@')[0]!r} is no store; write sqlite:/path/state.db or postgresql://host/database.")
+
+
+def open_runtime(url: str) -> RuntimeStore:
+    """Open a store with every verb of the runtime."""
+    from fencepost.stores.runtime import RuntimeStore
+
+    return RuntimeStore(open_store(url))
+
+
+def open_patiently(url: str) -> RuntimeStore:
+    """Open a store for a daemon: a server that is being restarted is waited for, a file is not."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.model.errors import StoreUnavailable
+
+    for pause in (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0):
+        try:
+            return open_runtime(url)
+        except StoreUnavailable as error:
+            if url.startswith("sqlite:"):
+                raise
+            say(f"the store is out of reach, trying again: {error}")
+            SystemClock().sleep(pause)
+    return open_runtime(url)
+
+
+def shown(url: str) -> str:
+    """Show a store's URL without its password."""
+    before, at, after = url.rpartition("@")
+    scheme, slashes, login = before.partition("//")
+    return f"{scheme}{slashes}{login.partition(':')[0]}{at}{after}"
+
+
+def log_folder() -> str:
+    """Return where the logs of this machine's runs are kept."""
+    from fencepost.config.find import state_folder
+
+    return os.path.join(state_folder(os.environ), "logs")
+
+
+def audit_key(*, create: bool) -> bytes | None:
+    """Return the key that seals the audit here: the configuration's, or this machine's own."""
+    from fencepost.config.find import audit_key_of, config_path, state_folder
+    from fencepost.host.audit_key import key_from, own_key
+
+    path = config_path(os.environ, os.getcwd())
+    reference = audit_key_of(path) if path else ""
+    if reference:
+        return key_from(reference)
+    return own_key(os.path.join(state_folder(os.environ), "audit.key"), create=create)
+
+
+def audit_key_from(reference: str) -> bytes:
+    """Return a key of the audit by its reference."""
+    from fencepost.host.audit_key import key_from
+
+    return key_from(reference)
+
+
+def migrate_store(url: str) -> tuple[int, int]:
+    """Bring a store to this program's schema; return the schema before and after."""
+    if url.partition(":")[0] in ("postgresql", "postgres"):
+        from fencepost.stores.postgres.store import migrate_store as migrate_postgres
+
+        return migrate_postgres(url, new_id=_store_id())
+    return sqlite_opening(url.partition(":")[2]).migrate(new_id=_store_id())
+
+
+def _open_sqlite(path: str) -> SqliteStore:
+    return sqlite_opening(path).open(new_id=_store_id())
+
+
+def sqlite_opening(path: str) -> Opening:
+    """Return how the file of a store is opened on this machine."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.identity import this_host
+    from fencepost.stores.sqlite.store import Opening
+
+    def network_kind(place: str) -> str | None:
+        if _is_on_a_disk(place):
+            return None
+        from fencepost.host.filesystem import is_network, kind_of
+
+        kind = kind_of(place)
+        return kind if kind and is_network(kind) else None
+
+    path = path.removeprefix("//") if path.startswith("///") else path
+    if path.startswith("~"):
+        path = os.path.expanduser(path)
+    return Opening(path, clock=SystemClock(), boot=this_host().boot, network_kind=network_kind)
+
+
+def _is_on_a_disk(path: str) -> bool:
+    """Tell for certain that a file is on a block device: on Linux, everything that comes over a network has none."""
+    try:
+        return sys.platform == "linux" and os.major(os.stat(path).st_dev) != 0
+    except OSError:
+        return False  # not there yet: the mount table will tell
+
+
+def _store_id() -> str:
+    return os.urandom(8).hex()
+
+
+def exec_tools(url: str) -> Tools:
+    """Return what guarding a command takes."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+    from fencepost.service.order import Tools
+
+    clock = SystemClock()
+    told = False
+
+    def open_and_tell() -> LeaseStore:
+        nonlocal told
+        is_new = url.startswith("sqlite:") and not os.path.exists(url[len("sqlite:") :])
+        store = open_store(url)
+        if not told:
+            told = True
+            for notice in (*([FIRST_USE] if is_new else []), *store.facts().notices):
+                say(notice)
+        return store
+
+    return Tools(clock, system_processes(clock), open_and_tell, open_gate, say)
+
+
+def open_gate(name: str) -> Gate:
+    """Open a gate by its target, `kind:where`, or by its name in the configuration."""
+    from fencepost.operations.gate_kinds import open_gate as open_kind
+
+    return open_kind(name)
+
+
+def say(text: str) -> None:
+    """Tell a person, without getting in the way of the command's own output."""
+    print(
+        json_line(text) if os.environ.get(LOG_FORMAT) == "json" else f"fencepost: {text}", file=sys.stderr, flush=True
+    )
+
+
+def now_text() -> str:
+    """Spell this machine's time."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.model.instant import format_instant
+    from fencepost.model.moment import from_us
+
+    return format_instant(from_us(SystemClock().wall_us()))
+
+
+def json_line(text: str) -> str:
+    """Spell what is said for a machine that collects logs."""
+    import json
+
+    level = "warning" if text.startswith(("warning:", "the store is out of reach")) else "info"
+    return json.dumps({"ts": now_text(), "level": level, "logger": "fencepost", "pid": os.getpid(), "message": text})
+
+
+def new_run_id() -> str:
+    """Name a run."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.service.order import new_id
+
+    return new_id(SystemClock())
+
+
+def now_seconds() -> int:
+    """Return seconds since 1970, for signatures that carry a time."""
+    from fencepost.host.clock import SystemClock
+
+    return SystemClock().wall_us() // 1_000_000
+
+
+def fetch_secret(reference: str) -> str:
+    """Return the secret that `env:NAME` or `file:PATH` means, as this machine has it."""
+    from fencepost.service.agent_environment import secret_value
+
+    return secret_value(reference, os.environ, what="the secret")

@@ -1,0 +1,193 @@
+"""Builds what keeps going: the station of `up`, `scheduler` and `worker`, with its engines, chores and hints."""
+
+from __future__ import annotations
+
+import os
+
+from fencepost.model.errors import Invalid
+from fencepost.model.light import TYPE_CHECKING
+from fencepost.wiring import audit_key, log_folder, open_gate, open_runtime, say, shown, sqlite_opening
+
+if TYPE_CHECKING:
+    from fencepost.config.load import Config, Settings
+    from fencepost.model.light import Any, Mapping
+    from fencepost.ports.engine import Engine
+    from fencepost.service.chores import Chore
+    from fencepost.service.courier import Post
+    from fencepost.service.hint import Hint
+    from fencepost.service.order import Tools
+    from fencepost.service.projects import Grounds
+    from fencepost.service.station import Plan
+
+WORKERS_MAX = 1000
+
+
+def serve(
+    url: str,
+    plan: Plan,
+    settings: Settings,
+    *,
+    name: str,
+    folder: str,
+    projects: Mapping[str, Mapping[str, Any]],
+    post: Post | None = None,
+) -> int:
+    """Schedule, work, or both, until asked to stop."""
+    from datetime import timedelta
+
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+    from fencepost.service.attempt import Bench, attempt
+    from fencepost.service.chores import delivering
+    from fencepost.service.lane import lane
+    from fencepost.service.nursery import open_nursery
+    from fencepost.service.order import Tools
+    from fencepost.service.projects import Grounds, Presence
+    from fencepost.service.station import Station
+
+    clock = SystemClock()
+    tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), open_gate, say)
+    bench = Bench(
+        tools,
+        lambda: open_runtime(url),
+        lambda engine: engine_of(engine, settings.http_allow),
+        folder=folder,
+        log_folder=log_folder(),
+        ttl_seconds=plan.ttl_seconds,
+        drain_timeout=timedelta(seconds=plan.drain_seconds),
+        grounds=Grounds(plan.tenant, projects, folder),
+    )
+    nursery = (
+        open_nursery(
+            lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased),
+            lambda alive: lane(bench, open_hint(url), worker_alive=alive),
+        )
+        if plan.slots
+        else None
+    )
+    say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
+    if plan.slots:
+        _look_at_projects(bench.grounds)
+    presence = Presence(bench.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
+    chores = chores_of(plan, tools, settings, folder)
+    if post is not None and plan.ticks:
+        chores.append(delivering(post, clock, say))
+    hint = open_hint(url) if plan.slots else None
+    return Station(plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence, hint=hint).serve()
+
+
+def _look_at_projects(grounds: Grounds) -> None:
+    """Say which projects are not here, and remember for the others which configuration is theirs."""
+    from fencepost.config.find import config_path
+    from fencepost.operations.projects import note_project
+
+    for problem in grounds.problems():
+        say(f"warning: {problem}")
+    config = config_path(os.environ, os.getcwd())
+    for name in grounds.declared if config else ():
+        project = grounds.find(grounds.tenant, name)
+        if project is not None and config is not None:
+            note_project(project, config, os.environ)
+
+
+def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, workers: int, ttl: float) -> int:
+    """Serve for a program, and give its signals back afterwards."""
+    import signal
+    from threading import current_thread, main_thread
+
+    from fencepost.model.duration import parse_duration
+    from fencepost.model.lease import check_ttl
+    from fencepost.service.station import Plan
+
+    if current_thread() is not main_thread():
+        raise Invalid(f"app.{name}() takes signals and forks, so that it belongs in the main thread of the program.")
+    if not 0 <= workers <= WORKERS_MAX:
+        raise Invalid(f"workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
+    settings = config.settings
+    drain = parse_duration(settings.drain_timeout)
+    plan = Plan(settings.tenant, ticks, workers, check_ttl(ttl), drain)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        post = post_of(config)
+        return serve(url, plan, settings, name=name, folder=folder, projects=config.projects, post=post)
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def post_of(config: Config) -> Post:
+    """Return whom a configuration wants told."""
+    from fencepost.service.courier import Post
+
+    settings = config.settings
+    return Post(settings.tenant, config.path, config.notifications, settings.http_allow)
+
+
+def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list[Chore]:
+    """Return what a station does beside its main work; a configuration's paths are relative to its folder."""
+    from datetime import timedelta
+
+    from fencepost.host.audit_key import append_line
+    from fencepost.host.identity import this_host
+    from fencepost.model.audit import head_line
+    from fencepost.model.duration import parse_duration
+    from fencepost.service import chores
+
+    found = [chores.reaping(tools.processes, tools.say)]
+    if plan.slots:
+        found.append(chores.sweeping_logs(this_host().name, log_folder()))
+    if plan.ticks:
+        key = audit_key(create=True)
+        assert key is not None, "it was made just now"
+        heads = os.path.join(folder, settings.audit_heads) if settings.audit_heads else None
+        retention = timedelta(seconds=parse_duration(settings.retention))
+        found.append(chores.pruning(plan.tenant, retention))
+        found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), tools.say))
+    return found
+
+
+def engine_of(name: str, http_allow: tuple[str, ...] = ()) -> Engine:
+    """Return the engine of an agent; `http_allow` are the private networks that it may post to."""
+    from fencepost.engines.claude import ClaudeEngine
+    from fencepost.engines.cli import CliEngine
+    from fencepost.engines.command import CommandEngine
+    from fencepost.engines.http import HttpEngine
+    from fencepost.engines.python import PythonEngine
+    from fencepost.model.errors import Misconfigured
+
+    engines: dict[str, Engine] = {
+        "command": CommandEngine(),
+        "python": PythonEngine(),
+        "http": HttpEngine(http_allow),
+        "claude": ClaudeEngine(),
+        "cli": CliEngine(),
+    }
+    if name not in engines:
+        raise Misconfigured(f"this worker has no engine {name!r}; it knows {', '.join(engines)}.")
+    return engines[name]
+
+
+def open_hint(url: str) -> Hint:
+    """Return how this process hears that something may be ready; where nothing can be heard, nothing is said."""
+    from fencepost.service.hint import Deaf, NotifyHint, WatchHint
+
+    if url.startswith("sqlite:"):
+        from fencepost.stores.sqlite.listening import CommitWatch
+
+        return WatchHint(CommitWatch(sqlite_opening(url.partition(":")[2]).path))
+    import psycopg
+
+    from fencepost.host.clock import SystemClock
+    from fencepost.stores.postgres.listening import Ear, listen
+    from fencepost.stores.postgres.server import at
+
+    server = at(url)
+
+    def open_ear() -> Ear | None:
+        try:
+            return listen(server)
+        except psycopg.Error:
+            raise Deaf from None
+
+    return NotifyHint(open_ear, SystemClock().awake_ns)

@@ -1,0 +1,123 @@
+"""Builds the keeper of a person's agent session, which holds the session's project while it lasts."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from fencepost.wiring import exec_store_url, exec_tools
+
+
+def start_session(data: bytes) -> str:
+    """Have a person's agent session hold its project; return what the person should know, or nothing."""
+    import subprocess
+
+    from fencepost.host.ancestors import caller
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+    from fencepost.model.check import is_in_a_run
+    from fencepost.model.errors import Misconfigured
+    from fencepost.model.process import Fate
+    from fencepost.operations.sessions import Notes, session_of
+
+    if is_in_a_run(os.environ):
+        return ""  # a run holds what it works on by itself
+    processes = system_processes(SystemClock())
+    above = caller(processes)
+    if above is None:
+        raise Misconfigured("session-start is for an agent's hook: no program was found that could have called it.")
+    session = session_of(data, os.environ, os.getcwd())
+    name = session.id or f"{above.pid}-{above.started}"
+    notes = Notes(os.environ)
+    locked = notes.lock()
+    try:
+        before = notes.keeper(name)
+        if before is not None and processes.fate(before) is Fate.ALIVE:
+            return ""
+        words = [sys.executable, "-m", "fencepost", "hook", "keep", name, str(above.pid), above.started]
+        program = subprocess.Popen(
+            [*words, session.folder, session.label],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+        keeper = processes.identify(program.pid)
+        if keeper is not None:
+            notes.write(name, keeper)
+    finally:
+        os.close(locked)
+    assert program.stdout is not None
+    return _first_word(program.stdout.fileno())
+
+
+def _first_word(descriptor: int) -> str:
+    """Return why the keeper waits, if it has to; nothing if it holds the project, or takes its time to say."""
+    from select import select
+
+    from fencepost.service.keeper import HELD
+
+    patience = 3.0
+    ready, _, _ = select([descriptor], [], [], patience)
+    said = os.read(descriptor, 4096).decode(errors="replace").partition("\n")[0] if ready else ""
+    return "" if said == HELD else said
+
+
+def end_session(data: bytes) -> None:
+    """End the keeper of a session, which gives the project back; a session that nobody keeps is no trouble."""
+    from fencepost.host.ancestors import caller
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+    from fencepost.model.light_signal import SIGTERM
+    from fencepost.operations.sessions import Notes, session_of
+
+    processes = system_processes(SystemClock())
+    session = session_of(data, os.environ, os.getcwd())
+    above = None if session.id else caller(processes)
+    name = session.id or (f"{above.pid}-{above.started}" if above else "")
+    notes = Notes(os.environ)
+    locked = notes.lock()
+    try:
+        keeper = notes.keeper(name)
+        if keeper is not None:
+            processes.signal_process(keeper, SIGTERM)
+    finally:
+        os.close(locked)
+
+
+def keep_session(name: str, pid: int, started: str, *, folder: str, label: str) -> None:
+    """Be the keeper of a session: hold its project while its process lives."""
+    from fencepost.model.lease import TTL_DEFAULT_SECONDS
+    from fencepost.model.process import ProcessId
+    from fencepost.operations.projects import ground_at
+    from fencepost.operations.sessions import Notes
+    from fencepost.service.keeper import Keeper
+    from fencepost.service.order import Order
+
+    ground = ground_at(folder, os.environ, folder)
+    tools = exec_tools(ground.store or exec_store_url(None))
+    order = Order(
+        argv=(),
+        tenant="default",
+        resources=(ground.resource,),
+        label=label,
+        ttl_seconds=TTL_DEFAULT_SECONDS,
+        wait_seconds=float("inf"),
+        holder=name,
+        slots=ground.slots,
+        what=ground.words,
+    )
+    try:
+        Keeper(order, tools, ProcessId(tools.processes.here(), pid, started), _tell_once).run()
+    finally:
+        Notes(os.environ).forget(name, tools.processes.myself())
+
+
+def _tell_once(text: str) -> None:
+    """Tell whoever started us how it stands, the first time; after that nobody listens."""
+    try:
+        os.write(1, f"{' '.join(text.split())}\n".encode())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError:
+        return
