@@ -40,7 +40,7 @@ from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import PASSED, run_variables
 from fencepost.service.answers import Answers
-from fencepost.service.attempt import Bench
+from fencepost.service.bench import Bench
 from fencepost.service.guard import ASK_PART, GuardHandle, post_guard
 from fencepost.service.hint import Hint
 from fencepost.service.line import Line, Message

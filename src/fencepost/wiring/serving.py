@@ -37,7 +37,8 @@ def serve(
 
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
-    from fencepost.service.attempt import Bench, attempt
+    from fencepost.service.attempt import attempt
+    from fencepost.service.bench import Bench
     from fencepost.service.chores import delivering
     from fencepost.service.lane import lane
     from fencepost.service.nursery import open_nursery
