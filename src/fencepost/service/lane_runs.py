@@ -1,0 +1,196 @@
+"""One run of a lane: what the runner is told of it, who watches over it while it is called, and what its end means."""
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from functools import lru_cache
+from typing import NoReturn
+
+from fencepost.host.logs import last_lines, log_path
+from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
+from fencepost.model.errors import FencepostError, Misconfigured, StoreUnavailable
+from fencepost.model.light import Protocol
+from fencepost.model.moment import from_us
+from fencepost.model.outcome import (
+    Failed,
+    Interrupted,
+    Lost,
+    Outcome,
+    Settlement,
+    Stopped,
+    Succeeded,
+    TimedOut,
+)
+from fencepost.model.retry import DrainStep, drain, settle
+from fencepost.model.run import Reason, RunId, RunState
+from fencepost.ports.runs import Ended, LaneStore, LeasedRun, Report, RunRow, RunStore
+from fencepost.ports.store import LeaseStore
+from fencepost.service.agent_environment import run_variables
+from fencepost.service.answers import Answers
+from fencepost.service.bench import Bench
+from fencepost.service.ends import DRAIN, LOSSES, STOP
+from fencepost.service.lane_caller import Caller
+from fencepost.service.line import Message
+from fencepost.service.order import Tools
+from fencepost.service.renewal import Term
+from fencepost.service.run_answers import RunAnswers
+from fencepost.service.run_folder import RunFolder
+from fencepost.service.stopwatch import Stopwatch
+
+SUCCEEDED, QUIET = Settlement(RunState.SUCCEEDED), Report("succeeded", exit_code=0)
+
+
+class LaneRuntime(LaneStore, RunStore, LeaseStore, Protocol):
+    """The verbs that a lane uses."""
+
+    def clock_us(self) -> int:
+        """Return the store's own time."""
+        ...
+
+
+def agent_of(run: RunRow) -> tuple[AgentDefinition, bool]:
+    """Return what is to be called, and whether it is what was applied; a batch has few different ones."""
+    return _agent(run.manifest, run.manifest_hash)
+
+
+@lru_cache(maxsize=1000)
+def _agent(manifest: str, manifest_hash: str) -> tuple[AgentDefinition, bool]:
+    return agent_from_json(manifest), hash_of(manifest) == manifest_hash
+
+
+def message_of(one: LeasedRun, bench: Bench, folder: RunFolder) -> Message:
+    """Spell what the runner is to call, and what its function may know."""
+    run = one.run
+    agent, fine = agent_of(run)
+    return {
+        "id": run.id,
+        "function": agent.function if fine else "",
+        "payload": run.payload,
+        "env": run_variables(run, one.lease, folder=folder, key=""),
+        "log": log_path(bench.log_folder, run.id, one.lease.fence),
+        "log_max": agent.log_max,
+    }
+
+
+def gates_of(tools: Tools, run: RunRow) -> tuple[str, ...]:
+    """Spell each gate of a run the one canonical way; one that this worker does not know is refused at its raise."""
+    targets = gate_targets(agent_of(run)[0])
+    try:
+        return tuple(tools.open_gate(target).target for target in targets)
+    except FencepostError:
+        return targets
+
+
+class LaneWatch:
+    """Over the run that is being called: its time, its questions, and whether it shall stop."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        store: LaneRuntime,
+        one: LeasedRun,
+        term: Term,
+        is_ending: Callable[[], bool],
+    ) -> None:
+        self._bench, self._store, self._one, self._term = bench, store, one, term
+        self._is_ending = is_ending
+        self._agent = agent_of(one.run)[0]
+        self._clock = Stopwatch(bench.tools.clock.awake_ns, timeouts_of(self._agent))
+        self._stop: str | None = None  # why somebody wants it to stop
+        self._answers: RunAnswers | None = None
+
+    def left_seconds(self) -> float:
+        """Return when to look again."""
+        return self._clock.left_seconds()
+
+    def exceeded(self) -> Reason | None:
+        """Return the limit that is reached, if one is."""
+        over = self._clock.exceeded()
+        return over.reason if over is not None else None
+
+    def asked_to_stop(self) -> str | None:
+        """Return why it shall stop, if somebody asked for it; the store is asked now and then."""
+        if self._clock.is_time_to_look():
+            try:
+                self._stop = self._store.stops_asked(self._one.lease).get(self._one.run.id)
+            except StoreUnavailable:
+                return self._stop  # the renewal finds out
+        return self._stop
+
+    def answer(self, request: Message) -> Message:
+        """Answer what the function asks."""
+        if self._answers is None:
+            one = self._one
+            basics = Answers(one.lease, self._term, self._shall_end, self._no_ledger)
+            gates = dict(zip(self._agent.gates, gates_of(self._bench.tools, one.run), strict=True))
+            self._answers = RunAnswers(basics, self._store, one.lease, gates)
+        handler = self._answers.handlers().get(str(request["ask"]))
+        try:
+            answer = handler(request) if handler else {"ok": False, "message": "a lane does not answer that."}
+        except FencepostError as error:
+            answer = {"ok": False, "code": error.code, "message": str(error)}
+        self._clock.progress(self._answers.progressed)
+        return answer
+
+    def drained(self, drain_ns: int) -> bool:
+        """Tell whether a drain that began then is to end it now."""
+        clock = self._bench.tools.clock
+        now = from_us(clock.wall_us())
+        waited = timedelta(microseconds=(clock.awake_ns() - drain_ns) / 1000)
+        deadline_at = now + self._bench.drain_timeout - waited
+        resumable = self._store.checkpoint(self._one.run.id) is not None
+        return drain(retry_of(self._agent), resumable=resumable, now=now, deadline_at=deadline_at) is not DrainStep.KEEP
+
+    def _shall_end(self) -> bool:
+        return self._is_ending() or self._stop is not None
+
+    def _no_ledger(self) -> NoReturn:
+        """Refuse: the ledger knows a run by its lease, and here many share one."""
+        raise Misconfigured("a run in a lane cannot record effects; take in_process from the agent.")
+
+
+def settled(
+    one: LeasedRun,
+    outcome: Outcome,
+    bench: Bench,
+    store: LaneRuntime,
+    *,
+    began: bool = True,
+    exit_code: int | None = None,
+    wrote: bool = False,
+    clean: bool = True,
+) -> Ended:
+    """Decide a run's next state, with what it left behind."""
+    if isinstance(outcome, Succeeded) and not wrote:
+        return Ended(one, SUCCEEDED, QUIET)  # nothing to decide about most of them
+    run, (agent, _) = one.run, agent_of(one.run)
+    now = from_us(bench.tools.clock.wall_us() if isinstance(outcome, Succeeded) else store.clock_us())
+    settlement = settle(outcome, run_id=RunId(run.id), attempt=run.attempt, retry=retry_of(agent), now=now)
+    path = log_path(bench.log_folder, run.id, one.lease.fence) if wrote else None
+    report = Report(
+        outcome=type(outcome).__name__.lower(),
+        exit_code=exit_code,
+        log=path,
+        last_log=last_lines(path) if path else None,
+    )
+    return Ended(one, settlement, report, began=began, clean=clean)
+
+
+def wrote_a_log(one: LeasedRun, bench: Bench) -> bool:
+    """Tell whether a run whose process is gone has left a log."""
+    return os.path.exists(log_path(bench.log_folder, one.run.id, one.lease.fence))
+
+
+def ended_with(caller: Caller, *, alone: bool, resumable: Callable[[], bool]) -> Outcome:
+    """Say how a run ended with whose process everything ended; of several, nobody can tell."""
+    assert caller.ended is not None
+    why = caller.why or str(caller.ended["why"])
+    if why in (*LOSSES, "supervisor gone") or not alone:
+        return Lost(started=True)
+    if why in (Reason.TIMEOUT.value, Reason.STALL_TIMEOUT.value):
+        return TimedOut(Reason(why))
+    if why == DRAIN:
+        return Interrupted(resumable=resumable())
+    if why.startswith(STOP):
+        return Stopped(Reason(why.removeprefix(STOP)))
+    return Failed(caller.exit_code or 1)
