@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.support.pgbouncer import PoolMode
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from tests.support.redis import RedisServer
     from tests.support.s3 import S3Server
     from tests.support.site import Site
+
+# How long a generator takes says how busy the machine is, and nothing about the code.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 # ruff: noqa: PLC0415  # imported where they are needed, so that a test of the model pays for none of it
 

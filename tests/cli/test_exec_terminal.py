@@ -101,6 +101,20 @@ def test_ctrl_c_reaches_the_agent_once_and_exec_exits_130(ground: Ground, screen
     assert screen.code() == 130
 
 
+@pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["ctrl-c", "ctrl-d"])
+def test_init_that_is_broken_off_writes_nothing_and_leaves_the_cursor_on_a_new_line(
+    ground: Ground, screens: list[Screen], key: bytes
+) -> None:
+    screen = Screen(ground, [*FENCEPOST, "init"])
+    screens.append(screen)
+    screen.shows("time zone of your schedules")
+    screen.type(key)
+    assert screen.code() == 130
+    screen.shows("]: ")
+    assert screen.text.endswith(b"\r\n")
+    assert not os.path.exists(f"{ground.folder}/fencepost.toml")
+
+
 def test_ctrl_z_stops_the_supervisor_too_and_it_goes_on_together(ground: Ground, screens: list[Screen]) -> None:
     screen = at_terminal(ground, screens, "--", "sh", "-c", 'echo up; read word; echo "heard $word"')
     screen.shows("up")

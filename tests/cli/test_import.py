@@ -54,6 +54,20 @@ def test_a_crontab_keeps_its_times_commands_variables_and_zones(tmp_path: Path) 
     assert all(agent.shell for agent in config.agents.values())
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("cd /srv/app && ./sync.sh --all >/dev/null 2>&1", "sync"),
+        ("/usr/bin/python3 /home/ann/nightly.py --full > /var/log/n.log", "nightly"),
+        ("mail -s hi ann%Dear Ann%it is /done", "mail-hi-ann"),
+        ("MODE=fast nice -n 10 /opt/shop/close daily", "close-daily"),
+        ("pg_dump shop | gzip > /backup/$(date +\\%F).gz", "pg-dump-shop"),
+    ],
+)
+def test_a_schedule_is_named_after_the_program_that_its_line_runs(command: str, name: str) -> None:
+    assert list(import_crontab(f"5 4 * * * {command}\n", timezone="UTC").schedules) == [name]
+
+
 def test_what_has_no_counterpart_is_left_out_and_told() -> None:
     warnings = "\n".join(import_crontab(CRONTAB, timezone="Europe/Berlin").warnings)
 

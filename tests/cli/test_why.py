@@ -215,7 +215,10 @@ def test_the_future_is_told_with_its_clock_changes(desk: Desk) -> None:
     desk.schedule(**BERLIN)
 
     assert "a tick is due then" in desk.flat("why", "nightly", "--at", "2026-03-28T02:30")
-    assert "(skipped, 02:30 does not exist)" in desk.flat("why", "nightly", "--at", "2026-03-29T02:30")
+    gap = desk.flat("why", "nightly", "--at", "2026-03-29T02:30")
+    assert "nothing will run then (skipped, 02:30 does not exist)" in gap
+    assert "a tick is due then" not in gap
+    assert verdict(desk, "nightly", "--at", "2026-03-29T02:30") == "dst_gap"
     assert verdict(desk, "nightly", "--at", "2026-03-28T02:30") == "future"
     assert verdict(desk, "nightly", "--at", "2026-03-28T05:00") == "no_tick"
 

@@ -127,7 +127,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 NESTED = "[agents.x]\noptions = " + "[" * 5000 + "]" * 5000
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(st.text(max_size=200) | texts | texts.map(lambda text: ECHO + DAILY + text))
 @example(NESTED)
 @example("a" + ".a" * 5000 + " = 1")
@@ -146,7 +146,7 @@ def test_any_text_is_a_configuration_or_invalid(tmp_path: Path, text: str) -> No
         assert str(refused)  # noqa: PT017
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(section=st.sampled_from(["agents", "schedules"]), data=st.data())
 def test_any_value_for_any_key_is_taken_or_invalid(tmp_path: Path, section: str, data: st.DataObject) -> None:
     known = AGENTS if section == "agents" else SCHEDULES

@@ -62,7 +62,9 @@ def work(desk: Desk, state: RunState = RunState.SUCCEEDED, reason: Reason | None
 
 
 @pytest.mark.parametrize("number", range(len(SCHEDULES)))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(events=EVENTS, offset=st.integers(-200_000, 900_000))
 def test_any_instant_has_an_answer_and_every_record_is_told(
     desk: Desk, number: int, events: list[tuple[str, int]], offset: int

@@ -297,3 +297,20 @@ def test_without_a_file_it_says_so_and_waits_for_what_is_applied_later(site: Sit
     process = site.up("--store", site.store)
     site.until(lambda: "there is no fencepost.toml here or above" in site.said())
     assert process.poll() is None
+
+
+def test_up_says_one_line_for_each_run_that_ends_and_none_when_asked_to_be_quiet(site: Site) -> None:
+    site.configure('[agents.fine]\ncommand = ["true"]\n[agents.broken]\ncommand = ["sh", "-c", "exit 7"]\n')
+    loud = site.up("--workers", "1", "--ttl", "3s")
+    fine = site.fencepost("run", "fine", "--wait").split()[-1]
+    broken = site.fencepost("run", "broken", "--wait", code=7).split()[-1]
+    site.until(lambda: f"broken {broken} dead" in site.said())
+    assert f"fine {fine} succeeded after " in site.said()
+    assert f"exit code 7; see: fencepost show {broken}" in site.said()
+    assert "\033" not in site.said(), "colours are for terminals"
+    loud.send_signal(signal.SIGTERM)
+    loud.wait(30)
+
+    site.up("--workers", "1", "--ttl", "3s", "--quiet")
+    again = site.fencepost("run", "fine", "--wait").split()[-1]
+    assert again not in site.said()

@@ -18,6 +18,7 @@ from fencepost.model.errors import Busy, Invalid, Misconfigured
 from fencepost.operations import bulk, looking, requests
 from fencepost.operations.bulk import Triggered
 from fencepost.operations.registry import Planned, apply_config, plan_config
+from fencepost.operations.who import actor_of
 from fencepost.service.following import new_run_id, wait_for_end
 from fencepost.wiring import serving
 
@@ -336,8 +337,7 @@ class Fencepost:
 
 def _actor() -> str:
     """Say who asks: the run that we are inside of, or a program of a person."""
-    run_id = os.environ.get("FENCEPOST_RUN_ID")
-    return f"run:{run_id}" if run_id else f"{os.environ.get('USER') or os.getuid()}@{os.uname().nodename}"
+    return actor_of(os.environ)
 
 
 def _seconds(span: Span) -> float:

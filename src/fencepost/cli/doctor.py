@@ -7,6 +7,7 @@ from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import FencepostError
 from fencepost.operations.doctor import Finding, Status, examine, finding_fields, patient
+from fencepost.operations.looking import Store
 
 EXAMPLES = """\
   fencepost doctor
@@ -22,7 +23,7 @@ def main(argv: list[str]) -> int:
         os.environ,
         tenant=tenant_of(args),
         log_folder=wiring.log_folder(),
-        open_store=lambda: wiring.open_runtime(options.url_of(args)),
+        open_store=lambda: open_store(args),
         check_config=check_config,
     )
     findings = []
@@ -30,6 +31,12 @@ def main(argv: list[str]) -> int:
         findings.append(finding)
         print_finding(finding, as_json=args.json)
     return 1 if any(one.status is Status.FAIL for one in findings) else 0
+
+
+def open_store(args: argparse.Namespace) -> Store:
+    """Open the store that the command line means, if it is there."""
+    options.use_config(args)
+    return wiring.open_runtime(wiring.existing_store(args.store))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -47,5 +47,9 @@ def _asked(guess: str, *, quiet: bool) -> str:
     """Ask a person, if there is one; an empty answer takes the guess."""
     if quiet or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return guess
-    answer = input(f"time zone of your schedules [{guess}]: ").strip()
+    try:
+        answer = input(f"time zone of your schedules [{guess}]: ").strip()
+    except (KeyboardInterrupt, EOFError):
+        print()  # the shell's prompt begins on a line of its own
+        raise KeyboardInterrupt from None
     return find_zone(answer).name if answer else guess

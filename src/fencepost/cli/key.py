@@ -26,7 +26,7 @@ LIMIT = 100
 def main(argv: list[str]) -> int:
     """Do one thing with keys."""
     args = parser().parse_args(argv)
-    with options.opened(args) as store:
+    with options.opened(args, make=args.action == "create") as store:  # keys may be made before the first start
         return ACTIONS[args.action](store, options.tenant_of(args), args)
 
 

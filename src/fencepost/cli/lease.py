@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
     if verb is None:
         print(HELP, end="")
         return 0
-    store = wiring.open_store(wiring.store_url(options.get("--store")))
+    store = wiring.open_store(wiring.existing_store(options.get("--store")))
     try:
         if verb == "list":
             listed = list_leases(store)[: int(options.get("--limit", "1000000"))]

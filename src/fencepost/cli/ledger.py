@@ -86,11 +86,11 @@ def list_them(args: argparse.Namespace) -> int:
     """Print the entries."""
     with options.opened(args) as store:
         found = store.ledger().entries(options.tenant_of(args), standing=args.state or "", limit=args.limit)
-        now_us = store.clock_us()
+        now_us, url = store.clock_us(), options.homely(store.facts().url)
     if args.json:
         options.print_json(entry_fields(entry) for entry in found)
     elif not found:
-        print("the ledger has no such entries" if args.state else "the ledger is empty")
+        print(f"the ledger of {url} has no {f'{args.state} ' if args.state else ''}entries")
     else:
         rows = [_row(entry, now_us) for entry in found]
         options.print_table(

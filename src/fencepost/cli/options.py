@@ -63,9 +63,13 @@ def positive(text: str) -> int:
 
 
 @contextmanager
-def opened(args: argparse.Namespace) -> Iterator[Store]:
-    """Open the store that the command line means, and say what a person should know about it."""
-    store = wiring.open_runtime(url_of(args))
+def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
+    """Open the store that the command line means, and say what a person should know about it.
+
+    A file that is named and not there is an error, unless the command may `make` it.
+    """
+    use_config(args)
+    store = wiring.open_runtime(wiring.store_url(args.store) if make else wiring.existing_store(args.store))
     try:
         for notice in store.facts().notices:
             render.tell(notice)

@@ -10,6 +10,7 @@ from fencepost import wiring
 from fencepost.config.find import config_path, resolved_store, store_url_of, tenant_of
 from fencepost.config.load import Config
 from fencepost.model.errors import Invalid
+from fencepost.operations.who import actor_of
 from fencepost.ports.pruning import Past
 from fencepost.ports.registry import RegistryStore
 
@@ -57,9 +58,10 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
     if config:
         url = url or resolved_store(config.settings.store, config.path, os.environ)
         tenant = tenant or config.settings.tenant
-    elif not (url and tenant):
+    else:
         path = file_of(args) if args.config else config_path(os.environ, os.getcwd())
-        url = url or (store_url_of(path, os.environ) if path else wiring.exec_store_url(None))
+        ours = store_url_of(path, os.environ) if path and not url else wiring.exec_store_url(None)
+        url = wiring.existing_store(args.store) if url else ours
         tenant = tenant or (tenant_of(path) if path else "default")
     store = wiring.open_runtime(url)
     try:
@@ -72,10 +74,7 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
 
 def actor() -> str:
     """Say who asks: the run that we are inside of, or a person on a machine."""
-    run_id = os.environ.get("FENCEPOST_RUN_ID")
-    if run_id:
-        return f"run:{run_id}"
-    return f"{os.environ.get('USER') or os.environ.get('LOGNAME') or os.getuid()}@{os.uname().nodename}"
+    return actor_of(os.environ)
 
 
 def limit(text: str) -> int:

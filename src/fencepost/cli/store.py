@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 
@@ -72,7 +73,7 @@ def migrate(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 
 def backup(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Write one state of the store to a file."""
-    with opened(args) as store:
+    with opened(args, wiring.existing_store) as store:
         done = store_care.backup(store, args.file, progress=tell_progress)
     return f"backed up {done.rows} rows of store {done.store} to {done.path}.", done._asdict()
 
@@ -92,7 +93,7 @@ def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 
 def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Lift the fence floor."""
-    with opened(args) as store:
+    with opened(args, wiring.existing_store) as store:
         floor = store_care.bump(store, to=args.to)
     return f"every fence from now on is above {floor}.", {"floor": floor}
 
@@ -103,7 +104,7 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     settings = load(path).settings if path else Settings()
     kept_for = timedelta(seconds=parse_duration(args.retention or settings.retention))
     tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or settings.tenant
-    with closing(wiring.open_runtime(wiring.store_url(args.store))) as store:
+    with closing(wiring.open_runtime(wiring.existing_store(args.store))) as store:
         gone = store_care.prune(store, tenant=tenant, kept_for=kept_for, dry=args.dry_run)
     verb = "would prune" if args.dry_run else "pruned"
     what = f"{gone['runs']} runs, {gone['ticks']} ticks and {gone['pauses']} pauses of tenant {tenant}"
@@ -114,9 +115,9 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 ACTIONS = {"migrate": migrate, "backup": backup, "restore": restore, "bump": bump, "prune": prune}
 
 
-def opened(args: argparse.Namespace) -> closing[LeaseStore]:
+def opened(args: argparse.Namespace, find: Callable[[str | None], str] = wiring.store_url) -> closing[LeaseStore]:
     """Open the store that the command line means, for as long as the block lasts."""
-    return closing(wiring.open_store(wiring.store_url(args.store)))
+    return closing(wiring.open_store(find(args.store)))
 
 
 def ask(url: str) -> bool:

@@ -74,7 +74,9 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     post = serving.post_of(config) if config else None
     web = _web_beside(args, url, settings.tenant) if name == "up" else None
     try:
-        return serving.serve(url, plan, settings, name=name, folder=folder, projects=projects, post=post)
+        return serving.serve(
+            url, plan, settings, name=name, folder=folder, projects=projects, post=post, quiet=args.quiet
+        )
     finally:
         if web is not None:
             stop(web)
@@ -126,6 +128,7 @@ def parser(name: str, *, works: bool) -> argparse.ArgumentParser:
         add_port(found)
         found.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="as for 'fencepost web'")
     found.add_argument("--log-format", choices=("text", "json"), help="what it says on stderr: text, or JSON lines")
+    found.add_argument("--quiet", action="store_true", help="no line for each run that ends; warnings stay")
     if works:
         found.add_argument("--workers", metavar="N", type=int, default=2, help="how many runs at once (2)")
     return found

@@ -13,6 +13,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import shown
 
 Path = tuple[str | int, ...]
+HOMES_MAX = 2  # a key that is at home in many places helps nobody
 
 
 @dataclass(slots=True)
@@ -111,7 +112,13 @@ class Checker:
             self.complain(str(error), *entry.path, key.name)
 
     def _unknown(self, section: Section, name: str, path: Path) -> None:
-        hint = did_you_mean(name, self._keys[section.name])
+        hint = self._elsewhere(name) or did_you_mean(name, self._keys[section.name])
         if not hint:
             hint = f" There are {', '.join(self._keys[section.name])}."
         self.complain(f"there is no such key.{hint}", *path, name)
+
+    def _elsewhere(self, name: str) -> str:
+        """Say where a key belongs that is right in its spelling and only in the wrong place."""
+        homes = [section for section in self._keys if name in self._keys[section]]
+        places = " or ".join("[fencepost]" if home == "fencepost" else f"[{home}.NAME]" for home in homes[:HOMES_MAX])
+        return f" It belongs in {places}." if homes else ""

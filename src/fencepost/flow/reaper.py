@@ -28,12 +28,19 @@ class Reaper:
     batch_max: int = 100
 
     def step(self) -> int:
-        """Take leases from the dead on this host, settle what was lost or waited too long, and return how many."""
+        """Settle what was lost or waited too long, and return how many."""
+        return self.take_over() + self.give_up()
+
+    def take_over(self) -> int:
+        """Take leases from the dead on this host, settle what was lost, and return how many."""
         for held in self.leases.leases():
             if not held.lost and self.processes.fate(held.supervisor) is Fate.DEAD:
                 self.leases.break_lease(held, why="holder dead")
-        lost = sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))
-        return lost + self.runs.give_up_waiting(self.batch_max)
+        return sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))
+
+    def give_up(self) -> int:
+        """Settle what waited too long, and return how many."""
+        return self.runs.give_up_waiting(self.batch_max)
 
     def _reap(self, run: RunRow) -> bool:
         """Settle one lost run; the store compares its fence again, so a run that moved on meanwhile is left alone."""

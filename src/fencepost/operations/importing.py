@@ -7,7 +7,7 @@ expression goes through the same check as one that was written by hand.
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,25 @@ MINUTE_FIELDS = 5
 ASSIGNMENT = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 UNQUOTED_PERCENT = re.compile(r"(?<!\\)%")
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+LAUNCHERS = (
+    "sh",
+    "bash",
+    "zsh",
+    "env",
+    "nice",
+    "ionice",
+    "nohup",
+    "sudo",
+    "exec",
+    "python",
+    "python3",
+    "node",
+    "ruby",
+    "perl",
+    "php",
+)
+SUFFIX = re.compile(r"\.(sh|py|js|mjs|ts|rb|pl|php)$")
+NAME_WORDS = 3
 MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 
 
@@ -262,8 +281,14 @@ def _literal(prompt: str) -> str:
 
 
 def _name_of(command: str) -> str:
-    words: Iterable[str] = re.findall(r"[A-Za-z0-9_.-]+", command.rpartition("/")[2] or command)
-    return "-".join(list(words)[:3])
+    """Name a line of shell after what it runs: the last program of a chain of `&&`, and its first plain words."""
+    line = re.split(r"<<|%|[;|]", command, maxsplit=1)[0].rpartition("&&")[2]
+    words = [word for word in re.sub(r"[0-9&]*>+\s*\S+", " ", line).split() if not ASSIGNMENT.match(word)]
+    words = [word for word in words if not word.isdigit() and not word.startswith("-")]
+    while len(words) > 1 and words[0].rpartition("/")[2] in LAUNCHERS:
+        words = words[1:]
+    plain = [SUFFIX.sub("", word.rpartition("/")[2]) for word in words]
+    return "-".join(plain[:NAME_WORDS])
 
 
 def _slug(text: str) -> str:

@@ -152,6 +152,8 @@ class _Inquiry:
             return self._closed("retired", [f"{when}; the schedule is retired, so nothing will run then."])
         if not _ticks_at(self._trigger, at_us):
             return self._closed("no_tick", [f"{when}; no tick is due then.", *self._nearest(self._trigger, at_us)])
+        if self._is_gap(at_us):
+            return self._closed("dst_gap", [f"{when}; nothing will run then{self._dst_note(at_us)}."])
         held = [f"But {pause_words(one)}, which covers it." for one in self._look.pauses_at(self._facts.name, at_us)]
         return self._closed("future", [f"{when}: a tick is due then{self._dst_note(at_us)}.", *held])
 
@@ -256,6 +258,13 @@ class _Inquiry:
         if facts.due_us is None:
             return None, ["No tick is to come."]
         return facts.due_us, [f"The next tick is {wall(facts.due_us, self.zone)}, {ago(facts.due_us, self.now_us)}."]
+
+    def _is_gap(self, at_us: int) -> bool:
+        """Tell whether all that falls on an instant are slots that the clock jumps over."""
+        if isinstance(self._trigger, EveryTrigger):
+            return False
+        at = from_us(at_us)
+        return all(one.missing for one in self._trigger.occurrences(at, at + SECOND))
 
     def _dst_note(self, at_us: int) -> str:
         if isinstance(self._trigger, AtTrigger | EveryTrigger):

@@ -46,9 +46,10 @@ def attempt(bench: Bench, *, worker_alive: int, leased: Callable[[bool], None]) 
     """Carry out one attempt at whatever run is next; `worker_alive` is readable once the worker is gone."""
     os.setsid()  # a terminal's signals are the worker's business
     os.chdir(bench.folder)
+    errors = os.dup(2)  # the worker's, to tell of the end; no agent inherits it
     output = take_standard()
     guard = post_guard(bench.tools.clock, bench.tools.processes)
-    let_go_of_standard()
+    let_go_of_standard(errors)
     mailbox = Mailbox()
     try:
         store = bench.open_runtime()

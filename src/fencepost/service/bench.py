@@ -9,6 +9,7 @@ from fencepost.ports.runs import RunStore
 from fencepost.ports.store import LeaseStore
 from fencepost.service.order import Tools
 from fencepost.service.projects import Grounds
+from fencepost.service.telling import Tell, tell_nobody
 
 
 class AttemptStore(RunStore, LeaseStore, Protocol):
@@ -30,3 +31,4 @@ class Bench(NamedTuple):
     ttl_seconds: float
     drain_timeout: timedelta
     grounds: Grounds = Grounds()
+    tell: Tell = tell_nobody  # of each run that has ended

@@ -70,9 +70,12 @@ def reaping(processes: Processes, say: Say) -> Chore:
     """Settle runs whose lease is over."""
 
     def step(store: ChoreStore) -> float:
-        reaped = Reaper(store, store, processes, store_now(store.clock_us)).step()
-        if reaped:
-            say(f"settled {reaped} lost run{'s' if reaped > 1 else ''}.")
+        reaper = Reaper(store, store, processes, store_now(store.clock_us))
+        lost, late = reaper.take_over(), reaper.give_up()
+        if lost:
+            say(f"took over {lost} run{'s' if lost > 1 else ''} of a worker that is gone.")
+        if late:
+            say(f"gave up {late} run{'s' if late > 1 else ''} that waited too long.")
         return REAP_SECONDS
 
     return Chore(step)

@@ -28,6 +28,7 @@ from fencepost.service.order import Order, new_id
 from fencepost.service.renewal import Term
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.signals import Mailbox
+from fencepost.service.telling import LaneTelling
 
 BATCH_SECONDS = 0.05  # how long a batch should take; what is known of a function decides how many that are
 AT_ONCE_SECONDS = 0.002  # shorter ones have their start put on record with the lease, all of a batch together
@@ -73,6 +74,7 @@ class _Keeper:
         self._mean = FIRST_GUESS_SECONDS
         self._given_number = 0
         self._drain_ns: int | None = None
+        self._telling = LaneTelling(bench.tell, self._now)
 
     def serve(self, hint: Hint, worker_alive: int) -> int:
         caller = self._caller
@@ -100,7 +102,9 @@ class _Keeper:
                 caller.hear_guard()
             self._keep_leases()
             self._look()
+            self._telling.count()
         self._wind_up()
+        self._telling.count(last=True)
         return 0
 
     def _advance(self) -> None:
@@ -152,6 +156,7 @@ class _Keeper:
                 self._tools.clock.sleep(AGAIN_SECONDS)
                 wanted = wanted._replace(again=True) if wanted else None
         self._done = []
+        self._telling.tell(done, turned.lost)
         self._batches.drop(closing)
         if turned.leased:
             term.extend(self._bench.ttl_seconds, asked_ns=asked_ns)

@@ -140,12 +140,13 @@ def post_caller(bench: Bench) -> Caller:
         os.set_blocking(descriptor, False)
     ours, theirs = (end.detach() for end in socketpair())
     output_reader, output_writer = os.pipe()
+    errors = os.dup(2)  # the worker's, to tell of ends; the runner does not inherit it
     for descriptor, standard in ((permits_reader, 0), (theirs, 1), (output_writer, 2)):
         os.dup2(descriptor, standard)
     guard = post_guard(bench.tools.clock, bench.tools.processes)
     null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(null, standard)
-    for descriptor in (theirs, output_writer, null):
+    for descriptor, standard in ((null, 0), (null, 1), (errors, 2)):
+        os.dup2(descriptor, standard)
+    for descriptor in (theirs, output_writer, null, errors):
         os.close(descriptor)
     return Caller(guard, Line(ours), (permits_reader, permits_writer), Output(output_reader))

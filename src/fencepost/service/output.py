@@ -89,12 +89,16 @@ def take_standard() -> Output:
     return Output(reader)
 
 
-def let_go_of_standard() -> None:
-    """Keep no writing end: the output is over when the agent's is. The payload's file stays to be filled."""
+def let_go_of_standard(errors: int) -> None:
+    """Keep no writing end: the output is over when the agent's is. The payload's file stays to be filled.
+
+    Ours to speak to is what standard error was before.
+    """
     null = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        os.dup2(null, descriptor)
+    os.dup2(null, 1)
+    os.dup2(errors, 2)
     os.close(null)
+    os.close(errors)
 
 
 def fill_standard_input(text: str) -> None:

@@ -16,6 +16,7 @@ from fencepost.service.listening import Told
 from fencepost.service.renewal import Term
 from fencepost.service.spans import Told as ToldSpan
 from fencepost.service.spans import tell_span, wants_spans
+from fencepost.service.telling import end_of
 
 SETTLE_AGAIN_SECONDS = 0.5
 
@@ -60,12 +61,14 @@ class Settling:
             stalled=end.outcome == TimedOut(Reason.STALL_TIMEOUT),
             **end.told._asdict(),
         )
-        self._write_down(found, settlement, report, gone=end.gone)
+        if self._write_down(found, settlement, report, gone=end.gone):
+            took = (self._tools.clock.wall_us() - began_us) / 1e6
+            self._bench.tell(end_of(run, settlement, report, seconds=took))
         if wants_spans(os.environ):
             told = ToldSpan(found, agent, settlement, report, began_us, self._tools.clock.wall_us())
             tell_span(told, os.environ, self._tools.say)
 
-    def _write_down(self, found: LeasedRun, settlement: Settlement, report: Report, *, gone: bool) -> None:
+    def _write_down(self, found: LeasedRun, settlement: Settlement, report: Report, *, gone: bool) -> bool:
         """Try until it is written or the lease is over; a store that is away for a moment costs nobody's work."""
         while True:
             try:
@@ -73,10 +76,10 @@ class Settling:
             except LeaseLost:
                 if gone:
                     self._store.bury(found.lease)
-                return
+                return False
             except StoreUnavailable:
                 if self._term.over:
                     raise
                 self._tools.clock.sleep(SETTLE_AGAIN_SECONDS)
             else:
-                return
+                return True

@@ -130,7 +130,9 @@ class Station:
                 self._said_passive = True
                 self._tools.say(f"passive: {busy} Ready to take over.")
             return False
-        self._said_passive = False
+        if self._said_passive:
+            self._said_passive = False
+            self._tools.say(f"takes over: this process drives the schedules of tenant {self._plan.tenant} now.")
         return True
 
     def _let_go_of_lead(self) -> None:

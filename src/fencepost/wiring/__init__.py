@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
     from fencepost.service.order import Tools
+    from fencepost.service.telling import Told
     from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
     from fencepost.stores.sqlite.store import Opening, SqliteStore
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
 
 LOG_FORMAT = "FENCEPOST_LOG_FORMAT"
+
+SHADES, PLAIN = {"good": "\033[32m", "bad": "\033[31m"}, "\033[0m"
 
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
@@ -61,6 +64,23 @@ def store_url(explicit: str | None) -> str:
         return exec_store_url(explicit)
     path = config_path(os.environ, os.getcwd())
     return store_url_of(path, os.environ) if path else exec_store_url(None)
+
+
+def existing_store(explicit: str | None) -> str:
+    """Return the store of a command that looks or acts: a file that somebody names must be there.
+
+    Else a slip of the pen would be answered with a new store in which nothing ever happened.
+    """
+    from fencepost.model.errors import StoreUnavailable
+
+    named = explicit or os.environ.get("FENCEPOST_STORE")
+    if named and named.startswith("sqlite:") and not os.path.exists(_sqlite_path(named.partition(":")[2])):
+        how = "--store" if explicit else "FENCEPOST_STORE"
+        raise StoreUnavailable(
+            f"there is no store at {_sqlite_path(named.partition(':')[2])}, which {how} names. "
+            "Check the path; if it is to be a new store, make it with: fencepost apply, up, exec or store migrate"
+        )
+    return store_url(explicit)
 
 
 def open_store(url: str) -> SqliteStore | PostgresStore:
@@ -158,10 +178,12 @@ def sqlite_opening(path: str) -> Opening:
         kind = kind_of(place)
         return kind if kind and is_network(kind) else None
 
+    return Opening(_sqlite_path(path), clock=SystemClock(), boot=this_host().boot, network_kind=network_kind)
+
+
+def _sqlite_path(path: str) -> str:
     path = path.removeprefix("//") if path.startswith("///") else path
-    if path.startswith("~"):
-        path = os.path.expanduser(path)
-    return Opening(path, clock=SystemClock(), boot=this_host().boot, network_kind=network_kind)
+    return os.path.expanduser(path) if path.startswith("~") else path
 
 
 def _is_on_a_disk(path: str) -> bool:
@@ -210,6 +232,20 @@ def say(text: str) -> None:
     print(
         json_line(text) if os.environ.get(LOG_FORMAT) == "json" else f"fencepost: {text}", file=sys.stderr, flush=True
     )
+
+
+def say_end(told: Told) -> None:
+    """Tell of a run that has ended, in the colour of its end where a person sees colours."""
+    shade = SHADES.get(told.tone) if _is_coloured() else None
+    try:
+        say(f"{shade}{told.text}{PLAIN}" if shade else told.text)
+    except OSError:
+        return  # nobody listens any more; the books say the same
+
+
+def _is_coloured() -> bool:
+    plain = os.environ.get(LOG_FORMAT) == "json" or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return not plain and sys.stderr.isatty()
 
 
 def now_text() -> str:

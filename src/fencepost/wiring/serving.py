@@ -6,7 +6,7 @@ import os
 
 from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.wiring import audit_key, log_folder, open_gate, open_runtime, say, shown, sqlite_opening
+from fencepost.wiring import audit_key, log_folder, open_gate, open_runtime, say, say_end, shown, sqlite_opening
 
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings
@@ -31,6 +31,7 @@ def serve(
     folder: str,
     projects: Mapping[str, Mapping[str, Any]],
     post: Post | None = None,
+    quiet: bool = False,
 ) -> int:
     """Schedule, work, or both, until asked to stop."""
     from datetime import timedelta
@@ -45,6 +46,7 @@ def serve(
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds, Presence
     from fencepost.service.station import Station
+    from fencepost.service.telling import tell_nobody
 
     clock = SystemClock()
     tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), open_gate, say)
@@ -57,6 +59,7 @@ def serve(
         ttl_seconds=plan.ttl_seconds,
         drain_timeout=timedelta(seconds=plan.drain_seconds),
         grounds=Grounds(plan.tenant, projects, folder),
+        tell=tell_nobody if quiet else say_end,
     )
     nursery = (
         open_nursery(

@@ -1,0 +1,73 @@
+"""One calm line for each run that has ended, for whoever watches `up`."""
+
+from collections.abc import Callable, Sequence
+
+from fencepost.model.duration import format_duration
+from fencepost.model.instant import format_instant
+from fencepost.model.light import NamedTuple
+from fencepost.model.outcome import Settlement
+from fencepost.model.run import Reason, RunState
+from fencepost.ports.runs import Ended, Report, RunRow
+
+COUNT_SECONDS = 10.0  # how often the short runs of a lane are counted aloud
+
+
+class Told(NamedTuple):
+    """What is said, and how it should look where there are colours."""
+
+    text: str
+    tone: str = ""  # good, bad, or neither
+
+
+Tell = Callable[[Told], None]
+
+
+def tell_nobody(_: Told) -> None:
+    """Say nothing."""
+
+
+def end_of(run: RunRow, settlement: Settlement, report: Report, *, seconds: float | None = None) -> Told:
+    """Say how an attempt ended and what becomes of its run."""
+    what = f"{run.schedule or run.agent} {run.id}"
+    took = "" if seconds is None else f" after {format_duration(max(0.0, round(seconds, 1)))}"
+    match settlement.state:
+        case RunState.SUCCEEDED:
+            return Told(f"{what} succeeded{took}", "good")
+        case RunState.READY:
+            when = f", again at {format_instant(settlement.ready_at)}" if settlement.ready_at else ", goes on later"
+            return Told(f"{what} {_cause(settlement, report)}{took}{when}")
+        case RunState.CANCELLED:
+            return Told(f"{what} cancelled{took}: {settlement.reason or 'asked'}")
+        case _:
+            return Told(f"{what} dead{took}: {_cause(settlement, report)}; see: fencepost show {run.id}", "bad")
+
+
+def _cause(settlement: Settlement, report: Report) -> str:
+    if settlement.reason in (None, Reason.EXIT_CODE, Reason.RETRY) and report.exit_code is not None:
+        return f"exit code {report.exit_code}"
+    return str(settlement.reason or report.outcome)
+
+
+class LaneTelling:
+    """Tells of a lane's runs: each that did not simply succeed; the others are counted now and then."""
+
+    def __init__(self, tell: Tell, now_ns: Callable[[], int]) -> None:
+        self._tell, self._now_ns = tell, now_ns
+        self._count = 0
+        self._told_ns = now_ns()
+
+    def tell(self, ended: Sequence[Ended], lost: Sequence[str]) -> None:
+        """Take note of runs that were settled; nothing was written about those that were lost."""
+        for one in ended:
+            if not one.began or one.leased.run.id in lost:
+                continue
+            if one.settlement.state is RunState.SUCCEEDED:
+                self._count += 1
+            else:
+                self._tell(end_of(one.leased.run, one.settlement, one.report))
+
+    def count(self, *, last: bool = False) -> None:
+        """Say how many succeeded, if some did and it is time."""
+        if self._count and (last or self._now_ns() - self._told_ns >= COUNT_SECONDS * 1e9):
+            self._tell(Told(f"{self._count} short run{'s' if self._count > 1 else ''} succeeded", "good"))
+            self._count, self._told_ns = 0, self._now_ns()

@@ -1,0 +1,73 @@
+"""What `up` says of a run that has ended: one calm line, whatever became of it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from fencepost.model.outcome import Settlement
+from fencepost.model.run import Reason, RunState
+from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
+from fencepost.service.telling import COUNT_SECONDS, LaneTelling, Told, end_of
+
+EMPTY = RunRow(*[None] * len(RunRow._fields))  # type: ignore[arg-type]
+LATER = datetime(2026, 11, 16, 4, 0, 10, tzinfo=UTC)
+
+
+def run(run_id: str, schedule: str | None = None) -> RunRow:
+    return EMPTY._replace(id=run_id, agent="sweep", schedule=schedule)
+
+
+def ended(run_id: str, settlement: Settlement, report: Report) -> Ended:
+    return Ended(LeasedRun(run(run_id), None, (), None), settlement, report)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settlement", "report", "told"),
+    [
+        (
+            Settlement(RunState.SUCCEEDED),
+            Report("succeeded", exit_code=0),
+            Told("nightly r1 succeeded after 1m30s", "good"),
+        ),
+        (
+            Settlement(RunState.READY, Reason.RETRY, ready_at=LATER),
+            Report("failed", exit_code=3),
+            Told("nightly r1 exit code 3 after 1m30s, again at 2026-11-16T04:00:10Z"),
+        ),
+        (
+            Settlement(RunState.DEAD, Reason.EXIT_CODE),
+            Report("failed", exit_code=3),
+            Told("nightly r1 dead after 1m30s: exit code 3; see: fencepost show r1", "bad"),
+        ),
+        (
+            Settlement(RunState.DEAD, Reason.TIMEOUT),
+            Report("timedout", exit_code=143),
+            Told("nightly r1 dead after 1m30s: timeout; see: fencepost show r1", "bad"),
+        ),
+        (
+            Settlement(RunState.CANCELLED, Reason.CANCELLED),
+            Report("stopped", exit_code=143),
+            Told("nightly r1 cancelled after 1m30s: cancelled"),
+        ),
+    ],
+)
+def test_each_end_has_its_line(settlement: Settlement, report: Report, told: Told) -> None:
+    assert end_of(run("r1", "nightly"), settlement, report, seconds=90.0) == told
+
+
+def test_a_lane_counts_what_succeeds_and_names_what_does_not() -> None:
+    said: list[str] = []
+    now = [0]
+    telling = LaneTelling(lambda told: said.append(told.text), lambda: now[0])
+    fine, bad = Settlement(RunState.SUCCEEDED), Settlement(RunState.DEAD, Reason.EXIT_CODE)
+    report = Report("succeeded", exit_code=0)
+
+    telling.tell([ended(f"r{number}", fine, report) for number in range(3)], lost=["r2"])
+    telling.tell([ended("r7", bad, Report("failed", exit_code=1))], lost=[])
+    telling.count()
+    assert said == ["sweep r7 dead: exit code 1; see: fencepost show r7"]
+
+    now[0] = round(COUNT_SECONDS * 1e9)
+    telling.count()
+    telling.count(last=True)
+    assert said[1:] == ["2 short runs succeeded"]
