@@ -43,6 +43,7 @@ COMMANDS = {
     "progress": ("progress", "inside a run: say that work is being done"),
     "ticks": ("ticks", "preview a schedule or a cron expression, DST days in words"),
     "dst-check": ("dst_check", "what the coming clock changes do to the schedules"),
+    "simulate": ("simulate", "what your schedules would do in a year, in seconds"),
     "prove": ("prove", "derive the owed ticks again and compare"),
     "doctor": ("doctor", "look for what is weak or wrong here"),
     "audit": ("audit", "who did what, what was decided, and whether the record is whole"),

@@ -95,6 +95,12 @@ def open_store(url: str) -> SqliteStore | PostgresStore:
     raise Invalid(f"{url.partition('@')[0]!r} is no store; write sqlite:/path/state.db or postgresql://host/database.")
 
 
+def may_be_there(url: str) -> bool:
+    """Tell whether a store could be opened without making one: a file that exists, or any server."""
+    scheme, _, path = url.partition(":")
+    return scheme != "sqlite" or os.path.exists(sqlite_opening(path).path)
+
+
 def open_runtime(url: str) -> RuntimeStore:
     """Open a store with every verb of the runtime."""
     from fencepost.stores.runtime import RuntimeStore

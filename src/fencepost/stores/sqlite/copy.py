@@ -24,11 +24,12 @@ class Copied(NamedTuple):
 class FenceCopy:
     """The small file `<database>.fence`."""
 
-    __slots__ = ("_fd", "_path")
+    __slots__ = ("_fd", "_path", "_throwaway")
 
-    def __init__(self, database: str) -> None:
+    def __init__(self, database: str, *, throwaway: bool = False) -> None:
         self._path = f"{database}.fence"
         self._fd = -1
+        self._throwaway = throwaway  # it need not survive a power cut
 
     def read(self) -> Copied | None:
         """Return what was written last, or None if there is nothing whole."""
@@ -48,7 +49,8 @@ class FenceCopy:
         record = f"{line} {_checksum(line)}\n".ljust(255) + "\n"
         fd = self._open(create=True)
         os.pwrite(fd, record.encode(), 0)
-        os.fsync(fd)
+        if not self._throwaway:
+            os.fsync(fd)
 
     def close(self) -> None:
         """Let go of the file."""

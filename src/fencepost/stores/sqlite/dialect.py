@@ -130,14 +130,18 @@ def _inode(path: str) -> int:
         return 0
 
 
-def connect(path: str, clock: Clock, boot: str, *, busy_ms: int = BUSY_MS) -> apsw.Connection:
-    """Open the file with the settings that durability rests on; defaults differ by build and wrapper."""
+def connect(path: str, clock: Clock, boot: str, *, busy_ms: int = BUSY_MS, throwaway: bool = False) -> apsw.Connection:
+    """Open the file with the settings that durability rests on; defaults differ by build and wrapper.
+
+    A `throwaway` file, such as a simulation's, need not survive anything.
+    """
     connection = apsw.Connection(path)
     connection.set_busy_timeout(busy_ms)
     connection.create_scalar_function("awake_ns", lambda *_: clock.awake_ns(), 0)
     connection.create_scalar_function("wall_us", lambda *_: clock.wall_us(), 0)
     connection.create_scalar_function("boot_id", lambda *_: boot, 0)
-    for pragma in ("synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1", "mmap_size = 0"):
+    synchronous = "synchronous = OFF" if throwaway else "synchronous = FULL"
+    for pragma in (synchronous, "fullfsync = 1", "checkpoint_fullfsync = 1", "mmap_size = 0"):
         connection.execute(f"PRAGMA {pragma}")
     ((mode,),) = connection.execute("PRAGMA journal_mode").fetchall()
     if mode != "wal":

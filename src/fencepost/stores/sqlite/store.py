@@ -58,6 +58,7 @@ class Opening:
         boot: str,
         network_kind: Callable[[str], str | None],
         busy_ms: int = BUSY_MS,
+        throwaway: bool = False,
     ) -> None:
         """Open under this host's clock and boot; `network_kind` names a network file system, or nothing."""
         self.path = os.path.abspath(path)
@@ -65,6 +66,7 @@ class Opening:
         self._boot = boot
         self._network_kind = network_kind
         self._busy_ms = busy_ms
+        self._throwaway = throwaway
 
     def open(self, *, new_id: str) -> SqliteStore:
         """Open the file, creating it and its folder if need be; `new_id` names a store that is new."""
@@ -95,7 +97,8 @@ class Opening:
         check_library(apsw.sqlite_lib_version())
         self._check_place()
         make_file(self.path)
-        return connect(self.path, self._clock, self._boot, busy_ms=self._busy_ms), FenceCopy(self.path)
+        connection = connect(self.path, self._clock, self._boot, busy_ms=self._busy_ms, throwaway=self._throwaway)
+        return connection, FenceCopy(self.path, throwaway=self._throwaway)
 
     def _bring_up(self, connection: apsw.Connection, copy: FenceCopy, new_id: str) -> tuple[dict[str, str], int]:
         meta = self._read_meta(connection)

@@ -1,0 +1,113 @@
+"""How far ahead nothing meets anything: the ticks of many schedules in order, with what is at work at each of them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush, merge
+from typing import NamedTuple
+
+from fencepost.model.merged import MergedTrigger
+from fencepost.model.missed import INSTANT
+from fencepost.model.moment import EPOCH, from_us, to_us
+from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
+
+
+class Plain(NamedTuple):
+    """A schedule whose ticks can be counted while nothing meets them."""
+
+    name: str
+    trigger: CronTrigger | AtTrigger | MergedTrigger | EveryTrigger
+    busy_us: int  # from a tick to the end of its run
+    groups: tuple[str, ...]  # what its runs share with others'
+    forbids: bool  # a tick that meets a run of its own schedule is skipped, and that is all
+    due_us: int | None = None  # of an `every`, its next tick
+
+    @property
+    def chained(self) -> bool:
+        """Whether each tick hangs on the end of the run before it."""
+        return isinstance(self.trigger, EveryTrigger)
+
+    def due(self, at_us: int | None) -> "Plain":
+        """Return it with the next tick of an `every`."""
+        return self._replace(due_us=at_us) if self.chained else self
+
+
+class Quiet(NamedTuple):
+    """What happens before `met_us`, where the first tick meets something or the stretch is over."""
+
+    met_us: int
+    runs: Mapping[str, int]  # that have ended by then
+    skips: Mapping[str, int]  # ticks that met a run of their own schedule
+    busy_us: Mapping[str, int]  # what is still at work, with its tick
+    next_us: Mapping[str, int]  # of each `every`, its next tick
+
+
+def look_ahead(plain: Sequence[Plain], room: Mapping[str, int], *, since_us: int, limit_us: int, slots: int) -> Quiet:
+    """Go through the ticks in (since, limit) until one meets something; nothing may be live at the beginning."""
+    by_name = {one.name: one for one in plain}
+    shop = _Shop(by_name, room, slots)
+    skips: Counter[str] = Counter()
+    next_us = {one.name: one.due_us for one in plain if one.due_us is not None and one.chained}
+    met_us = limit_us
+    for at_us, name in merge(*(_ticks_of(one, since_us, limit_us) for one in plain)):
+        shop.close(at_us)
+        one = by_name[name]
+        if shop.held[name] and one.forbids:
+            skips[name] += 1
+        elif not shop.enter(one, at_us):
+            met_us = at_us
+            break
+        elif one.chained:
+            next_us[name] = at_us + one.busy_us + _every_us(one)
+    else:
+        shop.close(limit_us)
+    return Quiet(met_us, shop.done, skips, {name: tick_us for _, name, tick_us in shop.busy}, next_us)
+
+
+class _Shop:
+    """What is at work at a moment, and whether there is room for more."""
+
+    def __init__(self, by_name: Mapping[str, Plain], room: Mapping[str, int], slots: int) -> None:
+        self._by_name = by_name
+        self._room = room
+        self._slots = slots
+        self.busy: list[tuple[int, str, int]] = []
+        self.held: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()
+
+    def close(self, at_us: int) -> None:
+        """End what ends before an instant; what ends right then still meets what begins."""
+        while self.busy and self.busy[0][0] < at_us:
+            _, name, _ = heappop(self.busy)
+            self.done[name] += 1
+            self.held.subtract((name, *self._by_name[name].groups))
+
+    def enter(self, one: Plain, at_us: int) -> bool:
+        """Start a run, if nothing is in its way."""
+        full = len(self.busy) >= self._slots or any(self.held[group] >= self._room[group] for group in one.groups)
+        if full or self.held[one.name]:
+            return False
+        heappush(self.busy, (at_us + one.busy_us, one.name, at_us))
+        self.held.update((one.name, *one.groups))
+        return True
+
+
+def _ticks_of(one: Plain, since_us: int, limit_us: int) -> Iterator[tuple[int, str]]:
+    start, end = from_us(since_us) + INSTANT, from_us(limit_us)
+    if isinstance(one.trigger, EveryTrigger):
+        return ((at_us, one.name) for at_us in _chain(one, one.trigger, limit_us))
+    if isinstance(one.trigger, AtTrigger):
+        return ((to_us(tick.tick_at), one.name) for tick in one.trigger.occurrences(start, end))
+    return ((to_us(at), one.name) for at in one.trigger.instants(start, end))
+
+
+def _chain(one: Plain, trigger: EveryTrigger, limit_us: int) -> Iterator[int]:
+    """Yield each tick that follows from the end of the run before it."""
+    at_us = one.due_us
+    while at_us is not None and at_us < limit_us and trigger.bounds.hold(from_us(at_us)):
+        yield at_us
+        at_us += one.busy_us + _every_us(one)
+
+
+def _every_us(one: Plain) -> int:
+    assert isinstance(one.trigger, EveryTrigger)
+    return to_us(EPOCH + one.trigger.every_after)

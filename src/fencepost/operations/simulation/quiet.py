@@ -1,0 +1,156 @@
+"""Stretches of time in which nothing can happen but the usual: each tick runs at once, and nobody stands in its way.
+
+Such ticks are counted instead of being carried out one by one; the store is left as it would be afterwards, with what is
+still at work. What meets anything else (a full machine, a busy project, another run of its schedule, a budget, a blackout,
+an outage) goes through the store.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from fencepost.flow.tick_rows import Meaning
+from fencepost.flow.ticker import plan_of
+from fencepost.model.budget import MicroUsd
+from fencepost.model.disposition import DispositionKind
+from fencepost.model.missed import INSTANT
+from fencepost.model.moment import from_us, to_us
+from fencepost.model.overlap import OverlapRule
+from fencepost.model.run import RunState
+from fencepost.model.trigger import AtTrigger, Ended, EveryTrigger
+from fencepost.operations.simulation.ahead import Plain, Quiet, look_ahead
+from fencepost.operations.simulation.stage import EVER_US, Live, Stage, in_us
+from fencepost.operations.simulation.working import Workers
+from fencepost.ports.ticks import Around, DueSchedule, TickPlan
+
+BATCH = 500
+
+
+class QuietTimes:
+    """Passes over what can only go one way."""
+
+    def __init__(self, stage: Stage, workers: Workers) -> None:
+        self._stage = stage
+        self._workers = workers
+        self._plain = {one.name: one for one in _plain_ones(stage)}
+        self._room = {group: room for name in stage.meanings for group, room in stage.shared(name).items()}
+        self._met_us = 0
+
+    def skip(self) -> bool:
+        """Go to the end of the quiet stretch that begins now; return whether there was one."""
+        stage = self._stage
+        if stage.scenario.thorough or stage.live or stage.now_us < self._met_us:
+            return False
+        looks = self._looks()
+        limits = [stage.end_us, *(to_us(one.start) for one in stage.outages[:1])]
+        limits += [at_us for name, at_us in looks.items() if name not in self._plain]
+        if min(limits) <= stage.now_us + 1:
+            return False
+        quiet = look_ahead(
+            [one.due(looks.get(one.name)) for one in self._plain.values()],
+            self._room,
+            since_us=stage.now_us,
+            limit_us=min(limits),
+            slots=stage.scenario.workers,
+        )
+        self._met_us = quiet.met_us
+        if quiet.met_us - 1 <= stage.now_us:
+            return False
+        self._pass(quiet)
+        return True
+
+    def _looks(self) -> dict[str, int]:
+        """Return when the schedules want to be looked at that are not known far ahead, or cannot be counted."""
+        stage = self._stage
+        found: dict[str, int] = {}
+        if len(self._plain) == len(stage.meanings) and not any(one.chained for one in self._plain.values()):
+            return found
+        for due in stage.store.coming(EVER_US, len(stage.meanings)):
+            at = _next_look(stage.meanings[due.name], due)
+            found[due.name] = stage.moved_us.get(due.name, stage.end_us if at is None else to_us(at))
+        return found
+
+    def _pass(self, quiet: Quiet) -> None:
+        """Let the time go by, leave the store as it is then, and count what has happened."""
+        stage = self._stage
+        stage.clock.move(quiet.met_us - 1)
+        began_us: dict[str, int] = {}
+
+        def passed(due: Sequence[DueSchedule], around: Around) -> list[TickPlan]:
+            return [self._passed(one, around, quiet, began_us) for one in due]
+
+        while stage.store.tick(BATCH, passed):
+            pass
+        self._workers.take_up(began_us)
+        for name, runs in quiet.runs.items():
+            self._count(name, runs)
+        for name, skips in quiet.skips.items():
+            stage.tallies[name].ticks[DispositionKind.OVERLAP.value] += skips
+
+    def _passed(self, due: DueSchedule, around: Around, quiet: Quiet, began_us: dict[str, int]) -> TickPlan:
+        """Move a schedule on; a tick whose run is still at work is decided as it was when it was due."""
+        trigger, now = self._stage.meanings[due.name].trigger, from_us(around.now_us)
+        if isinstance(trigger, EveryTrigger):
+            following_us = quiet.next_us.get(due.name)
+        else:
+            following = trigger.look_after(now)
+            following_us = to_us(following) if following else None
+            if not isinstance(trigger, AtTrigger):
+                gaps = trigger.count_skipped(from_us(due.cursor_us) + INSTANT, now + INSTANT)
+                self._stage.tallies[due.name].ticks[DispositionKind.DST_GAP.value] += gaps
+        if due.name not in quiet.busy_us:
+            if isinstance(trigger, EveryTrigger) and following_us is not None:
+                self._stage.moved_us[due.name] = following_us
+            cursor_us = due.cursor_us if isinstance(trigger, EveryTrigger) else around.now_us
+            return TickPlan(due, cursor_us, following_us, None, (), ())
+        return self._at_work(due, quiet.busy_us[due.name], following_us, around.now_us, began_us)
+
+    def _at_work(
+        self, due: DueSchedule, tick_us: int, following_us: int | None, now_us: int, began_us: dict[str, int]
+    ) -> TickPlan:
+        trigger = self._stage.meanings[due.name].trigger
+        then = due._replace(cursor_us=tick_us - 1)
+        if isinstance(trigger, EveryTrigger):
+            then = due._replace(last_run=self._stage.new_id(), last_ended_us=tick_us - in_us(trigger.every_after))
+            following_us = None  # its end makes it due again
+        plan = plan_of(then, Around(tick_us, {}, {}, {}), self._stage.new_id)
+        (run,) = plan.runs
+        tally = self._stage.tallies[due.name]
+        tally.one_by_one += 1
+        self._stage.live[run.id] = Live(due.name, tick_us, run.ready_us)
+        tally.note_tick(next(tick for tick in plan.ticks if tick.run_id == run.id))
+        began_us[run.id] = run.ready_us
+        ticks = tuple(tick for tick in plan.ticks if tick.run_id == run.id)
+        cursor_us = plan.cursor_us if isinstance(trigger, EveryTrigger) else now_us
+        return plan._replace(due=due, cursor_us=cursor_us, due_us=following_us, ticks=ticks)
+
+    def _count(self, name: str, runs: int) -> None:
+        tally, expected = self._stage.tallies[name], self._stage.scenario.expects(name)
+        tally.ticks[DispositionKind.RUN.value] += runs
+        tally.ends[RunState.SUCCEEDED.value] += runs
+        tally.attempts += runs
+        tally.note_work(runs * in_us(expected.duration), MicroUsd(runs * (expected.cost or 0)))
+
+
+def _plain_ones(stage: Stage) -> Iterator[Plain]:
+    """Yield the schedules whose ticks need no look one by one: no money, no blackouts, no time-out, not just once."""
+    for name, meaning in stage.meanings.items():
+        busy_us = in_us(stage.scenario.expects(name).duration)
+        budget, schedule = meaning.policies.budget, meaning.schedule
+        limits = (budget.per_run, budget.per_day, budget.per_month, budget.max_runs_per_hour)
+        if schedule.once or meaning.calendar is not None or limits != (None, None, None, None):
+            continue
+        if busy_us < stage.timeout_us(name) and schedule.enabled:
+            forbids = meaning.policies.overlap.rule is OverlapRule.FORBID
+            busy_us += stage.held_back_us(name)
+            yield Plain(name, meaning.trigger, busy_us, tuple(stage.shared(name)), forbids)
+
+
+def _next_look(meaning: Meaning, due: DueSchedule) -> datetime | None:
+    trigger = meaning.trigger
+    if not meaning.schedule.enabled:
+        return None
+    if not isinstance(trigger, EveryTrigger):
+        return trigger.look_after(from_us(due.cursor_us))
+    previous = Ended(due.last_run, from_us(due.last_ended_us)) if due.last_run and due.last_ended_us else None
+    tick = trigger.due(previous, applied_at=from_us(due.applied_us))
+    return tick.tick_at if tick else None

@@ -1,0 +1,125 @@
+"""What the parts of a simulation share: the scenario, the store under the moved clock, what lives, and the counts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fencepost.flow.tick_rows import Meaning, meaning_of
+from fencepost.model.definition import timeouts_of
+from fencepost.model.errors import Invalid
+from fencepost.model.merged import MergedTrigger
+from fencepost.model.moment import EPOCH, from_us, to_us
+from fencepost.model.project import Workplace
+from fencepost.model.registry import spell
+from fencepost.model.run import Reason, RunState
+from fencepost.model.trigger import CronTrigger, jitter_offset
+from fencepost.operations.dst import Effect, effects_on
+from fencepost.operations.simulation.machine import Crew, VirtualClock
+from fencepost.operations.simulation.scenario import Scenario
+from fencepost.operations.simulation.tally import Tally
+from fencepost.stores.runtime import RuntimeStore
+
+EVER_US = 1 << 62
+TTL_SECONDS = 10 * 366 * 86_400.0  # nobody renews here: a lease ends with its run, or with the machine
+
+
+@dataclass(slots=True)
+class Live:
+    """A run that has not ended."""
+
+    schedule: str
+    tick_us: int
+    ready_us: int
+    began: bool = False
+    worked_us: int = 0  # in attempts that were lost
+
+
+class Stage:
+    """Where a simulation takes place."""
+
+    def __init__(self, scenario: Scenario, store: RuntimeStore, clock: VirtualClock) -> None:
+        self.scenario = scenario
+        self.store = store
+        self.clock = clock
+        self.crew = Crew()
+        self.end_us = to_us(scenario.end)
+        self.outages = list(scenario.outages)
+        self.live: dict[str, Live] = {}
+        self.moved_us: dict[
+            str, int
+        ] = {}  # when an `every` is due after quiet times, of whose runs the store knows nothing
+        self.meanings = {name: _meaning(scenario, name) for name in scenario.schedules}
+        self.tallies = {name: Tally(effects=list(self._effects(name))) for name in scenario.schedules}
+        self.places = tuple(_workplaces(scenario))
+        self._numbers = 0
+
+    @property
+    def now_us(self) -> int:
+        """The moment."""
+        return self.clock.wall_us()
+
+    def new_id(self) -> str:
+        """Name a run or a lease."""
+        self._numbers += 1
+        return f"{self._numbers:012d}"
+
+    def over(self, run_id: str, state: RunState, reason: Reason | None) -> None:
+        """Count the end of a run."""
+        live = self.live.pop(run_id, None)
+        if live is None:
+            return
+        tally = self.tallies[live.schedule]
+        tally.note_end(state.value, reason.value if reason else None)
+        if reason is Reason.BUDGET:
+            tally.first_budget_at = tally.first_budget_at or from_us(self.now_us)
+
+    def held_back_us(self, schedule: str) -> int:
+        """Return by how much the schedule's jitter holds its runs back."""
+        jitter = self.meanings[schedule].jitter
+        return in_us(jitter_offset(jitter, tenant=self.scenario.tenant, schedule=schedule))
+
+    def timeout_us(self, schedule: str) -> int:
+        """Return how long an agent may work."""
+        limit = timeouts_of(self.meanings[schedule].agent).timeout
+        return EVER_US if limit is None else in_us(limit)
+
+    def shared(self, schedule: str) -> dict[str, int]:
+        """Return what a schedule's runs share with others', and how many may have it at once."""
+        meaning, found = self.meanings[schedule], {}
+        if meaning.schedule.concurrency_key:
+            found[f"key:{meaning.schedule.concurrency_key}"] = meaning.schedule.concurrency or 1
+        for place in self.places:
+            if place.project == meaning.agent.project and not place.isolated:
+                found[place.resource] = place.slots
+        return found
+
+    def _effects(self, name: str) -> Iterator[Effect]:
+        trigger = self.meanings[name].trigger
+        for one in trigger.crons if isinstance(trigger, MergedTrigger) else (trigger,):
+            if isinstance(one, CronTrigger) and self.meanings[name].schedule.enabled:
+                yield from effects_on(name, one, self.scenario.start, self.scenario.end)
+
+
+def in_us(span: timedelta) -> int:
+    """Return a span as the store keeps it."""
+    return to_us(EPOCH + span)
+
+
+def _meaning(scenario: Scenario, name: str) -> Meaning:
+    schedule = scenario.schedules[name]
+    agent = scenario.agents.get(schedule.agent)
+    if agent is None:
+        raise Invalid(
+            f'{name} runs agent "{schedule.agent}", which this file does not define; '
+            "apply all your files, and simulate what is in the registry with --applied."
+        )
+    return meaning_of(spell(schedule).text, spell(agent).text)
+
+
+def _workplaces(scenario: Scenario) -> Iterator[Workplace]:
+    """Pretend that every project is here: what counts is how many runs may be in it at once."""
+    for name in sorted({agent.project for agent in scenario.agents.values() if agent.project}):
+        values = scenario.projects.get(name, {})
+        slots = int(str(values.get("concurrency") or 1))
+        isolated = values.get("isolation") == "worktree"
+        yield Workplace(scenario.tenant, name, f"project:{name}", f"/simulated/{name}", slots, isolated)

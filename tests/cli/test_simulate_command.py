@@ -1,0 +1,128 @@
+"""`fencepost simulate`: no store needed, nothing changed, and a person can read it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fencepost.cli.main import main
+from tests.support.desk import Desk
+
+FILE = """
+[fencepost]
+timezone = "Europe/Berlin"
+
+[agents.close]
+command = ["false"]
+
+[schedules.nightly]
+agent = "close"
+cron = "30 2 * * *"
+missed = "coalesce"
+
+[schedules.often]
+agent = "close"
+cron = "*/10 * * * *"
+"""
+SPAN = ("--from", "2027-03-20", "--until", "2027-04-03")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "fencepost.toml").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("FENCEPOST_CONFIG", "FENCEPOST_STORE", "FENCEPOST_TENANT"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    assert main(["simulate", *words, "--json"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_file_is_enough_and_nothing_is_left_behind(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nightly, often, total = rows(capsys, *SPAN)
+
+    assert (nightly["owed"], nightly["runs"], nightly["skipped"]) == (14, 13, {"dst_gap": 1})
+    assert often["owed"] == 14 * 144
+    assert total["runs"] == 13 + 14 * 144 - 6
+    assert [path.name for path in folder.iterdir()] == ["fencepost.toml"]
+
+
+def test_the_page_tells_what_stands_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001  # it is there
+    assert main(["simulate", *SPAN, "--outage", "2027-03-21..2027-03-22", "--duration", "often=12m"]) == 0
+    said = capsys.readouterr().out
+
+    assert said.splitlines()[0] == "13d23h from 2027-03-19T23:00:00Z, 2 workers, 1 outage, down for 1d in all"
+    assert "nightly: a run takes 5m (assumed)" in said
+    assert "often: a run takes 12m (--duration)" in said
+    assert "2027-03-28: 02:30 does not exist: skipped" in said
+    assert "1 run caught up on ticks that were missed" in said
+    assert "overlaps prevented" in said
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
+def test_costs_are_summed_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001
+    nightly, _, total = rows(capsys, *SPAN, "--cost", "nightly=0.30")
+
+    assert nightly["spend_usd"] == "3.90"
+    assert total["spend_usd"] == "3.90"
+
+
+def test_a_seed_decides_the_crashes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001
+    def crashes(seed: str) -> object:
+        return rows(capsys, *SPAN, "--schedule", "nightly", "--crashes", "3", "--seed", seed)[-1]["outages"]
+
+    assert crashes("1") == crashes("1") != crashes("2")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--outage", "2027-03-21"), "is no stretch of time"),
+        (("--outage", "2027-03-22..2027-03-21"), "ends before it begins"),
+        (("--for", "3 weeks"), "7d is a week"),
+        (("--until", "2027-01-01"), "swap them"),
+        (("--for", "14d"), "--until or --for"),
+        (("--duration", "nigthly=3m"), 'Did you mean "nightly"'),
+        (("--duration", "0s"), "a run takes some time"),
+        (("--cost", "cheap"), "is no amount"),
+        (("--schedule", "weekly"), "there is no schedule"),
+        (("--applied", "fencepost.toml"), "not both"),
+    ],
+)
+def test_what_cannot_be_meant_is_explained(
+    folder: Path,  # noqa: ARG001
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    hint: str,
+) -> None:
+    span = SPAN[:2] if words in (("--for", "3 weeks"), ("--until", "2027-01-01")) else SPAN
+    assert main(["simulate", *span, *words]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_what_is_applied_is_simulated_with_what_its_runs_have_needed(desk: Desk) -> None:
+    desk.schedule("hourly", cron="0 * * * *", timezone="UTC")
+    desk.clock.pass_time(3600)
+    desk.tick()
+    leased = desk.lease()
+    desk.clock.pass_time(90)
+    desk.settle(leased, cost_micro=20_000)
+    (row, total) = desk.json("simulate", "--applied", "--from", "2027-03-20", "--for", "1d")
+
+    assert (row["runs"], row["run_seconds"], row["run_seconds_from"]) == (24, 90.0, "median of 1 run")
+    assert (row["spend_usd"], row["cost_usd_from"]) == ("0.48", "mean of 1 run")
+    assert total["schedules"] == 1
+
+
+def test_nothing_but_a_file_or_the_registry_can_be_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FENCEPOST_CONFIG", raising=False)
+
+    assert main(["simulate"]) == 2
+    assert "fencepost init" in capsys.readouterr().err
