@@ -108,7 +108,7 @@ def test_an_overlap_names_the_run_that_was_in_the_way(desk: Desk) -> None:
 
     text = desk.flat("why", "nightly", "--at", "2026-03-27T14:00:00Z")
 
-    assert f"skipped because of overlap: run {first.run.id}, running for 1h then, had not ended." in text
+    assert f"skipped because of overlap: run {first.run.id} (running for 1h then) had not ended." in text
     assert 'overlap = "forbid"' in text
 
 

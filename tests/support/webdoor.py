@@ -28,7 +28,9 @@ class WebDoor:
         self.secrets: dict[str, str] = {}
         self._loop = asyncio.new_event_loop()
         self.desk = Desk(runtime.another, threads=2)
-        self.door = Door(self.desk, new_id, str(folder), self.now_seconds, self._secret, runtime.another)
+        self.door = Door(
+            self.desk, new_id, str(folder), self.now_seconds, self._secret, runtime.another, stream_seconds=0.05
+        )
         self.gate = create_app(self.door, hosts=frozenset({HOST}))
 
     def now_seconds(self) -> int:

@@ -14,7 +14,7 @@ EXAMPLES = """\
   fencepost web                             on 127.0.0.1:7420, or the next port
   fencepost web --port 8080 --allow-host fencepost.example.com
 """
-NEEDED = ("fastapi", "uvicorn", "prometheus_client")
+NEEDED = ("fastapi", "jinja2", "uvicorn", "prometheus_client")
 MISSING = "the web door is not installed; install it with: pip install 'fencepost[web]'"
 PORT_MAX = 65_535
 END_SECONDS = 10
@@ -34,7 +34,9 @@ def main(argv: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser(
-        "web", "Serve the HTTP API and webhooks, and print a login link. Reached from this machine only.", EXAMPLES
+        "web",
+        "Serve the dashboard, the HTTP API and webhooks, and print a login link. Reached from this machine only.",
+        EXAMPLES,
     )
     made.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
     add_port(made)

@@ -76,6 +76,11 @@ def caller_of(keys: KeyStore, text: str, *, kind: str) -> Caller:
     return found
 
 
+def is_in_force(keys: KeyStore, key_id: str) -> bool:
+    """Tell whether a key or session, known by its id, is still good."""
+    return keys.key_in_force(key_id) is not None
+
+
 def revoke_key(keys: KeyStore, key_id: str, *, tenant: str, by: str) -> KeyRow:
     """End a key; sessions that came from it end with it."""
     row = keys.revoke_key(key_id, tenant=tenant, by=by)

@@ -161,9 +161,9 @@ def cancel(store: RequestStore, run_id: str, *, tenant: str, by: str) -> RunRow:
     return now
 
 
-def discard(store: RequestStore, run_id: str, *, tenant: str, by: str) -> RunRow:
-    """Take a dead letter off the desk; the run stays in the records."""
-    done = store.discard(run_id, tenant=tenant, by=by)
+def discard(store: RequestStore, run_id: str, *, tenant: str, by: str, note: str = "") -> RunRow:
+    """Take a dead letter off the desk; the run stays in the records, and the note in the audit."""
+    done = store.discard(run_id, tenant=tenant, by=by, note=note)
     run = store.run(run_id, tenant=tenant)
     if run is None:
         raise Unknown(f"there is no run {run_id!r}; see: fencepost dead list")

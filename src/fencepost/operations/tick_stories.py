@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from fencepost.model.calendar import Calendar
 from fencepost.model.definition import ScheduleDefinition
@@ -24,17 +25,41 @@ from fencepost.operations.words import (
 )
 from fencepost.ports.looking import AuditRow, PauseFacts, TickRow
 from fencepost.ports.runs import RunRow
-from fencepost.stores.looking import SqlLooking
+from fencepost.stores.looking import EVER_US
 
 IN_THE_WAY_MAX = 3
 TOGETHER_US = SECOND_US  # rows of one decision are written within this time
+
+
+class Records(Protocol):
+    """What a story is made of."""
+
+    def alive_at(self, schedule: str, at_us: int, *, limit: int) -> list[RunRow]:
+        """Return the runs of a schedule that had not ended at an instant, oldest first."""
+        ...
+
+    def ticks(self, schedule: str, *, from_us: int, until_us: int, limit: int) -> list[TickRow]:
+        """Return the recorded ticks that touch [from, until), newest first."""
+        ...
+
+    def following_tick(self, schedule: str, at_us: int) -> TickRow | None:
+        """Return the first recorded tick after an instant."""
+        ...
+
+    def pauses_at(self, schedule: str, at_us: int) -> list[PauseFacts]:
+        """Return the pauses of a schedule, and the halts, that cover an instant."""
+        ...
+
+    def audit(self, *, verb: str, subject: str, until_us: int = EVER_US, limit: int) -> list[AuditRow]:
+        """Return audit rows, newest first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Storyteller:
     """Tells ticks of one schedule."""
 
-    look: SqlLooking
+    look: Records
     zone: Zone | None
     now_us: int
 
@@ -191,8 +216,8 @@ def pause_words(pause: PauseFacts) -> str:
 
 def _in_the_way(run: RunRow, at_us: int) -> str:
     if run.started_us is not None and run.started_us <= at_us:
-        return f"run {run.id}, running for {span(at_us - run.started_us)} then,"
-    return f"run {run.id}, waiting for {span(at_us - run.created_us)} then,"
+        return f"run {run.id} (running for {span(at_us - run.started_us)} then)"
+    return f"run {run.id} (waiting for {span(at_us - run.created_us)} then)"
 
 
 def _together(tick: TickRow, newer: TickRow) -> bool:

@@ -94,6 +94,12 @@ def plain(text: str) -> str:
     return shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}…"
 
 
+def readable(text: str) -> str:
+    """Show text of unknown origin on its own lines, without letting it steer a terminal, a page or the eye."""
+    lines = COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(one if one.isprintable() or one in "\n\t" else "�" for one in lines)
+
+
 def last_line(text: str | None) -> str:
     """Return the last line of a log that says anything."""
     lines = [line for line in (text or "").splitlines() if line.strip()]

@@ -132,7 +132,7 @@ class RequestStore(Protocol):
         """End a queued run, or ask a running one to stop; return it as it was, or None if there is none."""
         ...
 
-    def discard(self, run_id: str, *, tenant: str, by: str) -> bool:
+    def discard(self, run_id: str, *, tenant: str, by: str, note: str = "") -> bool:
         """Take a dead letter off the desk; the run stays in the records."""
         ...
 

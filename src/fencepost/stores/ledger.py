@@ -122,6 +122,11 @@ class SqlLedger:
             lambda tx: [_entry_of(row) for row in tx.rows("ledger_entries", **values, limit=limit)]
         )
 
+    def of_run(self, tenant: str, run_id: str, *, since_us: int, until_us: int, limit: int) -> list[Entry]:
+        """Return what a run has begun in its time, newest first."""
+        values = {"tenant": tenant, "run_id": run_id, "since_us": since_us, "until_us": until_us, "limit": limit}
+        return self._dialect.read(lambda tx: [_entry_of(row) for row in tx.rows("ledger_of_run", **values)])
+
     def resolve(self, seen: Entry, *, answer: str | None, by: str) -> bool:
         """Let a person end an ambiguity: with its answer, or None to forget it; False if it has changed meanwhile.
 

@@ -59,6 +59,11 @@ class SqlLooking:
         """Return what runs, oldest first, and then what waits, in the order in which it is leased."""
         return [run_of(row) for row in self._rows("look_live", limit=limit)]
 
+    def named_runs(self, run_ids: Iterable[str]) -> dict[str, RunRow]:
+        """Return some runs by their ids; those that are not on record are left out."""
+        found = self._rows("look_named_runs", ids=json.dumps(sorted(set(run_ids))))
+        return {run.id: run for run in map(run_of, found)}
+
     def alive_at(self, schedule: str, at_us: int, *, limit: int) -> list[RunRow]:
         """Return the runs of a schedule that had not ended at an instant, oldest first."""
         return [run_of(row) for row in self._rows("look_alive", schedule=schedule, at_us=at_us, limit=limit)]
@@ -82,6 +87,10 @@ class SqlLooking:
     def schedules(self, *, limit: int) -> list[ScheduleFacts]:
         """Return the active schedules, by name."""
         return [_schedule(row) for row in self._rows("look_schedules", limit=limit)]
+
+    def next_due(self, *, limit: int) -> list[ScheduleFacts]:
+        """Return the active schedules whose turn comes first, soonest first."""
+        return [_schedule(row) for row in self._rows("look_next", limit=limit)]
 
     def schedule(self, name: str) -> ScheduleFacts | None:
         """Return one schedule, retired or not."""
@@ -127,6 +136,14 @@ class SqlLooking:
     def pauses_at(self, schedule: str, at_us: int) -> list[PauseFacts]:
         """Return the pauses of a schedule, and the halts, that cover an instant."""
         return [PauseFacts(*row) for row in self._rows("look_pauses", schedule=schedule, at_us=at_us)]
+
+    def pauses_ever(self, schedule: str, *, limit: int) -> list[PauseFacts]:
+        """Return the pauses of a schedule, and the halts, newest first, whether in force or over."""
+        return [PauseFacts(*row) for row in self._rows("look_pauses_ever", schedule=schedule, limit=limit)]
+
+    def held_back(self, at_us: int) -> list[PauseFacts]:
+        """Return every pause that covers an instant, and the halts."""
+        return [PauseFacts(*row) for row in self._rows("look_held_back", at_us=at_us)]
 
     def audit(
         self, *, verb: str = "", subject: str = "", until_us: int = EVER_US, before_seq: int = EVER_US, limit: int

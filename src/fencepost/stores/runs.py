@@ -152,13 +152,14 @@ class SqlRuns(SqlQueue):
 
         return self._dialect.write(work)
 
-    def discard(self, run_id: str, *, tenant: str, by: str) -> bool:
+    def discard(self, run_id: str, *, tenant: str, by: str, note: str = "") -> bool:
         """Take a dead letter off the desk; the run stays in the records."""
+        said = {"note": note} if note else {}
 
         def work(tx: Transaction) -> bool:
             done = tx.rows("discard", id=run_id, tenant=tenant)
             if done:
-                audit(tx, tenant, actor=by, verb="discard", subject=f"run:{run_id}", detail={})
+                audit(tx, tenant, actor=by, verb="discard", subject=f"run:{run_id}", detail=said)
             return bool(done)
 
         return self._dialect.write(work)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from fencepost.model.errors import FencepostError
 from fencepost.web import completions, health, hooks, login, metrics
 from fencepost.web.api import notices, records, runs, schedules
+from fencepost.web.dashboard import routes as dashboard
 from fencepost.web.door import Door
 from fencepost.web.openapi import describe
 from fencepost.web.problems import Problem, problem_of
@@ -33,7 +34,7 @@ def create_app(door: Door, *, hosts: frozenset[str]) -> Gatekeeper:
         lifespan=_closing(door),
     )
     app.state.door = door
-    for module in (health, login, metrics, hooks, completions, runs, schedules, records, notices):
+    for module in (health, login, metrics, hooks, completions, runs, schedules, records, notices, *dashboard.ROOMS):
         app.router.routes.extend(module.router.routes)  # one flat list, which the gatekeeper goes through
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # as FastAPI says to extend it
     app.add_exception_handler(FencepostError, _told)

@@ -21,6 +21,8 @@ class Door(NamedTuple):
     fetch_secret: Callable[[str], str]
     open_store: Callable[[], Store]
     secure_cookies: bool = False
+    stream_seconds: float = 600.0  # then a browser takes its stream up anew
+    is_leaving: Callable[[], bool] = lambda: False  # whether the server is asked to stop
 
 
 def door_of(request: Request) -> Door:

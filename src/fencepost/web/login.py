@@ -3,25 +3,19 @@
 The link itself only shows a button: browsers and chat programs fetch links that nobody has clicked on.
 """
 
-from html import escape
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from fencepost.model.errors import Unauthorised
 from fencepost.operations.keys import SESSION_FOR, Made, is_link, log_in, revoke_key
 from fencepost.operations.looking import Store
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import COOKIE, OPEN, access
+from fencepost.web.threshold import threshold, wants_page
 
 router = APIRouter(include_in_schema=False)
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Fencepost: log in</title>
-<meta name="viewport" content="width=device-width"></head>
-<body><main><h1>Fencepost</h1><form method="post" action="/login">
-<input type="hidden" name="secret" value="{secret}"><button autofocus>Log in</button></form></main></body></html>
-"""
 
 
 @router.get("/login", openapi_extra=access(OPEN))
@@ -29,7 +23,7 @@ async def offer(request: Request, link: str = "") -> Response:
     """Show a button to whoever has a link that is still good."""
     if not await door_of(request).desk.ask(_is_link, link):
         raise Unauthorised("the login link is not good: it was used, or its hour is over. Another: fencepost key link")
-    return HTMLResponse(PAGE.format(secret=escape(link)))
+    return threshold(200, title="Log in to Fencepost", secret=link)
 
 
 @router.post("/login", openapi_extra=access(OPEN))
@@ -46,7 +40,7 @@ async def enter(request: Request) -> Response:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=door.secure_cookies,
+        secure=door.secure_cookies or _is_behind_tls(request),
     )
     return answer
 
@@ -57,9 +51,16 @@ async def leave(request: Request) -> Response:
     caller = caller_of(request)
     if caller.kind == "session":
         await door_of(request).desk.ask(_revoke, caller.key_id, caller.tenant)
-    answer = Response(status_code=204)
+    page = wants_page(request.scope)
+    answer = threshold(200, "You are logged out.", title="Until next time") if page else Response(status_code=204)
     answer.delete_cookie(COOKIE, path="/")
     return answer
+
+
+def _is_behind_tls(request: Request) -> bool:
+    """Tell whether the browser came by https; who makes that up only keeps their own cookie from plain http."""
+    said = request.headers.get("x-forwarded-proto", ""), request.headers.get("origin", "").partition(":")[0]
+    return "https" in said
 
 
 def _is_link(store: Store, link: str) -> bool:

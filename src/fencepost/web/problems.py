@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from fencepost.model import errors
+from fencepost.web.threshold import threshold, wants_page
 
 STATUSES: Mapping[type[errors.FencepostError], int] = {
     errors.Unknown: 404,
@@ -45,7 +47,21 @@ class Problem(Response):
             **more,
         }
         later = {"Retry-After": RETRY_SECONDS} if status in LATER else {}
+        self.code, self.detail = code, detail
         super().__init__(json.dumps(content), status, {**later, **(headers or {})})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Tell a person on a page, and a program in JSON."""
+        if not wants_page(scope):
+            await super().__call__(scope, receive, send)
+            return
+        log_in = self.status_code == HTTPStatus.UNAUTHORIZED
+        detail = "" if log_in and self.detail == UNKNOWN_KEY else self.detail
+        page = threshold(self.status_code, detail, log_in=log_in)
+        for name in ("retry-after", "www-authenticate", "allow"):
+            if name in self.headers:
+                page.headers[name] = self.headers[name]
+        await page(scope, receive, send)
 
 
 def problem_of(error: errors.FencepostError) -> Problem:

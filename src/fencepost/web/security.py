@@ -125,6 +125,8 @@ class Gatekeeper:
     def _check_origin(self, scope: Scope) -> None:
         """Refuse what another site's page sends, whatever it has to show."""
         origin, site = header(scope, "origin"), header(scope, "sec-fetch-site")
+        if origin == "null" and site == "same-origin":
+            return  # our own page, which under `no-referrer` does not name itself; no page can make up Sec-Fetch-Site
         if origin is not None:
             scheme, _, host = origin.partition("://")
             if scheme not in ("http", "https") or host.lower() not in self._hosts:

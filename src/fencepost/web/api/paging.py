@@ -24,7 +24,7 @@ def page(rows: Sequence[T], limit: int, spell: Callable[[T], dict[str, object]],
     """Return one part of a listing; `rows` has one more than fits if there is another part."""
     kept = rows[:limit]
     more = len(rows) > limit
-    return {"items": [spell(one) for one in kept], "next": _spelled(place(kept[-1])) if more else None}
+    return {"items": [spell(one) for one in kept], "next": spelled(place(kept[-1])) if more else None}
 
 
 def pair(cursor: str) -> tuple[int, str] | None:
@@ -63,7 +63,8 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value and value.isprintable()
 
 
-def _spelled(place: object) -> str:
+def spelled(place: object) -> str:
+    """Spell where the next part begins."""
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
 
 

@@ -87,3 +87,9 @@ SELECT * FROM fencepost.ledger_fact
                             THEN 'ambiguous' ELSE state END)
  ORDER BY begun_us DESC, key
  LIMIT %(limit)s
+
+-- :name ledger_of_run
+SELECT * FROM fencepost.ledger_fact
+ WHERE tenant = %(tenant)s AND run_id = %(run_id)s AND begun_us >= %(since_us)s AND begun_us <= %(until_us)s
+ ORDER BY begun_us DESC, key
+ LIMIT %(limit)s

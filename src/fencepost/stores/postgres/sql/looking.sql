@@ -110,3 +110,30 @@ SELECT (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND state =
        (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us <= %(late_us)s),
        (SELECT min(due_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us IS NOT NULL),
        (SELECT max(cursor_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL)
+
+-- :name look_next
+-- Whose turn comes first.
+SELECT name, version, agent, definition, cursor_us, due_us, applied_us, skip_next, failures, last_success_us,
+       retired_us, once_done, last_run, last_ended_us
+  FROM fencepost.schedule
+ WHERE due_us IS NOT NULL AND tenant = %(tenant)s AND retired_us IS NULL
+ ORDER BY due_us, name
+ LIMIT %(limit)s
+
+-- :name look_held_back
+-- Every pause in force, and the halts.
+SELECT schedule, since_us, until_us, note, by_whom
+  FROM fencepost.pause
+ WHERE tenant = %(tenant)s AND since_us <= %(at_us)s AND until_us > %(at_us)s
+ ORDER BY id
+
+-- :name look_named_runs
+SELECT * FROM fencepost.run_fact
+ WHERE tenant = %(tenant)s AND id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
+
+-- :name look_pauses_ever
+SELECT schedule, since_us, until_us, note, by_whom
+  FROM fencepost.pause
+ WHERE tenant = %(tenant)s AND schedule IN (%(schedule)s, '')
+ ORDER BY id DESC
+ LIMIT %(limit)s

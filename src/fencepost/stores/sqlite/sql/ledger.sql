@@ -85,3 +85,9 @@ SELECT * FROM ledger_fact
                             THEN 'ambiguous' ELSE state END)
  ORDER BY begun_us DESC, key
  LIMIT :limit
+
+-- :name ledger_of_run
+SELECT * FROM ledger_fact
+ WHERE tenant = :tenant AND run_id = :run_id AND begun_us >= :since_us AND begun_us <= :until_us
+ ORDER BY begun_us DESC, key
+ LIMIT :limit

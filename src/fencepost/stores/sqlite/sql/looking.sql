@@ -106,3 +106,30 @@ SELECT (SELECT count(*) FROM run WHERE tenant = :tenant AND state = 'running'),
        (SELECT count(*) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us <= :late_us),
        (SELECT min(due_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us IS NOT NULL),
        (SELECT max(cursor_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL)
+
+-- :name look_next
+-- Whose turn comes first.
+SELECT name, version, agent, definition, cursor_us, due_us, applied_us, skip_next, failures, last_success_us,
+       retired_us, once_done, last_run, last_ended_us
+  FROM schedule
+ WHERE due_us IS NOT NULL AND tenant = :tenant AND retired_us IS NULL
+ ORDER BY due_us, name
+ LIMIT :limit
+
+-- :name look_held_back
+-- Every pause in force, and the halts.
+SELECT schedule, since_us, until_us, note, by_whom
+  FROM pause
+ WHERE tenant = :tenant AND since_us <= :at_us AND until_us > :at_us
+ ORDER BY id
+
+-- :name look_named_runs
+SELECT * FROM run_fact
+ WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids))
+
+-- :name look_pauses_ever
+SELECT schedule, since_us, until_us, note, by_whom
+  FROM pause
+ WHERE tenant = :tenant AND schedule IN (:schedule, '')
+ ORDER BY id DESC
+ LIMIT :limit

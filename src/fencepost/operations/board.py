@@ -1,0 +1,104 @@
+"""How it all stands now, for somebody who looks at two in the morning: the sentence first, then what it rests on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fencepost.model.run import RunState
+from fencepost.operations.looking import Listing, Seen, Store, list_live
+from fencepost.operations.pulse import PATIENCE_US, is_driven
+from fencepost.operations.words import SECOND_US, counted, plain, span
+from fencepost.ports.looking import Health, PauseFacts, ScheduleFacts
+from fencepost.stores.looking import SqlLooking
+
+NEXT_SHOWN = 8
+DEAD_SHOWN = 5
+ENDED_SHOWN = 12
+LIVE_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One sentence, and how much it matters: well, odd, bad or held."""
+
+    tone: str
+    text: str
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What runs, waits, comes next and went wrong."""
+
+    now_us: int
+    live: Listing
+    coming: list[ScheduleFacts]
+    held_back: dict[str, PauseFacts]  # by schedule
+    halts: list[PauseFacts]
+    dead: list[Seen]
+    ended: list[Seen]
+    health: Health
+    driven: bool
+
+    @property
+    def headline(self) -> Headline:
+        """Say it in one sentence."""
+        return headline(self)
+
+
+def look_around(store: Store, tenant: str) -> Board:
+    """Look at everything once; what it costs does not grow with what has ended."""
+    look = SqlLooking(store.dialect, tenant)
+    live = list_live(store, tenant, limit=LIVE_SHOWN)
+    pauses = look.held_back(live.now_us)
+    dead = look.runs(state=RunState.DEAD.value, kept=True, limit=DEAD_SHOWN)
+    attempts = look.attempts(run.id for run in dead)
+    recent = look.runs(limit=ENDED_SHOWN + LIVE_SHOWN)
+    ended = [run for run in recent if RunState(run.state).terminal][:ENDED_SHOWN]
+    return Board(
+        live.now_us,
+        live,
+        look.next_due(limit=NEXT_SHOWN),
+        {one.schedule: one for one in pauses if one.schedule},
+        [one for one in pauses if not one.schedule],
+        [Seen(run, attempts=attempts.get(run.id, ())) for run in dead],
+        [Seen(run) for run in ended],
+        look.health(late_us=live.now_us - PATIENCE_US),
+        is_driven(store, tenant),
+    )
+
+
+def headline(board: Board) -> Headline:
+    """Put what matters most first."""
+    going = _going(board)
+    trouble = next(_troubles(board), None)
+    if trouble is not None:
+        return Headline(trouble.tone, trouble.text, f"{going}.")
+    if not board.health.schedules and not board.live.runs and not board.ended:
+        return Headline("well", "Nothing is scheduled yet. Write a fencepost.toml, then: fencepost apply")
+    return Headline("well", f"All is well: {going[0].lower()}{going[1:]}.")
+
+
+def _troubles(board: Board) -> Iterator[Headline]:
+    late = counted(board.health.overdue, "schedule is", "schedules are")
+    for halt in board.halts:
+        note = f": “{plain(halt.note)}”" if halt.note else ""
+        yield Headline("held", f"Everything is halted since {span(board.now_us - halt.since_us)}{note}")
+    if board.health.overdue and not board.driven:
+        yield Headline("bad", f"Nobody drives the schedules: {late} overdue. Is fencepost up running?")
+    if board.health.overdue:
+        yield Headline("odd", f"The scheduler lags: {late} overdue.")
+    if board.health.dead:
+        yield Headline("bad", f"{counted(board.health.dead, 'run needs', 'runs need')} a person.")
+    if board.health.schedules and not board.driven:
+        yield Headline("odd", "Nobody drives the schedules. Is fencepost up running?")
+
+
+def _going(board: Board) -> str:
+    parts = [f"{board.health.running} running" if board.health.running else "Nothing is running"]
+    if board.health.ready:
+        parts.append(f"{board.health.ready} waiting")
+    following = next((one for one in board.coming if one.name not in board.held_back), None)
+    if following is not None and following.due_us is not None:
+        away = following.due_us - board.now_us
+        parts.append(f"next in {span(away)}" if away >= SECOND_US else "the next one is due")
+    return ", ".join(parts)

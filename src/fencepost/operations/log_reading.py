@@ -1,0 +1,99 @@
+"""What a person sees of a log: its end at once, and then whatever comes, in whole lines."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fencepost.host.log_reader import LogReader, Spot
+from fencepost.operations.logs import log_of
+from fencepost.operations.looking import Seen
+from fencepost.operations.words import readable
+
+TAIL_BYTES = 131_072
+CHUNK_BYTES = 65_536
+BEHIND_MAX = 1_048_576  # a reader that is further behind is taken to the end
+PLACE_PARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """The end of one attempt's log."""
+
+    number: int
+    here: bool
+    host: str
+    text: str
+    cut: bool  # there is more before it
+    place: str  # where to go on reading
+
+
+class Part(NamedTuple):
+    """What has come since."""
+
+    text: str
+    place: str
+    skipped: bool = False
+
+
+def glimpse(seen: Seen, folder: str, *, number: int | None, lines: int) -> Glimpse | None:
+    """Return the last lines of an attempt's log, the last one's unless another is asked for."""
+    log = log_of(seen, folder, number=number)
+    if log is None:
+        return None
+    if not log.here:
+        return Glimpse(log.number, here=False, host=log.host, text=readable(log.kept), cut=True, place="")
+    fence = next(one.fence for one in seen.attempts if one.number == log.number)
+    reading = LogReading(log.path, fence)
+    try:
+        parts = []
+        while part := reading.more():
+            parts.append(part.text)
+        whole = "".join(parts).splitlines(keepends=True)
+        text, cut = "".join(whole[-lines:]), reading.cut or len(whole) > lines
+        return Glimpse(log.number, here=True, host=log.host, text=text, cut=cut, place=reading.place)
+    finally:
+        reading.close()
+
+
+class LogReading:
+    """Reads one attempt's log for somebody who may come back."""
+
+    def __init__(self, path: str, fence: int, place: str = "") -> None:
+        self.fence = fence
+        spot = _spot(place, fence)
+        self._reader = LogReader(path, spot, tail_bytes=TAIL_BYTES)
+        self.cut = self._reader.skipped
+        self._is_new = spot is None and self.cut
+
+    @property
+    def place(self) -> str:
+        """Where to go on, as text that a browser sends back."""
+        spot = self._reader.spot
+        return "" if spot is None else f"{self.fence}-{spot.inode}-{spot.offset}"
+
+    def more(self, *, final: bool = False) -> Part | None:
+        """Return what has come, in whole lines unless it is the end or a line is very long."""
+        if self._reader.behind() > BEHIND_MAX:
+            self._reader.skip(TAIL_BYTES)
+        data = self._reader.read(CHUNK_BYTES)
+        end = data.rfind(b"\n") + 1
+        if 0 < end < len(data) or (end == 0 and len(data) < CHUNK_BYTES and not final):
+            self._reader.back(len(data) - end)
+            data = data[:end]
+        if not data:
+            return None
+        skipped, self._reader.skipped = self._reader.skipped, False
+        if self._is_new:  # the tail begins somewhere within a line
+            data, self._is_new = data.partition(b"\n")[2] or data, False
+        return Part(readable(data.decode("utf-8", "replace")), self.place, skipped)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._reader.close()
+
+
+def _spot(place: str, fence: int) -> Spot | None:
+    parts = place.split("-")
+    numbers = [int(one) for one in parts if one.isascii() and one.isdigit() and len(one) < 20]  # noqa: PLR2004  # bits
+    if len(numbers) != len(parts) or len(parts) != PLACE_PARTS or numbers[0] != fence:
+        return None
+    return Spot(numbers[1], numbers[2])

@@ -1,0 +1,111 @@
+"""A schedule's recorded ticks with what became of each, told from a handful of questions however many ticks there are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fencepost.model.definition import schedule_from_json
+from fencepost.model.disposition import DispositionKind
+from fencepost.model.zone import Zone, find_zone
+from fencepost.operations.looking import Store, unknown
+from fencepost.operations.tick_stories import Storyteller
+from fencepost.ports.looking import AuditRow, PauseFacts, TickRow
+from fencepost.ports.runs import RunRow
+from fencepost.stores.looking import EVER_US, SqlLooking
+
+RUNS_MAX = 200  # looked through for what was in the way of the ticks of one page
+PAUSES_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A tick, the run that was made for it, or the sentences that say why there is none."""
+
+    tick: TickRow
+    run: RunRow | None
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Ticks, newest first; `before` is where the next page begins."""
+
+    now_us: int
+    zone: Zone | None
+    told: list[Told] = field(default_factory=list)
+    before: tuple[int, str] | None = None
+
+
+def timeline(
+    store: Store,
+    tenant: str,
+    schedule: str,
+    *,
+    disposition: str = "",
+    before: tuple[int, str] = (EVER_US, ""),
+    limit: int,
+) -> Timeline:
+    """Return one page of a schedule's ticks."""
+    look = SqlLooking(store.dialect, tenant)
+    facts = look.schedule(schedule)
+    if facts is None:
+        raise unknown(look, schedule, kinds=("schedule",))
+    definition = schedule_from_json(facts.definition)
+    zone = find_zone(definition.timezone) if definition.timezone else None
+    rows = look.ticks(schedule, disposition=disposition, before=before, limit=limit + 1)
+    kept, more = rows[:limit], len(rows) > limit
+    now_us = look.clock_us()
+    runs = look.named_runs(row.run_id for row in kept if row.run_id)
+    definitions = {one.version: schedule_from_json(one.definition) for one in look.versions(schedule)}
+    teller = Storyteller(_Remembered(look, kept), zone, now_us)
+    told = [
+        Told(row, runs.get(row.run_id or ""), tuple(teller.tell(row, definitions.get(row.version, definition))))
+        for row in kept
+    ]
+    return Timeline(now_us, zone, told, (kept[-1].tick_us, kept[-1].occurrence) if more else None)
+
+
+class _Remembered:
+    """Answers what a story needs from what was asked for the whole page at once."""
+
+    def __init__(self, look: SqlLooking, kept: Sequence[TickRow]) -> None:
+        self._look = look
+        self._kept = kept
+        self._alive: list[RunRow] | None = None
+        self._pauses: list[PauseFacts] | None = None
+        self._audit: list[AuditRow] | None = None
+
+    def alive_at(self, schedule: str, at_us: int, *, limit: int) -> list[RunRow]:
+        """Return the runs that had not ended at an instant; ask anew only for what lies beyond those that were read."""
+        if self._alive is None:
+            newest_us = max(one.decided_us for one in self._kept if one.disposition == DispositionKind.OVERLAP)
+            self._alive = self._look.runs(schedule=schedule, before=(newest_us + 1, ""), limit=RUNS_MAX)
+        if len(self._alive) == RUNS_MAX and self._alive[-1].created_us > at_us:
+            return self._look.alive_at(schedule, at_us, limit=limit)
+        found = [
+            run for run in self._alive if run.created_us <= at_us and (run.ended_us is None or run.ended_us >= at_us)
+        ]
+        return found[::-1][:limit]
+
+    def ticks(self, schedule: str, *, from_us: int, until_us: int, limit: int) -> list[TickRow]:
+        """Return the recorded ticks of an instant."""
+        here = [one for one in self._kept if one.tick_us < until_us and one.tick_until_us >= from_us]
+        return here[:limit] or self._look.ticks(schedule, from_us=from_us, until_us=until_us, limit=limit)
+
+    def following_tick(self, schedule: str, at_us: int) -> TickRow | None:
+        """Return the first recorded tick after an instant."""
+        newer = [one for one in self._kept if one.tick_us > at_us]
+        return newer[-1] if newer else self._look.following_tick(schedule, at_us)
+
+    def pauses_at(self, schedule: str, at_us: int) -> list[PauseFacts]:
+        """Return the pauses that cover an instant."""
+        if self._pauses is None:
+            self._pauses = self._look.pauses_ever(schedule, limit=PAUSES_MAX)
+        if len(self._pauses) == PAUSES_MAX:
+            return self._look.pauses_at(schedule, at_us)
+        return [one for one in self._pauses if one.since_us <= at_us < one.until_us]
+
+    def audit(self, *, verb: str, subject: str, until_us: int = EVER_US, limit: int) -> list[AuditRow]:
+        """Return who asked last before an instant."""
+        if self._audit is None:
+            self._audit = self._look.audit(verb=verb, subject=subject, limit=PAUSES_MAX)
+        return [one for one in self._audit if one.at_us <= until_us][:limit]

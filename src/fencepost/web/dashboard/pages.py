@@ -1,0 +1,91 @@
+"""Makes pages: templates that escape whatever they are given, with who looks and what they may do."""
+
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from fencepost.model.access import Role
+from fencepost.operations.words import plain, span
+from fencepost.web.dashboard import words
+from fencepost.web.door import admission_of
+
+HERE = Path(__file__).parent
+NAVIGATION = (
+    ("now", "/", "Now", "read"),
+    ("schedules", "/schedules", "Schedules", "read"),
+    ("runs", "/runs", "Runs", "read"),
+)
+DONE = {
+    "paused": "Paused. Its ticks are recorded as paused until it is resumed.",
+    "resumed": "Resumed.",
+    "skipped": "Its next ticks will be left out.",
+    "unskipped": "Nothing will be left out any more.",
+    "asked": "The run is in the queue.",
+    "earlier": "There was such a run already; this is it.",
+    "cancelled": "Cancelled, or asked to stop.",
+    "replayed": "This is the new run, made of the dead letter.",
+    "discarded": "Discarded. It stays on record.",
+    "broken": "The lease was taken away; its holder's tree ends.",
+    "halted": "Everything is halted.",
+    "unhalted": "Going on.",
+    "revoked": "Revoked, with the sessions that came from it.",
+    "resolved": "Resolved.",
+}
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: object) -> Response:
+    """Make a page for whoever asks."""
+    admission = admission_of(request)
+    role = admission.caller.role
+    shared = {
+        "caller": admission.caller,
+        "csrf": admission.csrf,
+        "may": {one.value for one in Role if role.covers(one)},
+        "navigation": [one for one in NAVIGATION if role.covers(Role(one[3]))],
+        "done": DONE.get(request.query_params.get("done", "")),
+        "path": request.url.path,
+    }
+    return HTMLResponse(environment().get_template(template).render({**shared, **values}), status)
+
+
+def back_to(address: str, done: str) -> Response:
+    """Show a page again, with a word on what was done."""
+    return RedirectResponse(f"{address}{'&' if '?' in address else '?'}done={done}", status_code=303)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates, read once."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "when": words.when,
+        "absolute": words.absolute,
+        "mark": words.mark,
+        "segment": words.segment,
+        "money": words.money,
+        "short": words.short,
+        "pretty": words.pretty,
+        "count_of": words.count,
+        "dashed": words.dashed,
+        "plain": plain,
+        "span": span,
+    }
+    made.globals |= {"asset": asset, "took": words.took, "icon": words.icon, "words": words}
+    return made
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the address of a file of ours, which changes when the file does."""
+    return f"/static/{name}?v={sha256((HERE / 'static' / name).read_bytes()).hexdigest()[:12]}"

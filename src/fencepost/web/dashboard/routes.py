@@ -1,0 +1,5 @@
+"""Which pages there are."""
+
+from fencepost.web.dashboard import files, now, run_acts, runs, schedule_acts, schedules, streams
+
+ROOMS = (files, now, schedules, schedule_acts, runs, run_acts, streams)

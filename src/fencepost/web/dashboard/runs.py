@@ -1,0 +1,115 @@
+"""Runs: the list, and one with its log, attempts, fence, gates, ledger and cost."""
+
+from typing import Annotated, NamedTuple
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import PlainTextResponse, Response
+
+from fencepost.model.definition import agent_from_json
+from fencepost.model.effects import Effects, effects_of
+from fencepost.model.errors import Invalid
+from fencepost.model.ledger import Entry
+from fencepost.model.run import RunState
+from fencepost.operations.fields import project_of, usage_of
+from fencepost.operations.log_reading import Glimpse, glimpse
+from fencepost.operations.logs import content, log_of
+from fencepost.operations.looking import Detail, Filter, Store, list_runs, show
+from fencepost.operations.places import resources_in
+from fencepost.operations.words import fate, readable, why_so
+from fencepost.web.api.paging import Cursor, pair, spelled
+from fencepost.web.dashboard.pages import page
+from fencepost.web.door import caller_of, door_of
+
+router = APIRouter(include_in_schema=False)
+LISTED, LOG_LINES, LEDGER = 50, 400, 100
+Plain = Annotated[str, Query(max_length=200)]
+
+
+class Shown(NamedTuple):
+    """Everything about one run."""
+
+    detail: Detail
+    log: Glimpse | None
+    effects: Effects
+    ledger: list[Entry]
+    usage: dict[str, int]
+    project: str | None
+    resources: str
+
+
+@router.get("/runs")
+async def runs(
+    request: Request, schedule: Plain = "", agent: Plain = "", state: Plain = "", cursor: Cursor = ""
+) -> Response:
+    """List runs, newest first."""
+    kind = state if state in {one.value for one in RunState} else ""
+    wanted = Filter(schedule, agent, kind, 0, *([before] if (before := pair(cursor)) else []))
+    listing = await door_of(request).desk.ask(list_runs, caller_of(request).tenant, wanted, limit=LISTED + 1)
+    kept = listing.runs[:LISTED]
+    following = spelled([kept[-1].run.created_us, kept[-1].run.id]) if len(listing.runs) > LISTED else None
+    return page(
+        request,
+        "runs.html",
+        rows=kept,
+        following=following,
+        wanted=wanted,
+        states=[one.value for one in RunState],
+        now_us=listing.now_us,
+        current="runs",
+    )
+
+
+@router.get("/runs/{run_id}")
+async def run_page(request: Request, run_id: str, attempt: Plain = "") -> Response:
+    """Show one run; the beginning of its id is enough."""
+    door = door_of(request)
+    number = _number(attempt)
+    shown = await door.desk.ask(_show, caller_of(request).tenant, run_id, door.log_folder, number)
+    return page(
+        request,
+        "run.html",
+        shown=shown,
+        run=shown.detail.seen.run,
+        attempt=number,
+        fate=fate,
+        why_so=why_so,
+        now_us=shown.detail.now_us,
+        current="runs",
+    )
+
+
+@router.get("/runs/{run_id}/log")
+async def run_log(request: Request, run_id: str, attempt: Plain = "") -> Response:
+    """Return all that is left of a log, as text that steers nothing."""
+    door = door_of(request)
+    text = await door.desk.ask(_log, caller_of(request).tenant, run_id, door.log_folder, _number(attempt))
+    return PlainTextResponse(text)
+
+
+def _number(attempt: str) -> int | None:
+    if not attempt:
+        return None
+    if not (attempt.isascii() and attempt.isdigit() and len(attempt) < 9):  # noqa: PLR2004  # more than anybody tries
+        raise Invalid(f"{attempt!r} is no number of an attempt.")
+    return int(attempt)
+
+
+def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | None) -> Shown:
+    detail = show(store, tenant, run_id)
+    run = detail.seen.run
+    return Shown(
+        detail,
+        glimpse(detail.seen, folder, number=number, lines=LOG_LINES),
+        effects_of(agent_from_json(run.manifest)),
+        store.ledger().of_run(
+            tenant, run.id, since_us=run.created_us, until_us=run.ended_us or detail.now_us, limit=LEDGER
+        ),
+        usage_of(detail.seen.attempts),
+        project_of(run),
+        resources_in(run),
+    )
+
+
+def _log(store: Store, tenant: str, run_id: str, folder: str, number: int | None) -> str:
+    log = log_of(show(store, tenant, run_id).seen, folder, number=number)
+    return readable(content(log).decode("utf-8", "replace")) if log else ""

@@ -1,0 +1,103 @@
+"""Schedules: the list, and one with every tick, what became of it and why, what comes next, and its past."""
+
+import json
+from typing import Annotated, NamedTuple
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fencepost.model.definition import agent_from_json
+from fencepost.model.disposition import DispositionKind
+from fencepost.model.effects import Effects, effects_of
+from fencepost.model.moment import to_us
+from fencepost.operations import registry
+from fencepost.operations.looking import Store
+from fencepost.operations.schedule_fields import past_fields
+from fencepost.operations.timeline import Timeline, timeline
+from fencepost.operations.why import why
+from fencepost.ports.registry import PauseEntry, VersionRow
+from fencepost.web.api.paging import Cursor, name, pair, spelled
+from fencepost.web.dashboard.pages import page
+from fencepost.web.door import caller_of, door_of
+
+router = APIRouter(include_in_schema=False)
+LISTED, TICKS, COMING, HISTORY = 100, 40, 10, 20
+Wanted = Annotated[DispositionKind | None, Query()]
+LEFT_OUT = ("name", "agent", "cron", "every", "at", "timezone", "payload")
+
+
+class Shown(NamedTuple):
+    """Everything about one schedule."""
+
+    listed: registry.Listed
+    line: Timeline
+    coming: list[registry.Upcoming]
+    versions: list[VersionRow]
+    pauses: list[PauseEntry]
+    past: dict[str, object]
+    effects: Effects
+    rules: dict[str, object]  # what its file says beyond when and what
+    skips: int
+
+
+@router.get("/schedules")
+async def schedules(request: Request, cursor: Cursor = "") -> Response:
+    """List the schedules by name."""
+    rows = await door_of(request).desk.ask(_list, caller_of(request).tenant, name(cursor))
+    kept = rows[:LISTED]
+    following = spelled(kept[-1].row.name) if len(rows) > LISTED else None
+    now_us = to_us(kept[0].now) if kept else 0
+    return page(request, "schedules.html", rows=kept, following=following, now_us=now_us, current="schedules")
+
+
+@router.get("/schedules/{schedule}")
+async def schedule_page(request: Request, schedule: str, wanted: str = "", cursor: Cursor = "") -> Response:
+    """Show one schedule."""
+    kind = wanted if wanted in {one.value for one in DispositionKind} else ""
+    shown = await door_of(request).desk.ask(
+        _show, caller_of(request).tenant, schedule, disposition=kind, before=pair(cursor)
+    )
+    following = spelled(list(shown.line.before)) if shown.line.before else None
+    return page(
+        request,
+        "schedule.html",
+        shown=shown,
+        kinds=[one.value for one in DispositionKind],
+        wanted=kind,
+        following=following,
+        first=not cursor,
+        now_us=shown.line.now_us,
+        current="schedules",
+    )
+
+
+@router.get("/schedules/{schedule}/why")
+async def why_page(request: Request, schedule: str, at: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """Say why it ran, or did not."""
+    asked, answers = await door_of(request).desk.ask(why, caller_of(request).tenant, schedule, at or None)
+    return page(request, "why.html", asked=asked, answers=answers, at=at, now_us=asked.now_us, current="schedules")
+
+
+def _list(store: Store, tenant: str, after: str) -> list[registry.Listed]:
+    return registry.list_schedules(store.registry(), tenant=tenant, limit=LISTED + 1, after=after)
+
+
+def _show(store: Store, tenant: str, schedule: str, *, disposition: str, before: tuple[int, str] | None) -> Shown:
+    listed = registry.find_schedule(store.registry(), schedule, tenant=tenant)
+    more = {"before": before} if before else {}
+    line = timeline(store, tenant, schedule, disposition=disposition, limit=TICKS, **more)
+    ends = listed.state in ("retired", "done", "disabled")
+    coming = [] if ends else list(registry.upcoming(listed.definition, after=listed.now, count=COMING))
+    versions, pauses = registry.history(store.registry(), schedule, tenant=tenant, limit=HISTORY)
+    written = json.loads(listed.row.definition)
+    return Shown(
+        listed,
+        line,
+        coming,
+        versions,
+        pauses,
+        past_fields(store, tenant, schedule),
+        effects_of(agent_from_json(listed.row.manifest)),
+        {key: value for key, value in written.items() if key not in LEFT_OUT},
+        json.loads(listed.row.skip_next)["left"] if listed.row.skip_next else 0,
+    )

@@ -1,0 +1,133 @@
+// Makes pages livelier that work without it: times that go on, parts that refresh, logs that follow, questions in place.
+"use strict";
+(() => {
+  const LINES_MAX = 5000;
+  const REFRESH_MS = 1000;
+
+  // The store's clock, carried on by this machine's monotonic one, so that a wrong clock here tells nothing wrong.
+  let base = Number(document.body.dataset.now) / 1000;
+  let since = performance.now();
+  const now = () => base + performance.now() - since;
+
+  const span = (ms) => {
+    const seconds = Math.floor(Math.abs(ms) / 1000);
+    if (seconds < 60) return `${seconds}s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)}m${seconds % 60 && seconds < 600 ? `${seconds % 60}s` : ""}`;
+    const minutes = Math.floor(seconds / 60);
+    if (seconds < 86400) return `${Math.floor(minutes / 60)}h${minutes % 60 ? `${minutes % 60}m` : ""}`;
+    const hours = Math.floor(seconds / 3600);
+    return `${Math.floor(hours / 24)}d${hours % 24 ? `${hours % 24}h` : ""}`;
+  };
+  const tellTimes = () => {
+    if (!base) return;
+    for (const one of document.querySelectorAll("time[data-us]")) {
+      const away = Number(one.dataset.us) / 1000 - now();
+      const text = Math.abs(away) < 1000 ? "just now" : away < 0 ? `${span(away)} ago` : `in ${span(away)}`;
+      if (one.textContent !== text) one.textContent = text;
+      if (!one.title) one.title = new Date(Number(one.dataset.us) / 1000).toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
+    }
+  };
+  setInterval(tellTimes, 5000);
+  tellTimes();
+
+  const menu = document.querySelector(".menu");
+  const narrow = matchMedia("(max-width: 60rem)");
+  const fold = () => { menu.open = !narrow.matches; };
+  narrow.addEventListener("change", fold);
+  fold();
+
+  // Refreshing: the page asks for itself and takes over the parts that say so, unless somebody is at one of them.
+  const busy = (part) => part.contains(document.activeElement) && document.activeElement.matches("input, select, summary") || part.querySelector("details[open]");
+  let refreshing = false, again = false, timer = 0;
+  const refresh = async () => {
+    if (refreshing) { again = true; return; }
+    refreshing = true;
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+      if (answer.status === 401) { location.reload(); return; }
+      if (!answer.ok) return;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      base = Number(fresh.body.dataset.now) / 1000;
+      since = performance.now();
+      for (const part of document.querySelectorAll("[data-live]")) {
+        const other = fresh.getElementById(part.id);
+        if (!other || busy(part) || other.innerHTML === part.dataset.was) continue;
+        const focused = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
+        part.className = other.className;
+        part.dataset.was = other.innerHTML;
+        part.replaceChildren(...other.childNodes);
+        if (focused) for (const link of part.querySelectorAll("a")) if (link.getAttribute("href") === focused) { link.focus(); break; }
+      }
+      tellTimes();
+    } catch { /* the server is away; the stream comes back by itself, and then so do we */
+    } finally {
+      refreshing = false;
+      if (again) { again = false; soon(); }
+    }
+  };
+  const soon = () => { clearTimeout(timer); timer = setTimeout(refresh, REFRESH_MS); };
+  if (document.querySelector("[data-live]")) {
+    const changes = new EventSource("/live");
+    let heard = null;
+    const note = document.getElementById("live-note");
+    changes.addEventListener("hello", (event) => { note.hidden = false; if (heard !== null && heard !== event.data) soon(); heard = event.data; });
+    changes.addEventListener("change", (event) => { heard = event.data; soon(); });
+    changes.addEventListener("bye", () => { changes.close(); location.reload(); });
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
+  }
+
+  // The log: whatever comes is text, never markup.
+  const log = document.getElementById("log");
+  if (log && log.dataset.stream) {
+    const state = document.getElementById("log-state");
+    const follow = document.getElementById("log-follow");
+    document.getElementById("log-acts").hidden = false;
+    const add = (text) => {
+      const empty = document.getElementById("log-empty");
+      if (empty) empty.remove();
+      log.append(text);
+      const lines = log.textContent.split("\n");
+      if (lines.length > LINES_MAX) log.textContent = lines.slice(-LINES_MAX).join("\n");
+      else log.normalize();
+      if (follow.checked) log.scrollTop = log.scrollHeight;
+    };
+    log.scrollTop = log.scrollHeight;
+    log.addEventListener("scroll", () => { follow.checked = log.scrollHeight - log.scrollTop - log.clientHeight < 40; });
+    follow.addEventListener("change", () => { if (follow.checked) log.scrollTop = log.scrollHeight; });
+    const stream = new EventSource(log.dataset.stream);
+    stream.addEventListener("open", () => { state.textContent = "live"; });
+    stream.addEventListener("error", () => { state.textContent = stream.readyState === EventSource.CLOSED ? "no longer live" : "coming back…"; });
+    stream.addEventListener("text", (event) => {
+      const said = JSON.parse(event.data);
+      add((said.skipped ? "… something was left out …\n" : "") + said.text);
+    });
+    stream.addEventListener("attempt", (event) => { const said = JSON.parse(event.data); add(`── attempt ${said.number}, fence ${said.fence} ──\n`); });
+    stream.addEventListener("elsewhere", (event) => { const said = JSON.parse(event.data); add(said.text); });
+    stream.addEventListener("end", (event) => { stream.close(); state.textContent = JSON.parse(event.data).words; soon(); });
+    stream.addEventListener("bye", () => { stream.close(); location.reload(); });
+  } else if (log) {
+    log.scrollTop = log.scrollHeight;
+  }
+
+  // Questions in place: the same page that the link leads to, in a dialog.
+  document.addEventListener("click", async (event) => {
+    const link = event.target.closest("a[data-act]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    try {
+      const answer = await fetch(link.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+      const form = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-act-form]");
+      if (!answer.ok || !form) throw new Error("no question");
+      const dialog = document.createElement("dialog");
+      const title = form.querySelector("h1");
+      title.id = "dialog-title";
+      dialog.setAttribute("aria-labelledby", "dialog-title");
+      dialog.append(form);
+      document.body.append(dialog);
+      dialog.addEventListener("close", () => { dialog.remove(); link.isConnected && link.focus(); });
+      dialog.querySelector("[data-close]").addEventListener("click", (close) => { close.preventDefault(); dialog.close(); });
+      dialog.querySelector("form").addEventListener("submit", (submit) => { submit.submitter.disabled = true; });
+      dialog.showModal();
+    } catch { location.href = link.href; }
+  });
+})();

@@ -1,0 +1,80 @@
+"""A real browser for tests, without a window: Chromium of the system, or installed where that may be done."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars"),
+)
+AXE_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+PATIENCE_MS = 20_000
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Start a browser, with a profile that is new and empty, and end it afterwards."""
+    path = program()
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as driver:
+        environment: dict[str, str | float | bool] = {**os.environ, "HOME": home}
+        browser = driver.chromium.launch(executable_path=path, args=list(FLAGS), env=environment)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def program() -> str:
+    """Find Chromium, or install it on a machine that lets us; a machine without one fails the tests that want it."""
+    found = _find() or _install()
+    assert found, "no Chromium: install the package `chromium` (Debian: apt-get install chromium), or run as root"
+    return found
+
+
+def faults(page: Page) -> list[str]:
+    """Return what axe has to say against a page, one line each."""
+    if not page.evaluate("typeof axe !== 'undefined'"):
+        page.evaluate(_axe())
+    answer: dict[str, Any] = page.evaluate(
+        "rules => axe.run(document, {runOnly: {type: 'tag', values: rules}})", list(AXE_RULES)
+    )
+    return [
+        f"{fault['id']} ({fault['impact']}): {node['html'][:160]} {node.get('failureSummary', '')[:200]}"
+        for fault in answer["violations"]
+        for node in fault["nodes"]
+    ]
+
+
+def _axe() -> str:
+    found = find_spec("axe_playwright_python")
+    assert found, "the test group's axe-playwright-python brings axe"
+    assert found.origin, "it is an ordinary package"
+    return (Path(found.origin).parent / "axe.min.js").read_text("utf-8")
+
+
+def _find() -> str | None:
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def _install() -> str | None:
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return None
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the other pytest workers want it too, and apt-get suffers only one at a time
+        if not _find():
+            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            packages = ["chromium", "fonts-dejavu-core"]
+            for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+                subprocess.run(["apt-get", *command], check=True, capture_output=True, timeout=600, env=environment)
+    return _find()

@@ -1,0 +1,155 @@
+"""A store with a life behind it, and the web door before it as a browser reaches it: for tests and for pictures."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from fencepost.host.logs import LogFile, log_path
+from fencepost.model.access import Role
+from fencepost.model.definition import AgentDefinition, ScheduleDefinition
+from fencepost.model.errors import Misconfigured
+from fencepost.model.outcome import Settlement
+from fencepost.operations.keys import Made, create_key, create_link
+from fencepost.ports.runs import LeasedRun
+from fencepost.web.app import create_app
+from fencepost.web.desk import Desk
+from fencepost.web.door import Door
+from tests.support.runtime import SUCCEEDED, TENANT, Runtime, new_id
+
+HOUR = 3600.0
+BERLIN = "Europe/Berlin"
+AGENTS = (
+    AgentDefinition(
+        "ledger-close",
+        engine="claude",
+        prompt="Close the month. Period: {period_start} to {period_end}",
+        gates=("ledger-db",),
+        gate_definitions={"ledger-db": {"kind": "sql", "url": "env:LEDGER_URL"}},
+        budget_usd="5",
+    ),
+    AgentDefinition("digest", command=("python", "digest.py")),
+    AgentDefinition("sweep", command=("python", "sweep.py"), writes=False, max_attempts=3),
+    AgentDefinition("reviewer", engine="claude", prompt="Review the change."),
+)
+SCHEDULES = (
+    ScheduleDefinition("nightly-digest", "digest", cron="30 2 * * *", timezone=BERLIN),
+    ScheduleDefinition("harbor-close-monthly", "ledger-close", cron="0 2 1 * *", timezone="America/New_York"),
+    ScheduleDefinition("sweep-hourly", "sweep", cron="0 * * * *", timezone="UTC"),
+    ScheduleDefinition("inbox-triage", "reviewer", cron="*/20 7-18 * * 1-5", timezone=BERLIN, overlap="queue"),
+    ScheduleDefinition("weekly-report", "digest", cron="0 8 * * 1", timezone=BERLIN, calendar=("2027-04-05",)),
+)
+LOG = """\
+Reading the period 2027-03-27T01:30:00Z to 2027-03-28T01:30:00Z
+\x1b[32m48 messages\x1b[0m, 6 threads worth a line
+checkpoint: thread 4 of 6
+"""
+
+
+class Scene:
+    """One store, one server, and what tests do with them."""
+
+    def __init__(self, runtime: Runtime, folder: Path) -> None:
+        self.runtime = runtime
+        self.folder = folder
+        self.logs = folder / "logs"
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        port = self._socket.getsockname()[1]
+        self.address = f"http://127.0.0.1:{port}"
+        self._desk = Desk(runtime.another, threads=3)
+        self._door = Door(
+            self._desk, new_id, str(self.logs), self._seconds, _no_secret, runtime.another, is_leaving=self._is_leaving
+        )
+        gate = create_app(self._door, hosts=frozenset({f"127.0.0.1:{port}"}))
+        self._server = uvicorn.Server(uvicorn.Config(gate, log_config=None, lifespan="on", timeout_graceful_shutdown=3))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
+
+    def start(self) -> None:
+        """Serve, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop serving, also those who still listen."""
+        self._server.should_exit = True
+        self._thread.join(20)
+        assert not self._thread.is_alive(), "the server does not end"
+        self._socket.close()
+
+    def link(self, role: str = "admin", tenant: str = TENANT) -> str:
+        """Return a link that lets one browser in."""
+        made = create_link(self.runtime.store.keys(), tenant=tenant, by="scene", role=Role(role))
+        return f"{self.address}/login?link={made.secret.text}"
+
+    def key(self, name: str, role: str) -> Made:
+        return create_key(self.runtime.store.keys(), tenant=TENANT, name=name, role=Role(role), by="ada")
+
+    def write_log(self, leased: LeasedRun, text: str) -> LogFile:
+        """Let an attempt print something."""
+        log = LogFile(log_path(str(self.logs), leased.run.id, leased.lease.fence), 1_000_000)
+        log.write(text.encode())
+        return log
+
+    def run(
+        self,
+        *,
+        settlement: Settlement = SUCCEEDED,
+        takes: float = 60.0,
+        log: str = LOG,
+        **report: Any,  # noqa: ANN401  # of the report
+    ) -> LeasedRun:
+        """Carry out the next run."""
+        leased = self.runtime.leased(start=True)
+        self.write_log(leased, log).close()
+        self.runtime.pass_time(takes)
+        self.runtime.settle(leased, settlement, last_log=log, **report)
+        return leased
+
+    def _seconds(self) -> int:
+        return self.runtime.rig.now_us() // 1_000_000
+
+    def _is_leaving(self) -> bool:
+        return self._server.should_exit
+
+
+def live_a_life(scene: Scene) -> None:
+    """Let a few days go by: ticks of every fate, a dead letter, something that runs and somebody who waits."""
+    runtime = scene.runtime
+    runtime.apply(*AGENTS)
+    runtime.go_to("2027-03-27T05:10")
+    runtime.apply(*SCHEDULES)
+    runtime.tick()
+    for hour in range(6, 24):
+        runtime.go_to(f"2027-03-27T{hour:02}:00")
+        runtime.tick()
+        if hour == 14:
+            scene.run(takes=HOUR * 2 + 600, exit_code=0, cost_micro=12_000, summary="swept 1,204 files")
+        elif hour not in (15, 16):
+            scene.run(takes=40 + hour, exit_code=0, cost_micro=8_000, summary="swept 312 files")
+    runtime.go_to("2027-03-28T01:00")
+    runtime.tick()
+    scene.run(takes=55)
+    runtime.go_to("2027-03-28T07:59:30")
+    runtime.tick()
+    while runtime.lease() is not None:
+        pass
+    runtime.go_to("2027-03-28T08:00:40")
+    runtime.reap()
+
+
+def _no_secret(reference: str) -> str:
+    raise Misconfigured(f"the secret {reference!r} is not set here.")
+
+
+@contextmanager
+def scene_on(runtime: Runtime, folder: Path) -> Iterator[Scene]:
+    """Serve a store to a browser."""
+    scene = Scene(runtime, folder)
+    scene.start()
+    try:
+        yield scene
+    finally:
+        scene.stop()
