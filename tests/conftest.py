@@ -32,6 +32,15 @@ def plain_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """A folder in memory where there is room, else on disk: for tests that make and sync very many small files."""
+    from tests.support.scratch import folder_in_memory
+
+    with folder_in_memory() as folder:
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator["PostgresDatabases"]:
     """One server for this process, started when the first test asks; with pytest-xdist, one for each of its workers."""

@@ -1,10 +1,12 @@
 """A kill -9 at each step of making, saving, merging and removing a worktree: what the agent wrote is somewhere.
 
 Each call of git is a step. A git of our own counts them, and at the chosen one kills whoever called it, before or after
-the real git does its work. Deleting the worktree is the one step without git; it is cut off half-way.
+the real git does its work. A kill before or after a call that only looks is a kill between two that change something, so
+these are enough. Deleting the worktree is the one step without git; it is cut off half-way.
 """
 
 import os
+import re
 import shutil
 import signal
 import stat
@@ -21,14 +23,17 @@ from fencepost.service.workplace import Workplace, clear_away
 from tests.support.repository import files_of, git, make_repository
 
 SHIM = """#!/bin/sh
-count=$(($(cat {folder}/count) + 1))
+read count < {folder}/count
+count=$((count + 1))
 echo $count > {folder}/count
+printf '%s\\0' "$*" >> {folder}/calls
 if [ $count = {step} ] && [ {when} = before ]; then kill -9 $PPID; exit 1; fi
 {git} "$@"
 code=$?
 if [ $count = {step} ] && [ {when} = after ]; then kill -9 $PPID; fi
 exit $code
 """
+CHANGES = re.compile(r"\b(worktree add|reset|add|read-tree|write-tree|commit-tree|hash-object|update-ref) ")
 WRITTEN = {"one": "committed", "two": "not committed", "README": "hello\nchanged"}
 RUN = "r0000000000000000001"
 REAL_GIT = shutil.which("git") or "git"
@@ -49,8 +54,8 @@ class Bench:
     def project(self) -> Project:
         return resolve("repo", self.values, str(self.folder))
 
-    def carry_out(self, *, step: int, when: str, cut_off: bool = False) -> tuple[bool, int]:
-        """Go the whole way in a process that is killed at a step; return whether it was, and how many steps it made."""
+    def carry_out(self, *, step: int, when: str, cut_off: bool = False) -> bool:
+        """Go the whole way in a process that is killed at a step; return whether it was."""
         (self.folder / "count").write_text("0\n")
         pid = os.fork()
         if pid == 0:
@@ -64,7 +69,14 @@ class Bench:
                 os._exit(1)
         status = os.waitpid(pid, 0)[1]
         assert status == 0 or os.WIFSIGNALED(status), (self.folder / "trouble").read_text()
-        return os.WIFSIGNALED(status), int((self.folder / "count").read_text() or 0)
+        return os.WIFSIGNALED(status)
+
+    def moments(self) -> list[tuple[int, str]]:
+        """Return where to be killed on the way that was gone: around each call of git that changes something."""
+        calls = [f"{words} " for words in (self.folder / "calls").read_text().split("\0")]
+        changing = [number for number, call in enumerate(calls, 1) if CHANGES.search(call)]
+        after = [(number, "after") for number in changing if number + 1 not in changing]
+        return sorted([(number, "before") for number in changing] + after)
 
     def recover(self) -> None:
         """Do what a person does who is told by the doctor."""
@@ -142,24 +154,22 @@ def check(bench: Bench, what: str) -> None:
     assert git(bench.repo, "fsck", "--connectivity-only", "--no-dangling") == ""
 
 
-def test_every_byte_is_somewhere_whichever_step_is_the_last(tmp_path: Path) -> None:
-    whole = Bench(tmp_path / "whole")
-    killed, steps = whole.carry_out(step=0, when="never")
-    assert not killed
-    assert steps > 20
+def test_every_byte_is_somewhere_whichever_step_is_the_last(memory_path: Path) -> None:
+    whole = Bench(memory_path / "whole")
+    assert not whole.carry_out(step=0, when="never")
     assert WRITTEN.items() <= files_of(whole.repo, "main").items()
+    moments = whole.moments()
+    assert len(moments) > 20
 
-    for step in range(1, steps + 1):
-        bench = Bench(tmp_path / str(step))
-        killed, _ = bench.carry_out(step=step, when="after" if step == steps else "before")
-        assert killed
-        check(bench, f"killed at step {step} of {steps}")
+    for step, when in moments:
+        bench = Bench(memory_path / f"{when}-{step}")
+        assert bench.carry_out(step=step, when=when)
+        check(bench, f"killed {when} step {step}")
 
 
-def test_a_worktree_that_is_half_deleted_is_known_as_such(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "bench")
+def test_a_worktree_that_is_half_deleted_is_known_as_such(memory_path: Path) -> None:
+    bench = Bench(memory_path / "bench")
     bench.values["merge"] = "keep"
-    killed, _ = bench.carry_out(step=0, when="never", cut_off=True)
-    assert killed
+    assert bench.carry_out(step=0, when="never", cut_off=True)
     check(bench, "killed while deleting")
     assert WRITTEN.items() <= files_of(bench.repo, f"fencepost/{RUN}").items()

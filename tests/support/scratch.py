@@ -7,8 +7,8 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Event, Lock
@@ -76,6 +76,14 @@ class Scratch:
         """End what was started, remove the folder, and return when both have happened."""
         self._keeper.communicate("farewell\n", timeout=60)
         assert not self.folder.exists(), f"{self.folder} could not be cleared"
+
+
+@contextmanager
+def folder_in_memory() -> Iterator[Path]:
+    """Lend a folder of our own, in memory, or on disk where there is no room for thousands of files."""
+    base = MEMORY if _roomy(MEMORY) else None
+    with tempfile.TemporaryDirectory(prefix="fencepost-test-", dir=base, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def unprivileged() -> dict[str, Any]:
