@@ -294,6 +294,36 @@ def test_git_that_is_killed_in_the_middle_loses_nothing(
     assert files_of(yard.repo, f"fencepost/{RUN}", "f199")["f199"].startswith("changed\n")
 
 
+def test_a_checkout_that_was_cut_off_is_neither_saved_nor_handed_on(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.work(lambda folder: (folder / "new").write_text("of the first attempt\n"), succeeded=False)
+    shim = yard.folder / "bin" / "git"
+    shim.parent.mkdir()
+    shim.write_text(
+        '#!/bin/sh\nfor word; do [ "$word" = reset ] && found=yes; done\n'
+        f'if [ "$found" ]; then printf hel > README; kill -9 $PPID; exit 1; fi\nexec {REAL_GIT} "$@"\n'
+    )
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+    pid = os.fork()
+    if pid == 0:
+        yard.enter()
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    monkeypatch.undo()
+    (left,) = worktrees_of(open_repository(str(yard.repo)))
+    found: dict[str, str] = {}
+
+    yard.work(lambda folder: found.update({path.name: path.read_text() for path in folder.iterdir() if path.is_file()}))
+
+    assert left.unfinished
+    assert found["README"] == "hello\n"
+    assert found["gone"] == "to be deleted\n"
+    assert found["new"] == "of the first attempt\n"
+    assert git(yard.repo, "rev-list", "--count", f"main..fencepost/{RUN}") == "1"
+
+
 def test_a_full_disk_keeps_the_worktree_and_says_so(yard: Yard) -> None:
     place, worktree = yard.enter()
     Path(worktree.path, "large").write_bytes(os.urandom(4 << 20))

@@ -1,12 +1,17 @@
 """Runs that work apart: each in a worktree and on a branch of its own, and nothing that an agent wrote is lost."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fencepost.config.load import load
+from fencepost.gates.git.pending import Checkout, note
+from fencepost.host.project import resolve
+from fencepost.host.worktree import add, open_repository
 from fencepost.ports.runs import RunRow
 from tests.support.repository import files_of, git, make_repository
 from tests.support.site import Site
@@ -17,9 +22,9 @@ IDENTITY = (
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Site]:
-    make_repository(tmp_path / "repo")
-    made = Site(tmp_path)
+def shop(memory_path: Path) -> Iterator[Site]:
+    make_repository(memory_path / "repo")
+    made = Site(memory_path)
     yield made
     made.close()
 
@@ -91,6 +96,26 @@ def test_what_git_cannot_keep_keeps_the_worktree(shop: Site) -> None:
     assert place.exists()
 
 
+def test_what_a_crash_left_unfinished_is_told_by_the_doctor_and_cleaned(shop: Site) -> None:
+    configure(shop, "true", merge="ff")
+    repo = shop.folder / "repo"
+    project = resolve("repo", load(str(shop.folder / "fencepost.toml")).projects["repo"], str(shop.folder))
+    head = git(repo, "rev-parse", "HEAD")
+    repository = open_repository(str(repo))
+    add(project, repository, run="r0000000000000000001", fence=7)
+    note(repository.common, Checkout("main", head, head, str(repo)))
+
+    (left,) = shop.rows("worktree", "list")
+    doctor = " ".join(shop.fencepost("doctor", code=None).split())
+    shop.fencepost("worktree", "clean")
+
+    assert (left["unfinished"], left["in_use"], left["changes"]) == (True, False, 0)
+    assert "1 worktree left by runs that did not end well, 1 of them unfinished checkouts" in doctor
+    assert "/repo does not show yet what main was moved to" in doctor
+    assert shop.rows("worktree", "list") == []
+    assert git(repo, "branch", "--list", "fencepost/*") == ""
+
+
 def test_what_the_branch_cannot_take_without_losing_something_gets_a_branch_beside_it(shop: Site) -> None:
     configure(shop, "echo 1 > one; git add .; git commit -qm 1; git checkout -q --detach main; echo 2 > two")
 
@@ -103,12 +128,8 @@ def test_what_the_branch_cannot_take_without_losing_something_gets_a_branch_besi
 
 def test_twenty_runs_at_once_each_commit_on_a_branch_of_their_own(shop: Site) -> None:
     repo = shop.folder / "repo"
-    for number in range(5000):
-        path = repo / f"d{number % 50}" / f"f{number}"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"{number}\n")
-    git(repo, "add", ".")
-    git(repo, "commit", "-qm", "many")
+    shutil.rmtree(repo)
+    make_repository(repo, large=True)
     script = "echo $FENCEPOST_RUN_ID > mine; git add mine; git commit -qm mine; test $(ls d7 | wc -l) = 100"
     configure(shop, script, schedules=20)
 

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
                 options.print_json([{**fields(done.found), "cleaned": done.done, "message": done.words}])
             else:
                 what = "cleaned" if done.done else "kept"
-                print(options.wrapped(f"{what} {done.found.worktree.path}: {done.words}"))
+                print(options.wrapped(f"{what} {done.found.where}: {done.words}"))
     return 1 if left else 0
 
 
@@ -68,6 +68,7 @@ def fields(found: Found) -> dict[str, object]:
         "branch": found.worktree.branch,
         "run_state": found.run_state or None,
         "in_use": bool(found.in_use),
+        "unfinished": found.standing == "unfinished",
         "commits": found.commits,
         "changes": found.changes,
     }
@@ -85,10 +86,10 @@ def print_worktrees(found: list[Found], *, as_json: bool) -> None:
             [
                 (
                     one.worktree.run,
-                    "in use" if one.in_use else "left",
+                    one.standing,
                     str(one.commits),
                     str(one.changes),
-                    one.worktree.path,
+                    one.where,
                 )
                 for one in found
             ],

@@ -45,10 +45,11 @@ class Worktree:
     project: str
     copied: dict[str, str] = field(default_factory=dict)  # path -> what was in it
     saved: str = ""  # set when everything is saved there and the worktree is being removed
+    unfinished: bool = False  # its files are being checked out, so that no agent was ever in it
 
     @property
     def half_made(self) -> bool:
-        """Whether its maker did not get to the end, so that no agent was ever in it."""
+        """Whether its maker did not even get to the point where it is noted what it is."""
         return not self.base
 
     @property
@@ -139,7 +140,7 @@ def add(project: Project, repository: Repository, *, run: str, fence: int) -> Wo
     git.ask("worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", _why(run, fence), *where)
     admin = os.path.realpath(Git(draft).line("rev-parse", "--absolute-git-dir"))
     _rename(draft, path, admin)
-    made = Worktree(path, admin, run, fence, branch, commit, into, project.name)
+    made = Worktree(path, admin, run, fence, branch, commit, into, project.name, unfinished=True)
     made.note()
     return made
 
@@ -147,7 +148,8 @@ def add(project: Project, repository: Repository, *, run: str, fence: int) -> Wo
 def fill(worktree: Worktree, project: Project, repository: Repository) -> Worktree:
     """Check the files out, and copy those that git ignores and the project lists."""
     worktree.git.ask("reset", "--hard", "--quiet")
-    filled = replace(worktree, copied=dict(_copy(project.copy, repository.top, worktree.path)))
+    copied = dict(_copy(project.copy, repository.top, worktree.path))
+    filled = replace(worktree, copied=copied, unfinished=False)
     filled.note()
     return filled
 

@@ -14,7 +14,7 @@ from fencepost.operations.hook_files import standings
 from fencepost.operations.looking import Store
 from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.words import SECOND_US, ago, counted, span
-from fencepost.operations.worktrees import list_worktrees
+from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
 from fencepost.stores.looking import SqlLooking
 
@@ -183,15 +183,21 @@ def _worktrees(store: Store, who: Patient) -> Iterator[Finding]:
     path = config_path(who.environ, who.cwd)
     if path is None:
         return
-    found = list_worktrees(store, who.tenant, projects_of(path), os.path.dirname(os.path.realpath(path)))
+    declared, base = projects_of(path), os.path.dirname(os.path.realpath(path))
+    found = list_worktrees(store, who.tenant, declared, base)
     left = [one for one in found if not one.in_use]
     if left:
+        unfinished = [one for one in left if one.standing == "unfinished"]
+        of_these = f", {len(unfinished)} of them unfinished checkouts in which nobody worked" if unfinished else ""
         message = (
-            f"{counted(len(left), 'worktree')} left by runs that did not end well, such as {left[0].worktree.path}"
+            f"{counted(len(left), 'worktree')} left by runs that did not end well{of_these}, such as {left[0].where}"
         )
         yield Finding("worktrees", Status.WARN, message, "save and remove them: fencepost worktree clean")
     elif found:
         yield Finding("worktrees", Status.OK, f"{counted(len(found), 'worktree')}, each in use")
+    for words in unshown_merges(declared, base):
+        fix = "the next run there finishes it, unless somebody has changed those files: git status"
+        yield Finding("merges", Status.WARN, words, fix)
 
 
 def _dead(look: SqlLooking) -> Finding:

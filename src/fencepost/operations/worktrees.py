@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from fencepost.gates.git.pending import pending_in
 from fencepost.host.git import Git, GitFailed
 from fencepost.host.project import resolve
 from fencepost.host.worktree import Repository, Worktree, open_repository, starting_point, worktrees_of
@@ -25,6 +26,18 @@ class Found(NamedTuple):
     in_use: str  # why it must be left alone, or nothing
     commits: int  # on its branch that the base has not
     changes: int  # files that are not committed
+
+    @property
+    def standing(self) -> str:
+        """Say in a word how it is with it."""
+        if self.in_use:
+            return "in use"
+        return "unfinished" if self.worktree.half_made or self.worktree.unfinished else "left"
+
+    @property
+    def where(self) -> str:
+        """Return where a person can look at it; its maker may have been killed before it had a folder."""
+        return self.worktree.path or self.worktree.admin
 
 
 class Cleaned(NamedTuple):
@@ -58,6 +71,14 @@ def list_worktrees(store: Store, tenant: str, declared: Declared, base: str) -> 
     for project, repository in _repositories(declared, base):
         found += [_found(store, tenant, project, repository, one) for one in worktrees_of(repository)]
     return found
+
+
+def unshown_merges(declared: Declared, base: str) -> Iterator[str]:
+    """Say which working trees do not show yet what their branch was moved to: a merge was cut off in the middle."""
+    for _, repository in _repositories(declared, base):
+        left = pending_in(repository.common)
+        if left is not None:
+            yield f"{left.place} does not show yet what {left.branch} was moved to"
 
 
 def clean(
@@ -104,7 +125,7 @@ def _found(store: Store, tenant: str, project: Project, repository: Repository, 
 
 def _content(repository: Repository, worktree: Worktree) -> tuple[int, int]:
     """Count what is in a worktree, writing nothing."""
-    if worktree.half_made or not os.path.isdir(worktree.path):
+    if worktree.half_made or worktree.unfinished or not os.path.isdir(worktree.path):
         return 0, 0
     try:
         commits = repository.git.line("rev-list", "--count", f"{worktree.base}..refs/heads/{worktree.branch}")

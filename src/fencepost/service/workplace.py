@@ -5,8 +5,8 @@ goes wrong, the worktree stays as it is, and is found by `fencepost worktree lis
 """
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from fencepost.flow.leaser import Undertaker
@@ -15,6 +15,7 @@ from fencepost.host.git import GitFailed
 from fencepost.host.merging import Merged, merge
 from fencepost.host.project import folder_key, merge_gate
 from fencepost.host.salvage import Saved, is_saved, save, words
+from fencepost.host.turn import turn
 from fencepost.host.worktree import (
     Repository,
     Worktree,
@@ -43,6 +44,7 @@ from fencepost.service.holding import HeldLease, hold
 from fencepost.service.order import Order, Tools
 
 REPO_WAIT_SECONDS = 300.0
+TURN, TURN_SECONDS_MAX = "fencepost.turn", 60.0  # the file at which runs of one machine line up for a repository
 MERGE_WAIT_SECONDS = 60.0  # a person may be in the project for hours; then the branch waits, not the run
 TRIES, PAUSE_SECONDS = 5, 0.3  # somebody else's git may hold one of its own locks for a moment
 
@@ -156,7 +158,7 @@ class Workplace:
     def _open(self) -> Repository:
         return open_repository(self.project.path)
 
-    def _hold_repository(self, repository: Repository) -> HeldLease:
+    def _hold_repository(self, repository: Repository) -> AbstractContextManager[None]:
         return hold_repository(repository, self._quiet(), tenant=self.lease.tenant, who=self.lease.run_id)
 
     def _quiet(self) -> Tools:
@@ -173,8 +175,12 @@ class Workplace:
         return work()
 
 
-def hold_repository(repository: Repository, tools: Tools, *, tenant: str, who: str) -> HeldLease:
-    """Hold the short lease under which worktrees come and go: git's own locks do not wait for one another."""
+@contextmanager
+def hold_repository(repository: Repository, tools: Tools, *, tenant: str, who: str) -> Iterator[None]:
+    """Hold the short lease under which worktrees come and go: git's own locks do not wait for one another.
+
+    Many runs may want it at once. They line up at a file first, where the next one notices at once that it may go on.
+    """
     order = Order(
         (),
         tenant,
@@ -183,7 +189,11 @@ def hold_repository(repository: Repository, tools: Tools, *, tenant: str, who: s
         ttl_seconds=30.0,
         wait_seconds=REPO_WAIT_SECONDS,
     )
-    return hold(order, tools)
+    with (
+        turn(os.path.join(repository.common, TURN), tools.clock, seconds_max=TURN_SECONDS_MAX),
+        hold(order, tools),
+    ):
+        yield
 
 
 def clear_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...], tools: Tools) -> Saved | None:
@@ -207,6 +217,10 @@ def put_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...
     if worktree.half_made:
         if os.path.isdir(worktree.path) and set(os.listdir(worktree.path)) - {".git"}:
             raise GitFailed(f"{worktree.path} was not finished, and yet it is not empty; look into it, then delete it.")
+        forget(worktree, repository)
+        drop_branch(worktree, repository)
+        return None
+    if worktree.unfinished:  # what is missing there was not deleted by anybody; and what is there, is on the branch
         forget(worktree, repository)
         drop_branch(worktree, repository)
         return None
