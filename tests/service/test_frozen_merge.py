@@ -14,7 +14,7 @@ from fencepost.host.project import merge_gate, resolve
 from fencepost.model.lease import Claim, Granted, Lease
 from fencepost.model.project import Project
 from fencepost.service.admission import Admission
-from fencepost.service.holding import hold
+from fencepost.service.holding import HeldLease, hold
 from fencepost.service.order import Order, Tools
 from fencepost.service.workplace import Workplace
 from tests.support.repository import files_of, git, make_repository
@@ -25,6 +25,7 @@ SHIM = """#!/bin/sh
 case "$*" in *"update-ref --stdin"*) ;; *) exec {git} "$@";; esac
 steps=$(cat)
 freeze() {{
+  mkdir {folder}/frozen 2>/dev/null || return  # once; whoever tries again goes on
   echo $$ > {folder}/shim.pid.new; mv {folder}/shim.pid.new {folder}/shim.pid
   kill -STOP $PPID; kill -STOP $$
 }}
@@ -48,10 +49,17 @@ class Yard:
         make_repository(self.repo)
         self.tools: Tools = wiring.exec_tools(f"sqlite:{folder}/state.db")._replace(say=lambda _: None)
         self.children: list[int] = []
+        self.concurrency = 1
 
     @property
     def project(self) -> Project:
-        values = {"path": "repo", "concurrency": 1, "isolation": "worktree", "worktree_base": "", "worktrees_dir": ""}
+        values = {
+            "path": "repo",
+            "concurrency": self.concurrency,
+            "isolation": "worktree",
+            "worktree_base": "",
+            "worktrees_dir": "",
+        }
         return resolve("repo", {**values, "copy": (), "discard": (), "merge": "ff"}, str(self.folder))
 
     def lease(self, run: str, *resources: str) -> Lease:
@@ -109,8 +117,12 @@ class Yard:
 
     def enter_as_successor(self) -> None:
         """Do what `exec --project` does: take the project, which merges nothing."""
+        self.enter_project().release()
+
+    def enter_project(self) -> HeldLease:
+        """Take a place in the project."""
         order = Order((), "default", (self.project.resource,), "a person", 30.0, wait_seconds=10.0)
-        hold(order, self.tools).release()
+        return hold(order._replace(slots=self.concurrency), self.tools)
 
     def _work(self, run: str, when: str) -> None:
         lease = self.lease(run, "schedule:s")
@@ -155,6 +167,23 @@ def test_a_frozen_merge_is_refused_once_somebody_else_was_in_the_project(yard: Y
     assert "not merged" in said
     assert git(yard.repo, "status", "--porcelain") == ""
     assert files_of(yard.repo, "fencepost/r1")["ours"] == "ours"
+
+
+def test_a_frozen_merge_is_refused_also_where_its_successor_has_another_place_in_the_project(yard: Yard) -> None:
+    yard.concurrency = 2
+    person = yard.enter_project()
+    pid = yard.start("r1", when="before")
+    yard.await_freeze(pid)
+    person.release()
+    yard.take_leases_away()
+    successor = yard.enter_project()
+    said = yard.thaw(pid)
+
+    assert successor.resources == (yard.project.resource,)
+    assert "not merged" in said
+    assert "ours" not in files_of(yard.repo, "main")
+    assert files_of(yard.repo, "fencepost/r1")["ours"] == "ours"
+    successor.release()
 
 
 def test_a_frozen_merge_is_refused_once_the_next_attempt_of_its_run_has_started(yard: Yard) -> None:

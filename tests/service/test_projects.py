@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import wiring
+from fencepost.model.lease import Held
 from fencepost.operations.fields import live_fields
 from fencepost.operations.looking import list_live
 from tests.support.site import Site
@@ -206,6 +207,43 @@ def test_a_cancelled_run_leaves_the_line_and_a_drain_leaves_the_others_in_it(hom
     other = human(home, "other", "--wait", "--project", "repo", at=".")
     (home.folder / "mine.hold").unlink()
     assert person.wait(10) == other.wait(10) == 0  # nobody would take the queued runs, so nobody waits for them
+
+
+@both_stores
+def test_a_tick_and_a_command_line_up_behind_an_announced_session(home: Site) -> None:
+    home.configure(agents(home, "one") + '[schedules.tick]\nagent = "one"\nevery = "1h"\n')
+    session = announce(home)
+    home.until(lambda: len(holders(home)) == 1)
+    home.up("--workers", "4")
+    home.until(lambda: positions(home) == [("one", 1)])
+    person = human(home, "person", "--wait", "--project", "repo", at=".")
+    home.until(lambda: positions(home) == [("one", 1), (None, 2)])
+
+    (held,) = holders(home)
+    assert (held.label, held.started_us is not None) == ("claude session", True)
+    assert "behind" in told(home, "person")
+    assert "(claude session, " in told(home, "person")
+    assert log(home) == []
+    session.communicate(b"end\n", timeout=30)
+    assert person.wait(30) == 0
+    assert log(home) == ["one+", "one-", "person+", "person-"]
+
+
+def announce(site: Site) -> subprocess.Popen[bytes]:
+    """Start a person's agent session, which calls its hooks when it begins and when it ends."""
+    hook = f"{sys.executable} -m fencepost hook"
+    script = f"echo {{}} | {hook} session-start; read end; echo {{}} | {hook} session-end"
+    env = {**site.environment(), "CLAUDECODE": "1"}
+    words = ["sh", "-c", script]
+    return subprocess.Popen(words, cwd=site.folder / "repo" / "deep", env=env, stdin=subprocess.PIPE)
+
+
+def holders(site: Site) -> list[Held]:
+    store = wiring.open_runtime(site.store)
+    try:
+        return [held for held in store.leases() if held.resources[0].startswith("project:")]
+    finally:
+        store.close()
 
 
 def test_a_worker_leaves_runs_alone_whose_project_it_does_not_have(home: Site) -> None:

@@ -63,31 +63,31 @@ def run_in_project(ground: Ground, *options: str) -> int:
     return ground.run("exec", "--project", "project", *options, "--", "true", seconds=PATIENCE_SECONDS * 2).code
 
 
-def test_a_session_holds_its_project_until_it_says_good_bye(ground: Ground) -> None:
-    agent = Agent(ground, "s1")
+def test_a_session_holds_its_project_until_it_says_good_bye(any_ground: Ground) -> None:
+    agent = Agent(any_ground, "s1")
 
     assert agent.hook("session-start") == ""
-    until_held(ground, 1)
-    assert run_in_project(ground) == 75
-    assert "claude session" in ground.run("exec", "--project", "project", "--", "true").err
+    until_held(any_ground, 1)
+    assert run_in_project(any_ground) == 75
+    assert "claude session" in any_ground.run("exec", "--project", "project", "--", "true").err
     assert agent.hook("session-start") == "", "a session that is compacted or resumed begins again, and changes nothing"
-    until_held(ground, 1)
+    until_held(any_ground, 1)
     agent.hook("session-end")
 
-    until_held(ground, 0)
-    assert run_in_project(ground) == 0
+    until_held(any_ground, 0)
+    assert run_in_project(any_ground) == 0
     agent.leave()
 
 
-def test_a_session_whose_process_dies_gives_its_project_back(ground: Ground) -> None:
-    agent = Agent(ground, "s1")
+def test_a_session_whose_process_dies_gives_its_project_back(any_ground: Ground) -> None:
+    agent = Agent(any_ground, "s1")
     agent.hook("session-start")
-    until_held(ground, 1)
+    until_held(any_ground, 1)
 
     agent.leave()
 
-    assert run_in_project(ground, "--wait=30s") == 0
-    assert list((ground.folder / "state/fencepost/sessions").glob("*.json")) == []
+    assert run_in_project(any_ground, "--wait=30s") == 0
+    assert list((any_ground.folder / "state/fencepost/sessions").glob("*.json")) == []
 
 
 def test_a_keeper_that_is_killed_frees_the_project_and_the_next_hook_starts_another(ground: Ground) -> None:
@@ -106,22 +106,22 @@ def test_a_keeper_that_is_killed_frees_the_project_and_the_next_hook_starts_anot
     until_held(ground, 0)
 
 
-def test_a_second_session_is_told_and_waits_in_line(ground: Ground) -> None:
-    first, second = Agent(ground, "s1"), Agent(ground, "s2")
+def test_a_second_session_is_told_and_waits_in_line(any_ground: Ground) -> None:
+    first, second = Agent(any_ground, "s1"), Agent(any_ground, "s2")
     first.hook("session-start")
-    until_held(ground, 1)
+    until_held(any_ground, 1)
 
     said = second.hook("session-start")
 
     assert "somebody else is at work" in said
     assert "claude session" in said
-    until_held(ground, 1)
-    (before,) = holders(ground)
+    until_held(any_ground, 1)
+    (before,) = holders(any_ground)
     first.hook("session-end")
-    wait_until(lambda: holders(ground) not in ([], [before]), what="the second has it", seconds=PATIENCE_SECONDS)
+    wait_until(lambda: holders(any_ground) not in ([], [before]), what="the second has it", seconds=PATIENCE_SECONDS)
     for agent in (first, second):
         agent.leave()
-    until_held(ground, 0)
+    until_held(any_ground, 0)
 
 
 def test_inside_a_run_a_session_holds_nothing_of_its_own(ground: Ground) -> None:

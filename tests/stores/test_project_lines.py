@@ -119,6 +119,60 @@ def test_a_project_with_two_places_takes_two_and_gives_each_its_own_fence(runtim
     assert PROJECT in leased(runtime, 2).lease.resources
 
 
+def granted(runtime: Runtime, *, slots: int, gates: tuple[str, ...] = ()) -> Granted:
+    answer = runtime.store.acquire(claim(PROJECT)._replace(slots=slots, gates=gates))
+    assert isinstance(answer, Granted)
+    return answer
+
+
+def test_whoever_comes_next_fences_off_every_free_place_whose_holder_was_lost(runtime: Runtime) -> None:
+    first, second, third = (granted(runtime, slots=3, gates=gates) for gates in ((), ("file:/two",), ("file:/three",)))
+    runtime.store.start(second.lease)
+    runtime.store.start(third.lease)
+    runtime.store.release(second.lease, clean=False)
+    runtime.store.release(first.lease, clean=True)
+
+    after = granted(runtime, slots=3)
+
+    assert after.lease.resources == (PROJECT,)
+    assert after.lease.fenced == (f"{PROJECT}#2",), "the third is at work, and nobody's business"
+    assert after.lease.gates == ("file:/two",)
+    assert [one.id for one in after.predecessors] == [second.lease.id]
+    again = runtime.store.acquire(claim(PROJECT)._replace(id=after.lease.id, slots=3))
+    assert isinstance(again, Granted)
+    assert again.lease == after.lease
+    runtime.store.start(after.lease)
+    runtime.store.release(after.lease, clean=True)
+    assert granted(runtime, slots=3).lease.gates == ()
+    assert granted(runtime, slots=3).lease.fence > after.lease.fence
+
+
+def test_a_place_stays_fenced_off_until_somebody_started_there_and_ended_well(runtime: Runtime) -> None:
+    first, second = granted(runtime, slots=2), granted(runtime, slots=2, gates=("file:/two",))
+    runtime.store.start(second.lease)
+    runtime.store.release(second.lease, clean=False)
+    runtime.store.release(first.lease, clean=True)
+
+    runtime.store.release(granted(runtime, slots=2).lease, clean=True)  # it never started, and may have raised nothing
+
+    assert granted(runtime, slots=2).lease.gates == ("file:/two",)
+
+
+def test_a_project_that_lets_fewer_in_than_before_waits_for_those_who_are_in(runtime: Runtime) -> None:
+    first, second, third = (granted(runtime, slots=3) for _ in range(3))
+    runtime.store.release(first.lease, clean=True)
+
+    assert isinstance(runtime.store.acquire(claim(PROJECT)._replace(slots=2)), Refused)
+    assert isinstance(runtime.store.look(claim(PROJECT)), Refused)
+    reach(runtime)
+    agent_run(runtime, ready_in=-1)
+    assert lease(runtime) is None
+    runtime.store.release(third.lease, clean=True)
+    assert lease(runtime) is None
+    runtime.store.release(second.lease, clean=True)
+    assert lease(runtime) is not None
+
+
 def test_a_worker_that_cannot_reach_a_project_is_not_offered_its_runs(runtime: Runtime) -> None:
     agent_run(runtime, ready_in=-1)
     assert runtime.lease() is None

@@ -50,6 +50,12 @@ def proof_of(lease: Lease, host: str) -> Proof:
     return Proof(lease.tenant, lease.resources, lease.fence, lease.store, host, lease.run_id)
 
 
+def proof_to_raise(lease: Lease, host: str) -> Proof:
+    """Return what keeps out everybody older: a project's free places are fenced off too, if their last holder was lost."""
+    proof = proof_of(lease, host)
+    return proof._replace(resources=(*proof.resources, *lease.fenced))
+
+
 def check(proof: Proof, marks: Mapping[str, Mark], *, target: str, adopt: bool = False) -> None:
     """Let a writer pass whose fence is at least every mark of its resources, or raise FenceRefused.
 

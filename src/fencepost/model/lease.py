@@ -36,6 +36,7 @@ class Lease(NamedTuple):
     ttl_seconds: float
     gates: tuple[str, ...]  # every gate to raise before the start: its own and those still owed by earlier grants
     started: bool = False  # the start was recorded with the grant, since there was nothing to do in between
+    fenced: tuple[str, ...] = ()  # free places of its project whose last holder did not end well: raised with its own
 
 
 class Turn(NamedTuple):
@@ -186,15 +187,23 @@ def slots_of(project: str, slots: int) -> tuple[str, ...]:
     return (project, *(f"{project}#{number}" for number in range(2, slots + 1)))
 
 
+def is_place(name: str, project: str) -> bool:
+    """Tell whether a resource is one of a project's places."""
+    return name == project or name.startswith(f"{project}#")
+
+
 def choose(claim: Claim, holders: Iterable[Held], before: Collection[Waiter], dead: Collection[str]) -> str | Refused:
     """Return which of a project's places a claim gets, or why it must wait."""
     project = project_in(claim.resources)
     assert project is not None, "only projects have several places"
     blocking = blockers(holders, dead)
     taken = {name for held in blocking for name in held.resources}
-    free = [name for name in slots_of(project, claim.slots) if name not in taken]
+    places = slots_of(project, claim.slots)
+    free = [name for name in places if name not in taken]
+    # Places beyond the last: somebody is still in them since there were more.
+    room = len(free) - len([name for name in taken if is_place(name, project) and name not in places])
     wanted_too = taken.intersection(name for name in claim.resources if name != project)
-    if wanted_too or len({waiter.run_id for waiter in before}) >= len(free):
+    if wanted_too or len({waiter.run_id for waiter in before}) >= room:
         return Refused(blocking, tuple(before))
     return free[0]
 

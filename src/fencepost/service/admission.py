@@ -165,9 +165,9 @@ class Admission:
         self._wait(min(seconds, left_seconds))
 
     def _raise(self, lease: Lease, target: str) -> None:
-        from fencepost.model.gate import proof_of
+        from fencepost.model.gate import proof_to_raise
 
-        proof = proof_of(lease, self._tools.processes.here().name)
+        proof = proof_to_raise(lease, self._tools.processes.here().name)
         try:
             self._tools.open_gate(target).raise_fence(proof)
         except FenceRefused as refusal:

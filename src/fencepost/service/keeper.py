@@ -52,6 +52,8 @@ class Keeper:
         try:
             term = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep)
             lease = Admission(self._order, self._tools, store, wait=self._wait).admit(self._claim(), term)
+            if not lease.started:
+                store.start(lease)  # the session is at work; so its clean end settles what earlier grants owe
             self._tell(HELD)
             try:
                 self._renew(lease, term)

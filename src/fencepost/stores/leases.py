@@ -40,9 +40,9 @@ class SqlLeases:
 
     def look(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Refused | None:
         """Tell whether a claim would be refused now, writing nothing."""
-        keys = rules.keys_of(claim.tenant, _wanted(claim))
 
         def look(tx: Transaction) -> Refused | None:
+            keys = _wanted(tx, claim)
             holders = _leases(tx.rows("holders", keys=json.dumps(keys)))
             if _own(holders, claim):
                 return None
@@ -119,7 +119,8 @@ class SqlLeases:
     def _acquire(
         self, tx: Transaction, claim: Claim, *, dead: Collection[str], ticket: str | None
     ) -> Granted | Refused:
-        keys = rules.keys_of(claim.tenant, _wanted(claim))
+        _lock_project(tx, claim)
+        keys = _wanted(tx, claim)
         tx.rows("ensure_resources", keys=json.dumps(keys))
         locked = tx.rows("lock_resources", keys=json.dumps(keys))
         assert len(locked) == len(keys), "every resource has a row before it is locked"
@@ -127,33 +128,38 @@ class SqlLeases:
         lost = _leases(tx.rows("lost_on", keys=json.dumps(keys)))
         mine = _own(holders, claim)
         if mine:
-            return Granted(self._again(tx, mine, gates=owed_by(locked)), tuple(lost))
+            return Granted(self._again(tx, mine, locked), tuple(lost))
         _check_new(claim, lost)
         answer = _answer(tx, claim, keys=keys, holders=holders, dead=dead, ticket=ticket)
         if isinstance(answer, Refused):
             return answer
-        if answer.resources != _wanted(claim):  # one of several places: the others are none of its business
-            keys = rules.keys_of(answer.tenant, answer.resources)
-            locked = [row for row in locked if (row[0], row[1]) in keys]
-            holders, lost = _touching(holders, answer), _touching(lost, answer)
+        chosen = rules.keys_of(answer.tenant, answer.resources)
+        idle = _owing(locked, {*chosen, *(key for held in holders for key in _keys(held))})
+        if chosen != keys:  # one of several places: who is in the others is none of its business
+            keys, locked = chosen, _rows_of(locked, chosen)
+            holders, lost = _touching(holders, chosen), _touching(lost, [*chosen, *_named(idle)])
         for held in holders:
             tx.rows("lose", id=held.id, fence=held.fence, why="expired" if held.expired else "holder dead")
         starts = claim.starts and not (holders or lost)
-        lease = self._grant(tx, answer._replace(starts=starts), keys=keys, locked=locked)
+        lease = self._grant(tx, answer._replace(starts=starts), keys=keys, locked=locked, idle=idle)
         tx.rows("sweep_waiters", ticket=ticket or "", dead=json.dumps(sorted(dead)))
         return Granted(lease, (*lost, *(held._replace(lost=True) for held in holders)))
 
-    def _grant(self, tx: Transaction, claim: Claim, *, keys: list[tuple[str, str]], locked: list[Row]) -> Lease:
+    def _grant(
+        self, tx: Transaction, claim: Claim, *, keys: list[tuple[str, str]], locked: list[Row], idle: list[Row]
+    ) -> Lease:
         ((floor, clock_us, store_id),) = tx.rows("fence_facts")
         if store_id != self._store_id:
             raise StoreUnavailable(f"the store was restored as {store_id} while it was in use; start again.")
-        fence = rules.next_fence(max(row[2] for row in locked), floor, clock_us)
+        fence = rules.next_fence(max(row[2] for row in (*locked, *idle)), floor, clock_us)
         tx.remember(fence)
-        gates = tuple(dict.fromkeys((*claim.gates, *owed_by(locked))))
+        gates = tuple(dict.fromkeys((*claim.gates, *owed_by([*locked, *idle]))))
         starts = claim.starts and not gates
         tx.rows("insert_lease", **claim_values(claim), fence=fence, starts=starts)
         taken = tx.rows("take_resources", keys=json.dumps(keys), id=claim.id, fence=fence, owed_gates=json.dumps(gates))
         assert len(taken) == len(keys), "all resources are granted, or none"
+        if idle:
+            tx.rows("lift_places", keys=json.dumps(_named(idle)), fence=fence)
         return Lease(
             id=claim.id,
             tenant=claim.tenant,
@@ -164,14 +170,16 @@ class SqlLeases:
             ttl_seconds=claim.ttl_seconds,
             gates=gates,
             started=starts,
+            fenced=tuple(name for _, name in _named(idle)),
         )
 
-    def _again(self, tx: Transaction, held: Held, *, gates: tuple[str, ...]) -> Lease:
+    def _again(self, tx: Transaction, held: Held, locked: list[Row]) -> Lease:
         """Repeat the grant whose answer was lost on the way, with its full time to live.
 
         Writing also makes the answer as durable as a new grant's: the first one may have reached fewer disks.
         """
         tx.rows("renew", id=held.id, fence=held.fence)
+        rows = [row for row in locked if row[2] == held.fence]  # its own, and those that it fences off
         return Lease(
             id=held.id,
             tenant=held.tenant,
@@ -180,8 +188,9 @@ class SqlLeases:
             run_id=held.run_id,
             store=self._store_id,
             ttl_seconds=held.ttl_seconds,
-            gates=gates,
+            gates=owed_by(rows),
             started=held.started_us is not None,
+            fenced=tuple(name for _, name in _named(rows) if name not in held.resources),
         )
 
 
@@ -200,7 +209,7 @@ def give_back(tx: Transaction, lease: Lease, *, clean: bool) -> None:
     Only the clean end of an agent that was started settles what earlier grants owe to their gates: one that
     never started may not have raised them.
     """
-    keys = _lock(tx, lease)
+    keys = _lock(tx, lease, lease.fenced)
     if clean:
         rows = tx.rows("forget_held", id=lease.id, fence=lease.fence)
         _still_ours(rows, lease)
@@ -209,6 +218,9 @@ def give_back(tx: Transaction, lease: Lease, *, clean: bool) -> None:
         _still_ours(tx.rows("lose", id=lease.id, fence=lease.fence, why="ended with processes left"), lease)
         settled = False
     tx.rows("free_resources", keys=keys, id=lease.id, fence=lease.fence, clean=settled)
+    if settled and lease.fenced:
+        fenced = rules.keys_of(lease.tenant, lease.fenced)
+        tx.rows("settle_places", keys=json.dumps(fenced), fence=lease.fence)
 
 
 def take_away(tx: Transaction, held: Held, *, why: str) -> bool:
@@ -219,11 +231,10 @@ def take_away(tx: Transaction, held: Held, *, why: str) -> bool:
     return bool(lost)
 
 
-def _lock(tx: Transaction, lease: Lease | Held) -> str:
-    """Lock the resources of a lease, like every verb that locks both, before the lease itself."""
-    keys = json.dumps(rules.keys_of(lease.tenant, lease.resources))
-    tx.rows("lock_resources", keys=keys)
-    return keys
+def _lock(tx: Transaction, lease: Lease | Held, fenced: tuple[str, ...] = ()) -> str:
+    """Lock the resources of a lease, like every verb that locks both, before the lease itself; return its own."""
+    tx.rows("lock_resources", keys=json.dumps(rules.keys_of(lease.tenant, (*lease.resources, *fenced))))
+    return json.dumps(_keys(lease))
 
 
 def _still_ours(rows: list[Row], lease: Lease) -> None:
@@ -241,14 +252,47 @@ def _check_new(claim: Claim, lost: list[Held]) -> None:
         raise LeaseLost(f"the lease on {' '.join(claim.resources)} was granted and lost; ask as a new claim.")
 
 
-def _wanted(claim: Claim) -> tuple[str, ...]:
+def _lock_project(tx: Transaction, claim: Claim) -> None:
+    """Let one claim at a time look for a place in a project: only then it is known which places there are."""
+    project = rules.project_in(claim.resources)
+    if project is not None:
+        key = json.dumps(rules.keys_of(claim.tenant, [project]))
+        tx.rows("ensure_resources", keys=key)
+        tx.rows("lock_resources", keys=key)
+
+
+def _wanted(tx: Transaction, claim: Claim) -> list[tuple[str, str]]:
     """Return every resource that a claim looks at: all places of a project, though it will get one."""
-    project = rules.project_in(claim.resources) if claim.slots > 1 else None
-    return claim.resources if project is None else (*claim.resources, *rules.slots_of(project, claim.slots)[1:])
+    project = rules.project_in(claim.resources)
+    if project is None:
+        return rules.keys_of(claim.tenant, claim.resources)
+    return rules.keys_of(claim.tenant, (*claim.resources, *places_in(tx, project, claim.slots)))
 
 
-def _touching(leases: list[Held], claim: Claim) -> list[Held]:
-    return [held for held in leases if set(held.resources).intersection(claim.resources)]
+def places_in(tx: Transaction, project: str, slots: int) -> list[str]:
+    """Return a project's places, and those that it had when more were let in: somebody may still be there."""
+    return [*rules.slots_of(project, slots), *(str(name) for (name,) in tx.rows("places_beside", project=project))]
+
+
+def _keys(lease: Lease | Held) -> list[tuple[str, str]]:
+    return rules.keys_of(lease.tenant, lease.resources)
+
+
+def _named(rows: list[Row]) -> list[tuple[str, str]]:
+    return [(row[0], row[1]) for row in rows]
+
+
+def _rows_of(locked: list[Row], keys: list[tuple[str, str]]) -> list[Row]:
+    return [row for row in locked if (row[0], row[1]) in keys]
+
+
+def _owing(locked: list[Row], taken: set[tuple[str, str]]) -> list[Row]:
+    """Return the places that nobody is in and whose last holder left a gate behind that it may still write to."""
+    return [row for row in locked if (row[0], row[1]) not in taken and owed_by([row])]
+
+
+def _touching(leases: list[Held], keys: list[tuple[str, str]]) -> list[Held]:
+    return [held for held in leases if set(_keys(held)).intersection(keys)]
 
 
 def _answer(

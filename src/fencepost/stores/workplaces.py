@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from fencepost.model import lease as rules
 from fencepost.model.process import ProcessId
 from fencepost.model.project import Working, Workplace
-from fencepost.stores.leases import held_of, process_of, project_line, waiter_of
+from fencepost.stores.leases import held_of, places_in, process_of, project_line, waiter_of
 from fencepost.stores.transaction import Dialect, Transaction
 
 
@@ -49,13 +49,7 @@ class SqlWorkplaces:
 
     def parties(self, resource: str, slots: int) -> tuple[list[rules.Held], list[rules.Waiter]]:
         """Return who holds a project, and who waits for it from a terminal."""
-        keys = json.dumps(rules.keys_of("", rules.slots_of(resource, slots)))
-        return self._dialect.read(
-            lambda tx: (
-                [held_of(row) for row in tx.rows("holders", keys=keys)],
-                [waiter_of(row) for row in tx.rows("waiters_on", keys=keys)],
-            )
-        )
+        return self._dialect.read(lambda tx: _parties(tx, resource, slots))
 
 
 def turns(tx: Transaction, places: Collection[Workplace], passed: Collection[str]) -> list[str]:
@@ -65,15 +59,20 @@ def turns(tx: Transaction, places: Collection[Workplace], passed: Collection[str
 
 
 def _turns_in(tx: Transaction, resource: str, slots: int, passed: Collection[str]) -> list[str]:
-    keys = json.dumps(rules.keys_of("", rules.slots_of(resource, slots)))
-    free = slots - len(rules.blockers([held_of(row) for row in tx.rows("holders", keys=keys)], ()))
+    holders, waiters = _parties(tx, resource, slots)
+    free = slots - len(rules.blockers(holders, ()))
     if free <= 0:
         return []
     runs = [one for one in project_line(tx, resource) if one.run_id not in passed]
-    waiters = [waiter_of(row) for row in tx.rows("waiters_on", keys=keys)]
     line = dict.fromkeys(one.run_id for one in rules.ahead([*waiters, *runs], None, ()))
     queued = {one.run_id for one in runs}
     return [run_id for run_id in list(line)[:free] if run_id in queued]
+
+
+def _parties(tx: Transaction, resource: str, slots: int) -> tuple[list[rules.Held], list[rules.Waiter]]:
+    keys = json.dumps(rules.keys_of("", places_in(tx, resource, slots)))
+    holders = [held_of(row) for row in tx.rows("holders", keys=keys)]
+    return holders, [waiter_of(row) for row in tx.rows("waiters_on", keys=keys)]
 
 
 def _working(row: Sequence[object]) -> Working:

@@ -56,6 +56,22 @@ UPDATE fencepost.resource
    AND fence < %(fence)s
 RETURNING name
 
+-- :name places_beside
+-- A project's places after the first are called like itself, with # and a number.
+SELECT name FROM fencepost.resource
+ WHERE tenant = '*' AND name > %(project)s || '#' AND name < %(project)s || '$'
+
+-- :name lift_places
+UPDATE fencepost.resource SET fence = %(fence)s
+ WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s)) AND fence < %(fence)s
+RETURNING name
+
+-- :name settle_places
+-- The fence is still the one that lifted them: nobody was in them since.
+UPDATE fencepost.resource SET owed_gates = '[]'
+ WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s)) AND fence = %(fence)s
+RETURNING name
+
 -- :name start
 UPDATE fencepost.lease SET started_us = fencepost.clock_us()
  WHERE id = %(id)s AND fence = %(fence)s AND state = 'held'

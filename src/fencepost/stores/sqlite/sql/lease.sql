@@ -51,6 +51,22 @@ UPDATE resource
  WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys)) AND fence < :fence
 RETURNING name
 
+-- :name places_beside
+-- A project's places after the first are called like itself, with # and a number.
+SELECT name FROM resource
+ WHERE tenant = '*' AND name > :project || '#' AND name < :project || '$'
+
+-- :name lift_places
+UPDATE resource SET fence = :fence
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys)) AND fence < :fence
+RETURNING name
+
+-- :name settle_places
+-- The fence is still the one that lifted them: nobody was in them since.
+UPDATE resource SET owed_gates = '[]'
+ WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys)) AND fence = :fence
+RETURNING name
+
 -- :name start
 UPDATE lease SET started_us = wall_us()
  WHERE id = :id AND fence = :fence AND state = 'held'
