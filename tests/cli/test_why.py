@@ -170,6 +170,17 @@ def test_a_budget_names_the_limit(desk: Desk) -> None:
     assert verdict(desk, "nightly") == "budget"
 
 
+def test_a_budget_of_time_is_named_too(desk: Desk) -> None:
+    desk.schedule(cron="*/10 * * * *", timezone="UTC", max_time_per_day="5m")
+    desk.tick("2026-03-27T12:10:01Z")
+    leased = desk.lease()
+    desk.clock.pass_time(400)
+    desk.settle(leased)
+    desk.tick("2026-03-27T12:20:01Z")
+
+    assert "no money, time or place in the hour was left (max_time_per_day = 5m)" in desk.flat("why", "nightly")
+
+
 def test_a_wall_time_that_did_not_exist_says_so(desk: Desk) -> None:
     desk.schedule(**BERLIN)
     desk.tick("2026-03-28T01:30:01Z")

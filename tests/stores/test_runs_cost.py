@@ -70,3 +70,39 @@ def test_the_next_day_begins_with_a_full_budget_also_for_what_is_caught_up(runti
     runtime.go_to("2027-01-16T00:05:30")
     runtime.tick()
     assert runtime.kinds().count("run") == 3 + 3
+
+
+def test_runs_that_tell_no_cost_are_counted_by_the_time_their_attempts_take(rig: Rig) -> None:
+    runtime = Runtime(rig)
+    runtime.go_to("2027-01-15T08:00")
+    runtime.apply(AgentDefinition("agent", command=("true",), max_attempts=3))
+    runtime.cron("s", "*/10 * * * *", max_time_per_day="5m", overlap="allow_parallel", parallel_max=50)
+
+    runtime.tick_at("2027-01-15T08:10")
+    for settlement in (AGAIN, SUCCEEDED):
+        leased = runtime.leased(ttl=3600, start=True)
+        runtime.pass_time(120)
+        runtime.settle(leased, settlement)
+    runtime.tick_at("2027-01-15T08:20")
+    runtime.leased(ttl=3600, start=True)
+    runtime.pass_time(90)
+    runtime.tick_at("2027-01-15T08:30")
+    assert runtime.kinds() == ["run", "run", "budget"], "four minutes had gone by, and then more than five"
+
+    runtime.tick_at("2027-01-16T00:10")
+    assert runtime.kinds()[-1] == "run", "a new day has begun"
+
+
+def test_a_run_that_waits_is_looked_at_again_for_the_time_that_others_took_meanwhile(rig: Rig) -> None:
+    runtime = Runtime(rig)
+    runtime.go_to("2027-01-15T08:00")
+    runtime.apply(AgentDefinition("agent", command=("true",)))
+    runtime.cron("s", max_time_per_day="5m", overlap="queue")
+    runtime.tick_at("2027-01-15T08:01")
+    first = runtime.leased(ttl=3600, start=True)
+    runtime.tick_at("2027-01-15T08:02")
+    runtime.pass_time(600)
+    runtime.settle(first)
+
+    assert runtime.lease() is None
+    assert sorted(run.reason or run.state for run in runtime.runs()) == ["budget", "succeeded"]

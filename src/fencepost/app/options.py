@@ -57,6 +57,7 @@ class PolicyOptions(TypedDict, total=False):
     budget_usd_per_day: float | str
     budget_usd_per_month: float | str
     max_runs_per_hour: int
+    max_time_per_day: Span
     pause_on_failure: int
     payload: Mapping[str, Any]
     enabled: bool

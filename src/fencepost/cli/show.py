@@ -101,6 +101,9 @@ def result_lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
         yield "lease", f"pid {held.supervisor.pid} on {held.supervisor.host.name}, {left}"
     if run.cost_micro is not None:
         yield "cost", f"{run.cost_micro / MICRO:.4f} USD"
+    elif run.ended_us and run.started_us:
+        aside = f"; {run.reserved_micro / MICRO:.2f} USD were set aside and are counted" if run.reserved_micro else ""
+        yield "cost", f"not told{aside}; counted as one run of {span(run.ended_us - run.started_us)}"
     if usage := usage_of(detail.seen.attempts):
         yield "usage", ", ".join(f"{name} {amount:,}" for name, amount in usage.items())
     if run.summary:

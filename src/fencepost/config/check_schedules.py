@@ -16,7 +16,8 @@ from fencepost.model.errors import Invalid
 TRIGGERS = ("cron", "every", "at")
 TRIGGER_KEYS = (*TRIGGERS, "timezone", "dst_gap", "dst_fold", "start", "end", "anchor")
 POLICY_KEYS = ("missed", "grace", "catchup_window", "catchup_max", "stagger", "overlap", "queue_max", "parallel_max",
-               "budget_usd_per_day", "budget_usd_per_month", "max_runs_per_hour")  # fmt: skip
+               "budget_usd_per_day", "budget_usd_per_month", "max_runs_per_hour",
+               "max_time_per_day")  # fmt: skip
 NOBODY = AgentDefinition("nobody")
 
 # Keys that mean something with some triggers only.

@@ -262,6 +262,7 @@ SCHEDULES = Section(
         _schedule("budget_usd_per_day", USD, "What its runs may cost in a day of its zone. Default: no limit."),
         _schedule("budget_usd_per_month", USD, "What its runs may cost in a month of its zone. Default: no limit."),
         _schedule("max_runs_per_hour", integer(1), "How many runs may start within an hour. Default: no limit."),
+        _schedule("max_time_per_day", DURATION, "How long its runs of a day may take together, for agents that tell no cost: from then on no other starts. Default: no limit."),
         _schedule("pause_on_failure", integer(1), "After how many failures in a row it is paused. Default: never."),
         _schedule("payload", JSON, "What its runs are given, as JSON."),
         _schedule("enabled", BOOLEAN, "`false`: it stays in the registry and has no ticks."),

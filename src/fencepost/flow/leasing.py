@@ -1,7 +1,7 @@
 """Run → lease: what a worker asks for, and the second look before it gets it."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -135,12 +135,17 @@ def _spend(run: RunRow, schedule: ScheduleDefinition | None, spending: Sequence[
         day=_sum(spending, day.start, day.end),
         month=_sum(spending, month.start, month.end),
         counted_at=tuple(from_us(one.at_us) for one in spending if one.at_us <= run.counted_us),
+        took=timedelta(microseconds=sum(one.took_us for one in _within(spending, day.start, day.end))),
     )
 
 
 def _sum(spending: Sequence[Counted], start: datetime, end: datetime) -> MicroUsd:
+    return MicroUsd(sum(one.micro for one in _within(spending, start, end)))
+
+
+def _within(spending: Sequence[Counted], start: datetime, end: datetime) -> Iterator[Counted]:
     first, last = to_us(start), to_us(end)
-    return MicroUsd(sum(one.micro for one in spending if first <= one.at_us < last))
+    return (one for one in spending if first <= one.at_us < last)
 
 
 def _in_blackout(definition: str | None, now: datetime) -> bool:

@@ -173,6 +173,7 @@ def _spend(counted: Sequence[Counted], meaning: Meaning, now: datetime) -> Spend
         day=MicroUsd(sum(one.micro for one in counted if one.at_us >= to_us(day.start))),
         month=MicroUsd(sum(one.micro for one in counted if one.at_us >= to_us(month.start))),
         counted_at=tuple(from_us(one.at_us) for one in counted),
+        took=timedelta(microseconds=sum(one.took_us for one in counted if one.at_us >= to_us(day.start))),
     )
 
 

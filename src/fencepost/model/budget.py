@@ -2,7 +2,7 @@
 
 Money is counted in whole millionths of a dollar. A day and a month are those of the schedule's own zone (UTC
 where there is none), because that is the day its owner means; a cost belongs to the day in which its run was
-reserved. A run that reports no cost is charged what it had reserved.
+reserved. A run that reports no cost is charged what it had reserved, and counts by itself and by the time it took.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import NewType
 
 from fencepost.model.disposition import Window
+from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
 
 MicroUsd = NewType("MicroUsd", int)
@@ -19,6 +20,7 @@ FREE = MicroUsd(0)
 MICRO = 1_000_000
 USD_MAX = 1_000_000_000
 HOUR = timedelta(hours=1)
+NO_TIME = timedelta(0)
 
 
 def parse_usd(amount: str | float | Decimal, *, name: str = "budget_usd") -> MicroUsd:
@@ -56,6 +58,7 @@ class BudgetPolicy:
     per_day: MicroUsd | None = None
     per_month: MicroUsd | None = None
     max_runs_per_hour: int | None = None
+    max_time_per_day: timedelta | None = None
 
     def __post_init__(self) -> None:
         if self.max_runs_per_hour is not None and self.max_runs_per_hour < 1:
@@ -71,6 +74,7 @@ class Spend:
     day: MicroUsd = FREE
     month: MicroUsd = FREE
     counted_at: tuple[datetime, ...] = ()
+    took: timedelta = NO_TIME  # of all runs of the day, those that are under way until now
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,10 @@ def reserve(policy: BudgetPolicy, spend: Spend, *, at: datetime) -> Reservation 
     recent = sum(at - HOUR < one for one in spend.counted_at)
     if policy.max_runs_per_hour is not None and recent >= policy.max_runs_per_hour:
         return BudgetDenied("hour", f"{recent} runs within an hour, of {policy.max_runs_per_hour} allowed.")
+    if policy.max_time_per_day is not None and spend.took >= policy.max_time_per_day:
+        allowed = format_duration(policy.max_time_per_day.total_seconds())
+        message = f"runs took {format_duration(int(spend.took.total_seconds()))} of this day, of {allowed} allowed."
+        return BudgetDenied("time", message)
     return Reservation(amount, at)
 
 
@@ -118,6 +126,7 @@ def after(spend: Spend, *reservations: Reservation) -> Spend:
         day=MicroUsd(spend.day + reserved),
         month=MicroUsd(spend.month + reserved),
         counted_at=(*spend.counted_at, *(one.counted_at for one in reservations)),
+        took=spend.took,
     )
 
 

@@ -107,6 +107,7 @@ class ScheduleDefinition:
     budget_usd_per_day: str = ""
     budget_usd_per_month: str = ""
     max_runs_per_hour: int | None = None
+    max_time_per_day: str = ""
     pause_on_failure: int | None = None
     payload: dict[str, Any] = field(default_factory=dict)
     enabled: bool = True
@@ -196,6 +197,7 @@ def policies_of(schedule: ScheduleDefinition, agent: AgentDefinition) -> Policie
             per_day=parse_usd(schedule.budget_usd_per_day) if schedule.budget_usd_per_day else None,
             per_month=parse_usd(schedule.budget_usd_per_month) if schedule.budget_usd_per_month else None,
             max_runs_per_hour=schedule.max_runs_per_hour,
+            max_time_per_day=_duration(schedule.max_time_per_day) if schedule.max_time_per_day else None,
         ),
     )
 

@@ -40,7 +40,7 @@ REASONS = {
     Reason.DISABLED: "its schedule was retired while it waited",
     Reason.PAUSED: "its schedule was paused while it waited",
     Reason.CALENDAR: "a blackout had begun when its turn came",
-    Reason.BUDGET: "no money or no place in the hour was left",
+    Reason.BUDGET: "no money, time or place in the hour was left",
     Reason.EXIT_CODE: "the agent ended with a code that is not to be retried, or no attempt is left",
     Reason.AGENT_ERROR: "the agent said itself that it failed, whatever its exit code was, or never said that it was done",
     Reason.AMBIGUOUS: "the agent ended, and nobody can say how far it got",
@@ -61,7 +61,7 @@ DISPOSITIONS = {
     DispositionKind.DST_GAP: "its wall time did not exist that day",
     DispositionKind.COALESCED: "a later tick's run covers it",
     DispositionKind.PAUSED: "the schedule was paused, everything was halted, or the tick was to be skipped",
-    DispositionKind.BUDGET: "no money or no place in the hour was left",
+    DispositionKind.BUDGET: "no money, time or place in the hour was left",
     DispositionKind.CALENDAR: "it fell into a blackout",
 }
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from zoneinfo import ZoneInfo
 
@@ -147,6 +147,7 @@ def spend_of(recipe: Recipe, counted: Sequence[Counted], at: datetime) -> Spend:
         day=MicroUsd(sum(one.micro for one in counted if one.at_us >= day)),
         month=MicroUsd(sum(one.micro for one in counted if one.at_us >= month)),
         counted_at=tuple(from_us(one.at_us) for one in counted),
+        took=timedelta(microseconds=sum(one.took_us for one in counted if one.at_us >= day)),
     )
 
 

@@ -185,9 +185,10 @@ class Storyteller:
             "budget_usd_per_day": definition.budget_usd_per_day,
             "budget_usd_per_month": definition.budget_usd_per_month,
             "max_runs_per_hour": definition.max_runs_per_hour,
+            "max_time_per_day": definition.max_time_per_day,
         }
         named = ", ".join(f"{name} = {value}" for name, value in limits.items() if value)
-        yield f"It was skipped: no money or no place in the hour was left ({named or 'a limit of its agent'})."
+        yield f"It was skipped: no money, time or place in the hour was left ({named or 'a limit of its agent'})."
 
     def _calendar(self, tick: TickRow, definition: ScheduleDefinition) -> Iterator[str]:
         zone = find_zone(definition.timezone or "UTC")

@@ -46,6 +46,7 @@ class Counted(NamedTuple):
 
     at_us: int
     micro: int
+    took_us: int = 0  # so far, where a schedule limits the time of its runs
 
 
 class Around(NamedTuple):

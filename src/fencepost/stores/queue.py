@@ -14,7 +14,7 @@ from fencepost.ports.runs import LeasedRun, RunRow, Standing
 from fencepost.ports.ticks import Counted
 from fencepost.stores.run_rows import ScheduleRow, audit, end_ready, lock_schedule, run_of, try_schedule
 from fencepost.stores.seats import take_seats
-from fencepost.stores.ticks import MONTH_US, SqlTicks, clock, has_budget
+from fencepost.stores.ticks import MONTH_US, SqlTicks, clock, has_budget, has_time_budget
 from fencepost.stores.transaction import Transaction
 from fencepost.stores.workplaces import turns
 
@@ -170,6 +170,7 @@ def spending_beside(tx: Transaction, run: RunRow, schedule: ScheduleRow | None, 
         since_us=min(now_us, run.counted_us) - MONTH_US,
         id=run.id,
         counted_us=run.counted_us,
+        timed=has_time_budget(schedule.definition),
     )
     return tuple(Counted(*row) for row in rows)
 

@@ -13,7 +13,7 @@ from fencepost.stores.batches import SqlBatches
 from fencepost.stores.bulk import put_batch
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of
-from fencepost.stores.ticks import MONTH_US, clock, has_budget, live_run, make_room, put_runs
+from fencepost.stores.ticks import MONTH_US, clock, has_budget, has_time_budget, live_run, make_room, put_runs
 from fencepost.stores.transaction import Transaction
 
 
@@ -185,7 +185,9 @@ def _spending(tx: Transaction, tenant: str, target: Target, now_us: int) -> tupl
     if target.schedule is None or not has_budget(target.definition or "", target.manifest):
         return ()
     keys = json.dumps([(tenant, target.schedule)])
-    return tuple(Counted(*row[2:]) for row in tx.rows("spending", schedules=keys, since_us=now_us - MONTH_US))
+    timed = has_time_budget(target.definition or "")
+    rows = tx.rows("spending", schedules=keys, since_us=now_us - MONTH_US, timed=timed)
+    return tuple(Counted(*row[2:]) for row in rows)
 
 
 def _versions(tx: Transaction, tenant: str, target: Target) -> tuple[VersionFact, ...]:

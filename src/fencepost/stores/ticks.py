@@ -74,7 +74,9 @@ def _around(tx: Transaction, due: Sequence[DueSchedule]) -> Around:
         pauses[tenant, schedule].append(PauseRow(*pause))
     spending: dict[Key, list[Counted]] = defaultdict(list)
     if any(has_budget(one.definition, one.manifest) for one in due):
-        for tenant, schedule, *counted in tx.rows("spending", schedules=keys, since_us=now_us - MONTH_US):
+        timed = any(has_time_budget(one.definition) for one in due)
+        rows = tx.rows("spending", schedules=keys, since_us=now_us - MONTH_US, timed=timed)
+        for tenant, schedule, *counted in rows:
             spending[tenant, schedule].append(Counted(*counted))
     return Around(now_us, live, pauses, spending)
 
@@ -89,7 +91,12 @@ def live_run(row: Sequence[object]) -> LiveRun:
 
 def has_budget(definition: str, manifest: str) -> bool:
     """Tell whether anything is limited that has to be summed up."""
-    return "budget" in definition or "max_runs" in definition or "budget" in manifest
+    return "budget" in definition or "max_runs" in definition or has_time_budget(definition) or "budget" in manifest
+
+
+def has_time_budget(definition: str) -> bool:
+    """Tell whether the time that runs take is limited; to sum it up costs a look at every attempt."""
+    return "max_time" in definition
 
 
 def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:

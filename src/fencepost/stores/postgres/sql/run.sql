@@ -85,7 +85,10 @@ SELECT definition, hash FROM fencepost.agent WHERE tenant = %(tenant)s AND name 
 -- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
 SELECT counted_us,
        CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
-            ELSE coalesce(cost_micro, reserved_micro) END
+            ELSE coalesce(cost_micro, reserved_micro) END,
+       CASE WHEN %(timed)s THEN (
+            SELECT coalesce(sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us), 0)::bigint
+              FROM fencepost.attempt WHERE attempt.run_id = run.id) ELSE 0 END
   FROM fencepost.run
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND counted_us > %(since_us)s AND id <> %(id)s
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= %(counted_us)s))

@@ -58,7 +58,10 @@ SELECT tenant, schedule, since_us, until_us, note
 -- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
 SELECT run.tenant, run.schedule, counted_us,
        CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
-            ELSE coalesce(cost_micro, reserved_micro) END
+            ELSE coalesce(cost_micro, reserved_micro) END,
+       CASE WHEN %(timed)s THEN (
+            SELECT coalesce(sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us), 0)::bigint
+              FROM fencepost.attempt WHERE attempt.run_id = run.id) ELSE 0 END
   FROM jsonb_array_elements(%(schedules)s::jsonb) AS one
  CROSS JOIN LATERAL (SELECT * FROM fencepost.run
                       WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1 AND counted_us > %(since_us)s

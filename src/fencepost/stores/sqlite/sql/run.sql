@@ -102,7 +102,9 @@ SELECT definition, hash FROM agent WHERE tenant = :tenant AND name = :agent AND 
 -- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
 SELECT counted_us,
        CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
-            ELSE coalesce(cost_micro, reserved_micro) END
+            ELSE coalesce(cost_micro, reserved_micro) END,
+       CASE WHEN :timed THEN (SELECT coalesce(sum(coalesce(attempt.ended_us, wall_us()) - attempt.started_us), 0)
+                                FROM attempt WHERE attempt.run_id = run.id) ELSE 0 END
   FROM run
  WHERE tenant = :tenant AND schedule = :schedule AND counted_us > :since_us AND id <> :id
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= :counted_us))

@@ -47,7 +47,9 @@ SELECT tenant, schedule, since_us, until_us, note
 -- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
 SELECT run.tenant, run.schedule, run.counted_us,
        CASE WHEN run.state IN ('ready', 'running') THEN coalesce(run.cost_micro, 0) + run.reserved_micro
-            ELSE coalesce(run.cost_micro, run.reserved_micro) END
+            ELSE coalesce(run.cost_micro, run.reserved_micro) END,
+       CASE WHEN :timed THEN (SELECT coalesce(sum(coalesce(attempt.ended_us, wall_us()) - attempt.started_us), 0)
+                                FROM attempt WHERE attempt.run_id = run.id) ELSE 0 END
   FROM json_each(:schedules) AS one
  CROSS JOIN run ON run.tenant = one.value ->> 0 AND run.schedule = one.value ->> 1
  WHERE run.counted_us > :since_us AND (run.state IN ('ready', 'running') OR run.started_us IS NOT NULL)
