@@ -158,7 +158,7 @@ class RunContext:
     ) -> None:
         """Say what came of it and what it cost; budgets are settled with it. The last word stands."""
         said = {"summary": summary, "cost_usd": cost_usd, "turns": turns, "usage": json.dumps(usage) if usage else None}
-        inside.ask("report", **{name: str(value) for name, value in said.items() if value is not None})
+        self._ask("report", **{name: str(value) for name, value in said.items() if value is not None})
 
     @property
     def cancelled(self) -> bool:

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from io import TextIOBase
+from threading import Lock
 from typing import Any
 
 from fencepost.context import RunContext, load
@@ -20,13 +21,14 @@ from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.operations import inside
 from fencepost.service.line import Line
 
+Ask = Callable[[str, str, Mapping[str, str]], Mapping[str, Any]]  # which run asks, what, and with which fields
 TELL_NS = 5_000_000  # how long a result may wait for the next one
 
 
 class LaneContext(RunContext):
     """The run as a function in a lane sees it: what it asks goes to the lane's keeper."""
 
-    def __init__(self, environ: dict[str, str], payload: str, ask: Callable[..., Mapping[str, Any]]) -> None:
+    def __init__(self, environ: dict[str, str], payload: str, ask: "Ask") -> None:
         super().__init__(environ)
         self._payload = payload
         self._ask_keeper = ask
@@ -37,7 +39,7 @@ class LaneContext(RunContext):
         return json.loads(self._payload)
 
     def _ask(self, verb: str, **fields: str) -> Mapping[str, Any]:
-        return self._ask_keeper(verb, **fields)
+        return self._ask_keeper(self.run_id, verb, fields)
 
 
 class _Log(TextIOBase):
@@ -72,6 +74,10 @@ class Runner:
         self._line = line
         self._clock = SystemClock()
         self._spent_ns = 0  # inside of functions, in this batch
+        self._results: list[list[object]] = []  # not yet told
+        self._told_ns = 0
+        self._current = ""  # the run that is being called; no other has a say
+        self._asking = Lock()  # functions may have threads, and answers come one after the other
         self._functions: dict[str, Callable[[RunContext], Any]] = {}
         self._loop: Any = None
 
@@ -83,22 +89,27 @@ class Runner:
         return 0
 
     def _work(self, runs: list[dict[str, Any]]) -> None:
-        results: list[list[object]] = []
         self._spent_ns = 0
-        told_ns = self._clock.awake_ns()
+        self._told_ns = self._clock.awake_ns()
         for run in runs:
             if not self._may_begin():
                 break
+            self._current = run["id"]
             log = _Log(run["log"], run["log_max"])
             try:
                 code = self._call(run, log)
             finally:
                 log.close()
-            results.append([run["id"], code, log.is_used])
-            if self._clock.awake_ns() - told_ns > TELL_NS:
-                self._line.post(json.dumps({"results": results}))
-                results, told_ns = [], self._clock.awake_ns()
-        self._line.post(json.dumps({"results": results, "idle": True, "spent_ns": self._spent_ns}))
+                with self._asking:
+                    self._current = ""
+            self._results.append([run["id"], code, log.is_used])
+            if self._clock.awake_ns() - self._told_ns > TELL_NS:
+                self._tell()
+        self._tell(idle=True, spent_ns=self._spent_ns)
+
+    def _tell(self, **more: object) -> None:
+        self._line.post(json.dumps({"results": self._results, **more}))
+        self._results, self._told_ns = [], self._clock.awake_ns()
 
     def _may_begin(self) -> bool:
         try:
@@ -140,15 +151,24 @@ class Runner:
         self._loop = self._loop or asyncio.Runner()
         self._loop.run(wait())
 
-    def _ask(self, verb: str, **values: object) -> dict[str, Any]:
-        """Ask the keeper, which answers nothing else while a function runs; no answer means refused."""
-        self._line.send(ask=verb, **values)
-        while not self._line.closed:
-            for message in self._line.receive():
-                answer: dict[str, Any] = message["answer"]
-                if answer.get("ok"):
-                    return answer
-                raise inside.refusal(answer)
+    def _ask(self, run_id: str, verb: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
+        """Ask the keeper, which answers nothing else while a function runs; no answer means refused.
+
+        What ended before is told first: the keeper goes by it to know who asks. A thread that has outlived its run is
+        refused here, because the keeper's next word is for somebody else.
+        """
+        with self._asking:
+            if run_id != self._current:
+                raise FenceRefused(f"run {run_id} is over, and this is a thread that it left behind: stop.")
+            if self._results:
+                self._tell()
+            self._line.send(**fields, ask=verb, run=run_id)
+            while not self._line.closed:
+                for message in self._line.receive():
+                    answer: Mapping[str, Any] = message["answer"]
+                    if answer.get("ok"):
+                        return answer
+                    raise inside.refusal(answer)
         raise FenceRefused("the keeper of this lane is gone: stop.")
 
 

@@ -49,61 +49,70 @@ def entry(**changes: Any) -> Entry:  # noqa: ANN401  # fields of the entry
 
 
 def test_an_unknown_key_is_new() -> None:
-    assert judge(None, CALL, lease_id="lease-1") == New()
+    assert judge(None, CALL, lease_id="lease-1", run_id="r1") == New()
 
 
 def test_a_completed_entry_answers_whoever_asks() -> None:
     done = entry(state="completed", answer='{"number": 17}', lease_live=False)
 
-    assert judge(done, CALL, lease_id="lease-9") == Answered('{"number": 17}')
+    assert judge(done, CALL, lease_id="lease-9", run_id="r1") == Answered('{"number": 17}')
 
 
 def test_another_call_of_the_same_run_is_told_that_the_run_is_at_it() -> None:
-    assert judge(entry(), CALL, lease_id="lease-1") == Mine(entry())
+    assert judge(entry(), CALL, lease_id="lease-1", run_id="r1") == Mine(entry())
+
+
+def test_what_an_earlier_run_under_the_same_lease_has_left_open_is_in_doubt() -> None:
+    """The runs of a lane share a lease and go one after the other."""
+    assert judge(entry(), CALL, lease_id="lease-1", run_id="r2") == Ambiguous(entry())
 
 
 def test_another_run_is_told_who_is_at_it() -> None:
-    assert judge(entry(), CALL, lease_id="lease-9") == Elsewhere(entry())
+    assert judge(entry(), CALL, lease_id="lease-9", run_id="r1") == Elsewhere(entry())
 
 
 def test_the_same_call_asking_again_finds_its_grant() -> None:
-    assert judge(entry(call=CALL.id), CALL, lease_id="lease-1") == New()
+    assert judge(entry(call=CALL.id), CALL, lease_id="lease-1", run_id="r1") == New()
 
 
 def test_the_same_call_under_another_lease_finds_no_grant() -> None:
     mine = entry(call=CALL.id, lease_live=False)
 
-    assert judge(mine, CALL, lease_id="lease-9") == Ambiguous(mine)
+    assert judge(mine, CALL, lease_id="lease-9", run_id="r1") == Ambiguous(mine)
 
 
 def test_nothing_begun_and_not_completed_is_ever_new_to_anybody_else() -> None:
     """Whatever is known about it: a second caller is answered, told to wait, or sent to a person."""
-    for live, doubt, state, lease in product(
-        (True, False), (None, "exit 7"), ("in_progress", "completed"), ("lease-1", "lease-9")
+    for live, doubt, state, lease, run in product(
+        (True, False), (None, "exit 7"), ("in_progress", "completed"), ("lease-1", "lease-9"), ("r1", "r9")
     ):
         found = entry(lease_live=live, doubt=doubt, state=state, answer="1")
-        assert not isinstance(judge(found, CALL, lease_id=lease), New)
+        assert not isinstance(judge(found, CALL, lease_id=lease, run_id=run), New)
 
 
 @pytest.mark.parametrize("lease_id", ["lease-1", "lease-9"])
 def test_an_entry_whose_lease_is_over_or_whose_caller_cannot_tell_is_ambiguous(lease_id: str) -> None:
     for found in (entry(lease_live=False), entry(doubt="timed out"), entry(lease_live=False, doubt="timed out")):
-        assert judge(found, CALL, lease_id=lease_id) == Ambiguous(found)
+        assert judge(found, CALL, lease_id=lease_id, run_id="r1") == Ambiguous(found)
         assert found.standing == "ambiguous"
 
 
 def test_a_strict_caller_diverges_while_earlier_effects_are_unexplained() -> None:
     earlier = (entry(key="mail"),)
 
-    assert judge(None, CALL._replace(strict=True), lease_id="lease-9", unreplayed=earlier) == Diverged(earlier)
-    assert judge(None, CALL._replace(strict=True), lease_id="lease-9") == New()
-    assert judge(None, CALL, lease_id="lease-9", unreplayed=earlier) == New()
+    assert judge(None, CALL._replace(strict=True), lease_id="lease-9", run_id="r1", unreplayed=earlier) == Diverged(
+        earlier
+    )
+    assert judge(None, CALL._replace(strict=True), lease_id="lease-9", run_id="r1") == New()
+    assert judge(None, CALL, lease_id="lease-9", run_id="r1", unreplayed=earlier) == New()
 
 
 def test_a_strict_caller_that_repeats_what_was_done_is_answered() -> None:
     done = entry(state="completed", answer="17")
 
-    assert judge(done, CALL._replace(strict=True), lease_id="lease-9", unreplayed=(done,)) == Answered("17")
+    assert judge(done, CALL._replace(strict=True), lease_id="lease-9", run_id="r1", unreplayed=(done,)) == Answered(
+        "17"
+    )
 
 
 def test_a_key_belongs_to_the_tenant_or_to_the_run() -> None:

@@ -100,7 +100,9 @@ class Diverged(NamedTuple):
 Verdict = New | Answered | Mine | Elsewhere | Ambiguous | Diverged
 
 
-def judge(entry: Entry | None, call: Call, *, lease_id: str, unreplayed: tuple[Entry, ...] = ()) -> Verdict:
+def judge(
+    entry: Entry | None, call: Call, *, lease_id: str, run_id: str, unreplayed: tuple[Entry, ...] = ()
+) -> Verdict:
     """Decide what a caller is told; `New` is only true once the store has written it down."""
     if entry is None:
         return Diverged(unreplayed) if call.strict and unreplayed else New()
@@ -108,9 +110,18 @@ def judge(entry: Entry | None, call: Call, *, lease_id: str, unreplayed: tuple[E
         return Answered(entry.answer or "null")
     if entry.call == call.id and entry.lease_id == lease_id and entry.doubt is None:
         return New()
-    if entry.standing == AMBIGUOUS:
+    if is_in_doubt(entry, lease_id=lease_id, run_id=run_id):
         return Ambiguous(entry)
     return Mine(entry) if entry.lease_id == lease_id else Elsewhere(entry)
+
+
+def is_in_doubt(entry: Entry, *, lease_id: str, run_id: str) -> bool:
+    """Tell whether nobody is at an entry any more that was begun and never recorded.
+
+    Runs that share a lease go one after the other: what another of them has begun is over, although the lease lasts.
+    """
+    shared = entry.state == IN_PROGRESS and entry.lease_id == lease_id and entry.run_id != run_id
+    return shared or entry.standing == AMBIGUOUS
 
 
 def scope_of(word: str, run_id: str) -> str:

@@ -10,21 +10,30 @@ import signal
 from functools import partial
 
 from fencepost.flow.leasing import recheck_for
-from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable
-from fencepost.model.lease import Claim, Granted, kill_grace
-from fencepost.model.outcome import Failed, Lost, NotStarted, Outcome, Succeeded
-from fencepost.model.run import Reason
+from fencepost.model.errors import StoreUnavailable
+from fencepost.model.lease import Claim, kill_grace
+from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
 from fencepost.ports.runs import Ended, LeasedRun, Wanted
-from fencepost.service.admission import Admission
+from fencepost.service.answers import LOST
 from fencepost.service.bench import Bench
 from fencepost.service.ends import DRAIN, STOP
 from fencepost.service.guard import ASK_PART
 from fencepost.service.hint import Hint
 from fencepost.service.lane_batches import POLL_SECONDS, Batches
 from fencepost.service.lane_caller import PERMITS_MAX, Caller, post_caller
-from fencepost.service.lane_runs import LaneRuntime, LaneWatch, ended_with, gates_of, message_of, settled, wrote_a_log
+from fencepost.service.lane_runs import (
+    LaneRuntime,
+    LaneWatch,
+    Left,
+    ended_with,
+    gates_of,
+    make_ready,
+    message_of,
+    settled,
+    wrote_a_log,
+)
 from fencepost.service.line import Message
-from fencepost.service.order import Order, new_id
+from fencepost.service.order import new_id
 from fencepost.service.renewal import Term
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.signals import Mailbox
@@ -172,7 +181,7 @@ class _Keeper:
         started = [one for one in self._hand if one.started]
         chunk = started or self._hand[:1]
         self._hand = [one for one in self._hand if not one.started] if started else self._hand[1:]
-        chunk = [one for one in chunk if one.started or self._make_ready(one)]
+        chunk = [one for one in chunk if one.started or self._is_ready(one)]
         if not chunk:
             return
         self._caller.tell_deadline(self._batches.deadline_ns)
@@ -181,27 +190,16 @@ class _Keeper:
         self._watch_next()
         self._caller.give(messages)
 
-    def _make_ready(self, one: LeasedRun) -> bool:
-        """End predecessors, raise the gates, put the start on record; or say why it cannot start."""
-        order = Order((), one.run.tenant, one.lease.resources, "", self._bench.ttl_seconds, gates=one.lease.gates)
-        try:
-            admission = Admission(order, self._tools, self._store, wait=self._mailbox.wait)
-            admission.prepare(Granted(one.lease, one.predecessors))
-            self._store.start_run(one)
-        except LeaseLost:
-            self._finish(one, Lost(started=False), began=False)
-        except FencepostError as error:
-            reason = Reason.FENCE_REGRESS if isinstance(error, FenceRegress) else Reason.GATE_UNREACHABLE
-            self._finish(one, NotStarted(reason), began=False)
-        else:
-            return True
-        return False
+    def _is_ready(self, one: LeasedRun) -> bool:
+        refused = make_ready(one, self._bench, self._store, wait=self._mailbox.wait)
+        if refused is not None:
+            self._finish(one, refused, began=False)
+        return refused is None
 
     def _hear(self, messages: list[Message]) -> None:
         for message in messages:
             if "ask" in message:
-                assert self._watch is not None, "only a function asks"
-                self._caller.answer(self._watch.answer(message))
+                self._caller.answer(self._watch.answer(message) if self._watch else LOST)
                 continue
             for one, (run_id, code, wrote) in zip(self._given, message["results"], strict=False):
                 assert one.run.id == run_id, "runs end in the order in which they were given"
@@ -224,11 +222,9 @@ class _Keeper:
     def _finish(
         self, one: LeasedRun, outcome: Outcome, *, began: bool = True, exit_code: int | None = None, wrote: bool = False
     ) -> None:
-        clean = self._caller.is_gone
-        ended = settled(
-            one, outcome, self._bench, self._store, began=began, exit_code=exit_code, wrote=wrote, clean=clean
-        )
-        self._done.append(ended)
+        told = self._watch.told(one) if self._watch else None
+        left = Left(exit_code, wrote=wrote, clean=self._caller.is_gone, told=told)
+        self._done.append(settled(one, outcome, self._bench, self._store, left=left, began=began))
 
     def _keep_leases(self) -> None:
         self._batches.keep()

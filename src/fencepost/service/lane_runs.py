@@ -4,17 +4,18 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
-from typing import NoReturn
 
 from fencepost.host.logs import last_lines, log_path
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
-from fencepost.model.errors import FencepostError, Misconfigured, StoreUnavailable
-from fencepost.model.light import Protocol
+from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable
+from fencepost.model.lease import Granted
+from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.moment import from_us
 from fencepost.model.outcome import (
     Failed,
     Interrupted,
     Lost,
+    NotStarted,
     Outcome,
     Settlement,
     Stopped,
@@ -25,13 +26,15 @@ from fencepost.model.retry import DrainStep, drain, settle
 from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.runs import Ended, LaneStore, LeasedRun, Report, RunRow, RunStore
 from fencepost.ports.store import LeaseStore
+from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import run_variables
-from fencepost.service.answers import Answers
+from fencepost.service.answers import LOST, Answers
 from fencepost.service.bench import Bench
 from fencepost.service.ends import DRAIN, LOSSES, STOP
 from fencepost.service.lane_caller import Caller
 from fencepost.service.line import Message
-from fencepost.service.order import Tools
+from fencepost.service.listening import Told
+from fencepost.service.order import Order, Tools
 from fencepost.service.renewal import Term
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import RunFolder
@@ -81,6 +84,19 @@ def gates_of(tools: Tools, run: RunRow) -> tuple[str, ...]:
         return targets
 
 
+def make_ready(one: LeasedRun, bench: Bench, store: LaneRuntime, *, wait: Callable[[float], None]) -> Outcome | None:
+    """End predecessors, raise the gates and put the start on record; or return why it cannot start."""
+    order = Order((), one.run.tenant, one.lease.resources, "", bench.ttl_seconds, gates=one.lease.gates)
+    try:
+        Admission(order, bench.tools, store, wait=wait).prepare(Granted(one.lease, one.predecessors))
+        store.start_run(one)
+    except LeaseLost:
+        return Lost(started=False)
+    except FencepostError as error:
+        return NotStarted(Reason.FENCE_REGRESS if isinstance(error, FenceRegress) else Reason.GATE_UNREACHABLE)
+    return None
+
+
 class LaneWatch:
     """Over the run that is being called: its time, its questions, and whether it shall stop."""
 
@@ -104,7 +120,9 @@ class LaneWatch:
         return self._clock.left_seconds()
 
     def exceeded(self) -> Reason | None:
-        """Return the limit that is reached, if one is."""
+        """Return the limit that is reached, if one is; what the function prints is a sign of work."""
+        if self._agent.stall_timeout:
+            self._clock.progress((self._answers.progressed if self._answers else 0) + self._printed())
         over = self._clock.exceeded()
         return over.reason if over is not None else None
 
@@ -121,16 +139,30 @@ class LaneWatch:
         """Answer what the function asks."""
         if self._answers is None:
             one = self._one
-            basics = Answers(one.lease, self._term, self._shall_end, self._no_ledger)
+            basics = Answers(one.lease, self._term, self._shall_end, self._store.ledger)
             gates = dict(zip(self._agent.gates, gates_of(self._bench.tools, one.run), strict=True))
             self._answers = RunAnswers(basics, self._store, one.lease, gates)
+        if request["run"] != self._one.run.id:
+            return LOST
         handler = self._answers.handlers().get(str(request["ask"]))
         try:
-            answer = handler(request) if handler else {"ok": False, "message": "a lane does not answer that."}
+            return (
+                handler({**request, "verb": request["ask"]})
+                if handler
+                else {"ok": False, "message": "a lane does not answer that."}
+            )
         except FencepostError as error:
-            answer = {"ok": False, "code": error.code, "message": str(error)}
-        self._clock.progress(self._answers.progressed)
-        return answer
+            return {"ok": False, "code": error.code, "message": str(error)}
+
+    def told(self, one: LeasedRun) -> Told | None:
+        """Return what a run has reported about itself, if it is the one that was watched and has said anything."""
+        return self._answers.told() if self._answers and one.run.id == self._one.run.id else None
+
+    def _printed(self) -> int:
+        try:
+            return os.stat(log_path(self._bench.log_folder, self._one.run.id, self._one.lease.fence)).st_size
+        except OSError:
+            return 0
 
     def drained(self, drain_ns: int) -> bool:
         """Tell whether a drain that began then is to end it now."""
@@ -144,36 +176,42 @@ class LaneWatch:
     def _shall_end(self) -> bool:
         return self._is_ending() or self._stop is not None
 
-    def _no_ledger(self) -> NoReturn:
-        """Refuse: the ledger knows a run by its lease, and here many share one."""
-        raise Misconfigured("a run in a lane cannot record effects; take in_process from the agent.")
+
+class Left(NamedTuple):
+    """What a run has left behind."""
+
+    exit_code: int | None = None
+    wrote: bool = False  # a log
+    clean: bool = True  # and nothing that still lives
+    told: Told | None = None
 
 
 def settled(
-    one: LeasedRun,
-    outcome: Outcome,
-    bench: Bench,
-    store: LaneRuntime,
-    *,
-    began: bool = True,
-    exit_code: int | None = None,
-    wrote: bool = False,
-    clean: bool = True,
+    one: LeasedRun, outcome: Outcome, bench: Bench, store: LaneRuntime, *, left: Left, began: bool = True
 ) -> Ended:
     """Decide a run's next state, with what it left behind."""
-    if isinstance(outcome, Succeeded) and not wrote:
+    if isinstance(outcome, Succeeded) and not left.wrote and not left.told:
         return Ended(one, SUCCEEDED, QUIET)  # nothing to decide about most of them
     run, (agent, _) = one.run, agent_of(one.run)
     now = from_us(bench.tools.clock.wall_us() if isinstance(outcome, Succeeded) else store.clock_us())
-    settlement = settle(outcome, run_id=RunId(run.id), attempt=run.attempt, retry=retry_of(agent), now=now)
-    path = log_path(bench.log_folder, run.id, one.lease.fence) if wrote else None
+    settlement = settle(
+        outcome,
+        run_id=RunId(run.id),
+        attempt=run.attempt,
+        retry=retry_of(agent),
+        now=now,
+        waited_for=now - from_us(run.waiting_us),
+    )
+    path = log_path(bench.log_folder, run.id, one.lease.fence) if left.wrote else None
     report = Report(
         outcome=type(outcome).__name__.lower(),
-        exit_code=exit_code,
+        exit_code=left.exit_code,
         log=path,
         last_log=last_lines(path) if path else None,
+        stalled=outcome == TimedOut(Reason.STALL_TIMEOUT),
+        **(left.told or Told())._asdict(),
     )
-    return Ended(one, settlement, report, began=began, clean=clean)
+    return Ended(one, settlement, report, began=began, clean=left.clean)
 
 
 def wrote_a_log(one: LeasedRun, bench: Bench) -> bool:

@@ -20,6 +20,7 @@ from fencepost.model.ledger import (
     check_answer,
     check_key,
     doubt_of,
+    is_in_doubt,
     judge,
 )
 from fencepost.model.light import TYPE_CHECKING
@@ -80,7 +81,7 @@ class SqlLedger:
 
         def work(tx: Transaction) -> bool:
             _hold(tx, lease)
-            if not _is_as_seen(tx, seen, {AMBIGUOUS}):
+            if not _is_as_seen(tx, seen, {AMBIGUOUS}, lease):
                 return False
             values = {**_of(lease, call), "run_id": lease.run_id, "seen": seen.call}
             done = bool(tx.rows("ledger_take_over", **values))
@@ -96,7 +97,7 @@ class SqlLedger:
 
         def work(tx: Transaction) -> bool:
             _hold(tx, lease)
-            if not _is_as_seen(tx, seen, {AMBIGUOUS}):
+            if not _is_as_seen(tx, seen, {AMBIGUOUS}, lease):
                 return False
             by = f"probe of run:{lease.run_id}"
             values = {**_named(seen), "lease_id": lease.id, "fence": lease.fence, "seen": seen.call}
@@ -155,9 +156,9 @@ def _begin(tx: Transaction, lease: Lease, call: Call) -> Verdict:
     for _ in range(TRIES):
         tx.rows("lock_ledger", tenant=lease.tenant, scope=call.scope, key=call.key)
         entry = _entry(tx, lease.tenant, call.scope, call.key)
-        verdict = judge(entry, call, lease_id=lease.id, unreplayed=unreplayed)
+        verdict = judge(entry, call, lease_id=lease.id, run_id=lease.run_id, unreplayed=unreplayed)
         if entry is None and isinstance(verdict, New):
-            if tx.rows("ledger_begin", **_of(lease, call)):
+            if tx.rows("ledger_begin", **_of(lease, call), run_id=lease.run_id):
                 return verdict
             continue  # somebody was quicker and has committed by now: look at what they wrote
         if isinstance(verdict, New | Answered):
@@ -172,11 +173,13 @@ def _hold(tx: Transaction, lease: Lease) -> None:
         raise LeaseLost(f"the lease on {' '.join(lease.resources)} with fence {lease.fence} is no longer held.")
 
 
-def _is_as_seen(tx: Transaction, seen: Entry, standings: set[str]) -> bool:
+def _is_as_seen(tx: Transaction, seen: Entry, standings: set[str], lease: Lease | None = None) -> bool:
     where = _named(seen)
     tx.rows("lock_ledger", **where)
     now = _entry(tx, seen.tenant, seen.scope, seen.key)
-    return now is not None and now.call == seen.call and now.state == seen.state and now.standing in standings
+    if now is None or (now.call, now.state) != (seen.call, seen.state):
+        return False
+    return now.standing in standings or (lease is not None and is_in_doubt(now, lease_id=lease.id, run_id=lease.run_id))
 
 
 def _unreplayed(tx: Transaction, lease: Lease, scope: str) -> tuple[Entry, ...]:
