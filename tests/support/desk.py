@@ -25,6 +25,7 @@ from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.stores.registry import SqlRegistry
+from tests.stores.rig import ManualClock
 from tests.support.ground import Told
 
 RUN_FIELDS = (
@@ -57,28 +58,12 @@ COMMANDS = {"schedule-ticks": "ticks_recorded", "schedule-backfill": "backfill"}
 # ruff: noqa: ANN401  # the fields of a definition are of many kinds
 
 
-class Clock:
-    """Time that stands still unless it is moved."""
+class Clock(ManualClock):
+    """Time that can be moved to an instant."""
 
     def __init__(self, start: str) -> None:
+        super().__init__()
         self.wall = to_us(parse_instant(start))
-        self.awake = 1_000_000_000_000
-
-    def wall_us(self) -> int:
-        return self.wall
-
-    def awake_ns(self) -> int:
-        return self.awake
-
-    def boot_ns(self) -> int:
-        return self.awake
-
-    def sleep(self, seconds: float) -> None:
-        self.pass_time(seconds)
-
-    def pass_time(self, seconds: float) -> None:
-        self.wall += round(seconds * 1_000_000)
-        self.awake += round(seconds * 1_000_000_000)
 
     def go_to(self, instant: str) -> None:
         self.pass_time((to_us(parse_instant(instant)) - self.wall) / 1_000_000)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,6 +16,7 @@ from fencepost import wiring
 from fencepost.ports.runs import RunRow
 
 PATIENCE_SECONDS = 30.0
+PROMPT_SECONDS = 1.0  # in which a daemon that has nothing to do is gone
 
 
 class Site:
@@ -97,12 +99,17 @@ class Site:
 
     def close(self) -> None:
         """End every daemon that was started here."""
+        self._ask_to_end(PROMPT_SECONDS)
+        self._ask_to_end(PATIENCE_SECONDS)  # the second time means: do not wait for what still runs
         for process in self._processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        for process in self._processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(10)
+            process.kill()
+            process.wait(10)
+
+    def _ask_to_end(self, seconds: float) -> None:
+        alive = [process for process in self._processes if process.poll() is None]
+        for process in alive:
+            process.send_signal(signal.SIGTERM)
+        give_up = time.monotonic() + seconds  # noqa: TID251  # real processes take real time
+        for process in alive:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.01, give_up - time.monotonic()))  # noqa: TID251

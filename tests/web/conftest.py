@@ -2,29 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.runtime import Runtime, open_runtime
+from tests.support.runtimes import any_runtime as both
+from tests.support.runtimes import url
 from tests.support.webdoor import WebDoor, web_door
 
-if TYPE_CHECKING:
-    from tests.support.postgres import PostgresDatabases
-
-
-@pytest.fixture(scope="module")
-def url(postgres_server: "PostgresDatabases") -> Iterator[str]:
-    """One database for the tests of this file."""
-    found = postgres_server.create_database()
-    yield found
-    postgres_server.drop_database(found)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
-    with open_runtime(request.param, tmp_path, lambda: str(request.getfixturevalue("url"))) as found:
-        yield found
+__all__ = ["both", "url"]
 
 
 @pytest.fixture

@@ -38,12 +38,12 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser("dead", "Look after dead letters: runs that ended in a way that needs a person.", EXAMPLES)
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = _action(actions, "list", "list those that nobody has dealt with, newest first")
+    listing = options.action(actions, "list", "list those that nobody has dealt with, newest first")
     listing.add_argument("--schedule", default="", metavar="NAME", help="only this schedule's")
     options.add_listing(listing, limit=LIMIT)
-    one = _action(actions, "show", "show everything about one")
+    one = options.action(actions, "show", "show everything about one")
     one.add_argument("run", metavar="RUN", help="the run's id, or its beginning")
-    again = _action(actions, "replay", "make a new run of it: same tick and payload, a key of its own")
+    again = options.action(actions, "replay", "make a new run of it: same tick and payload, a key of its own")
     again.add_argument("run", nargs="*", metavar="RUN", help="the run's id, or its beginning")
     again.add_argument("--all", action="store_true", help="all dead letters of a schedule, oldest first")
     again.add_argument("--schedule", default="", metavar="NAME", help="with --all: whose")
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     )
     again.add_argument("--again", action="store_true", help="although it was replayed before")
     again.add_argument("--as-then", action="store_true", help="run what was defined then, not what is defined now")
-    gone = _action(actions, "discard", "take it off the desk; the run stays in the records")
+    gone = options.action(actions, "discard", "take it off the desk; the run stays in the records")
     gone.add_argument("run", nargs="+", metavar="RUN", help="the run's id, or its beginning")
     for action in (one, again, gone):
         options.add_json(action)
@@ -147,15 +147,3 @@ def print_letters(listing: Listing) -> None:
 
 def _line(text: str) -> str:
     return render.fit(render.plain(text), options.width()).rstrip()
-
-
-def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str
-) -> argparse.ArgumentParser:
-    return actions.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        allow_abbrev=False,
-        formatter_class=options.formatter,
-    )

@@ -34,18 +34,18 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser("key", "Look after the keys of the web door. The store keeps only their hashes.", EXAMPLES)
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
-    new = _action(actions, "create", "make a key for a program, and print it once")
+    new = options.action(actions, "create", "make a key for a program, and print it once")
     new.add_argument("name", metavar="NAME", help="what it is for")
     new.add_argument(
         "--role", choices=[*Role], default=Role.READ, help="read looks, trigger also runs, admin does all (read)"
     )
     new.add_argument("--expires", metavar="D", help="good for so long, such as 90d (default: until it is revoked)")
-    listing = _action(actions, "list", "list the keys, newest first")
+    listing = options.action(actions, "list", "list the keys, newest first")
     listing.add_argument("--all", action="store_true", help="login links and the sessions of browsers too")
     options.add_listing(listing, limit=LIMIT)
-    gone = _action(actions, "revoke", "end a key, at once; sessions that came from it end too")
+    gone = options.action(actions, "revoke", "end a key, at once; sessions that came from it end too")
     gone.add_argument("id", metavar="ID", help="as listed")
-    link = _action(actions, "link", "make a login link for one browser, good once and for an hour")
+    link = options.action(actions, "link", "make a login link for one browser, good once and for an hour")
     link.add_argument("--at", default="http://127.0.0.1:7420", metavar="URL", help="where the web server is")
     link.add_argument("--role", choices=[*Role], default=Role.ADMIN, help="what the browser may do (admin)")
     for action in (new, gone, link):
@@ -107,15 +107,3 @@ def state(row: KeyRow, now_us: int) -> str:
 
 
 ACTIONS = {"create": create, "list": list_them, "revoke": revoke, "link": link}
-
-
-def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str
-) -> argparse.ArgumentParser:
-    return actions.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        allow_abbrev=False,
-        formatter_class=options.formatter,
-    )

@@ -41,10 +41,10 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser("ledger", "Effects that happen once, by key, with their recorded answer.", EXAMPLES)
     actions = made.add_subparsers(dest="action", required=True, metavar="list|once|resolve")
-    listing = _action(actions, "list", "the entries, newest first")
+    listing = options.action(actions, "list", "the entries, newest first")
     listing.add_argument("--state", choices=STANDINGS, help="only these; ambiguous ones need a person")
     options.add_listing(listing, limit=50)
-    having = _action(actions, "once", "inside a run: have the effect of a command once", ONCE_EXAMPLES)
+    having = options.action(actions, "once", "inside a run: have the effect of a command once", ONCE_EXAMPLES)
     having.add_argument("key", metavar="KEY", help="what the effect is called, for every run of the tenant")
     having.add_argument(
         "--scope", choices=["tenant", "run"], default="tenant", help="run: only this run's attempts share it"
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
         default=TEMPORARY,
         help="exit codes by which the command says that nothing happened (default 75)",
     )
-    resolving = _action(actions, "resolve", "say what became of an ambiguous effect")
+    resolving = options.action(actions, "resolve", "say what became of an ambiguous effect")
     resolving.add_argument("key", metavar="KEY")
     resolving.add_argument("--scope", metavar="SCOPE", default="tenant", help="as listed: tenant, or run:ID")
     way = resolving.add_mutually_exclusive_group(required=True)
@@ -140,16 +140,3 @@ def _row(entry: Entry, now_us: int) -> tuple[str, ...]:
 def _show(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
-
-
-def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str, examples: str = ""
-) -> argparse.ArgumentParser:
-    return actions.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"examples:\n{examples}" if examples else None,
-        allow_abbrev=False,
-        formatter_class=options.formatter,
-    )

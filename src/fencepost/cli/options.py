@@ -31,6 +31,20 @@ def parser(name: str, description: str, examples: str) -> argparse.ArgumentParse
     )
 
 
+def action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str, examples: str = ""
+) -> argparse.ArgumentParser:
+    """Begin one of a command's actions; its summary is its description too."""
+    return actions.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"examples:\n{examples}" if examples else None,
+        allow_abbrev=False,
+        formatter_class=formatter,
+    )
+
+
 def formatter(prog: str) -> argparse.HelpFormatter:
     """Lay help out for 80 columns, whatever the terminal."""
     return argparse.RawDescriptionHelpFormatter(prog, width=WIDTH)
