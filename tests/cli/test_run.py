@@ -45,6 +45,53 @@ def test_an_agent_runs_without_a_schedule(desk: Desk) -> None:
     assert desk.json("runs")[0]["schedule"] is None
 
 
+def test_a_file_of_payloads_makes_one_run_for_each_line_and_the_same_key_the_same_runs(
+    desk: Desk, tmp_path: Path
+) -> None:
+    desk.agent()
+    desk.apply()
+    file = tmp_path / "orders.jsonl"
+    file.write_text('{"n": 1}\n\n{"n": 2}\n{"n": 3}\n')
+
+    first = desk.text("run", "digest", "--payloads", str(file), "--key", "march").split()
+    again = desk.cli("run", "digest", "--payloads", str(file), "--key", "march")
+
+    assert again.out.decode().split() == first
+    assert "3 runs of digest; 3 of them had been asked for before" in again.err
+    payloads = {run.id: json.loads(run.payload) for run in desk.store.runs(tenant="default", limit=9)}
+    assert [payloads[run_id] for run_id in first] == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert [one["earlier"] for one in desk.json("run", "digest", "--payloads", str(file))] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"n": 1}\n{"n": \n', ":2: this is no JSON"),
+        ('{"n": 1}\n[2]\n', ":2: a payload is a JSON object"),
+        ("\n\n", "has no payloads"),
+    ],
+)
+def test_one_bad_line_and_none_of_the_runs_is_made(desk: Desk, tmp_path: Path, text: str, complaint: str) -> None:
+    desk.agent()
+    desk.apply()
+    (tmp_path / "orders.jsonl").write_text(text)
+
+    told = desk.cli("run", "digest", "--payloads", str(tmp_path / "orders.jsonl"))
+
+    assert told.code == 2
+    assert complaint in told.err
+    assert desk.json("runs") == []
+
+
+def test_payloads_from_stdin_and_what_goes_with_one_run_only(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.schedule(**HOURLY)
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"n": 1}\n'))
+
+    assert len(desk.text("run", "digest", "--payloads", "-").split()) == 1
+    assert desk.cli("run", "digest", "--payloads", "-", "--wait").code == 2
+    assert desk.cli("run", "digest", "--payloads", "/not/there").code == 2
+
+
 def test_a_busy_schedule_refuses_up_front_with_75(desk: Desk) -> None:
     desk.schedule(**HOURLY)
     desk.text("run", "nightly")

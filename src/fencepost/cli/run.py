@@ -8,6 +8,7 @@ from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.logs import tell_end, write
 from fencepost.cli.registry import actor
+from fencepost.cli.run_many import run_many
 from fencepost.model.errors import Invalid
 from fencepost.model.run import RunState
 from fencepost.operations.fields import run_fields
@@ -21,6 +22,7 @@ EXAMPLES = """\
   fencepost run nightly --wait                a schedule: obeys its overlap
   fencepost run digest --payload '{"month": "2026-03"}'
   fencepost run digest --payload @order.json --key order-4711
+  fencepost run digest --payloads orders.jsonl --key orders-2026-03
   fencepost run nightly --tick 2026-03-28T02:30 --wait
   id=$(fencepost run digest | tail -n 1)
 
@@ -35,6 +37,8 @@ PATIENCE_LOOKS = 20  # so often nobody takes the run before a person is asked ab
 def main(argv: list[str]) -> int:
     """Ask for a run, and wait for it if told to."""
     args = parser().parse_args(argv)
+    if args.payloads:
+        return run_many(args)
     tenant, payload = options.tenant_of(args), payload_of(args.payload)
     with options.opened(args) as store:
         requested = request_run(
@@ -65,6 +69,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("name", metavar="AGENT|SCHEDULE")
     made.add_argument("--payload", metavar="J", help="a JSON object; @FILE reads a file, - reads stdin")
+    made.add_argument(
+        "--payloads",
+        metavar="FILE",
+        help="an agent's: one run for each line, a JSON object; all or none; - reads stdin",
+    )
     made.add_argument("--key", metavar="K", help="the same key is the same run, however often you ask")
     made.add_argument("--tick", metavar="T", help="run this tick of a schedule, with its period and key")
     made.add_argument("--again", action="store_true", help="run the tick although it succeeded, with a new key")

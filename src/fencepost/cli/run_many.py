@@ -1,0 +1,72 @@
+"""`fencepost run AGENT --payloads FILE`: one run for each line, all of them or none."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+
+from fencepost.cli import options, render
+from fencepost.cli.registry import actor
+from fencepost.model.errors import Invalid
+from fencepost.operations.bulk import BATCH_BYTES_MAX, BATCH_MAX, Wanted, request_many
+
+STDIN = "-"
+ALONE = ("payload", "tick", "again", "overlap", "wait")
+
+
+def run_many(args: argparse.Namespace) -> int:
+    """Ask for all runs in one durable commit, and print their ids in the order of the lines."""
+    if clash := [f"--{name}" for name in ALONE if getattr(args, name)]:
+        raise Invalid(f"--payloads makes many runs, and {', '.join(clash)} is about one; leave it out.")
+    wanted = [
+        Wanted(payload, f"{args.key}:{number}" if args.key else None)
+        for number, payload in enumerate(payloads_of(args.payloads), 1)
+    ]
+    with options.opened(args) as store:
+        made = request_many(
+            store,
+            tenant=options.tenant_of(args),
+            agent=args.name,
+            wanted=wanted,
+            new_run_id=options.new_run_id,
+            by=actor(),
+        )
+    earlier = sum(one.earlier for one in made)
+    again = f"; {earlier} of them had been asked for before" if earlier else ""
+    render.tell(f"{len(made)} run{'' if len(made) == 1 else 's'} of {args.name}{again}")
+    for one in made:
+        print(json.dumps(one._asdict()) if args.json else one.id)
+    return 0
+
+
+def payloads_of(path: str) -> list[dict[str, object]]:
+    """Read one object from each line, or say in which line something is wrong; nothing is asked for then."""
+    source = "stdin" if path == STDIN else path
+    found: list[dict[str, object]] = []
+    for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            payload = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise Invalid(f"{source}:{number}: this is no JSON: {error}. Nothing was asked for.") from None
+        if not isinstance(payload, dict):
+            raise Invalid(f"{source}:{number}: a payload is a JSON object, one on each line. Nothing was asked for.")
+        found.append(payload)
+        if len(found) > BATCH_MAX:
+            raise Invalid(f"{source} has more than {BATCH_MAX:,} payloads; ask for so many at a time.")
+    if not found:
+        raise Invalid(f"{source} has no payloads; write one JSON object on each line.")
+    return found
+
+
+def _lines(path: str) -> Iterator[str]:
+    """Yield lines, of a bounded length each: a file of zeros must not fill the memory."""
+    try:
+        file = sys.stdin if path == STDIN else open(path, encoding="utf-8")  # noqa: SIM115  # closed below
+        with file:
+            while line := file.readline(BATCH_BYTES_MAX):
+                yield line
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Invalid(f"the payloads cannot be read from {path}: {why}.") from None
