@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.flow.foresight import Foresight
+from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted
@@ -17,8 +19,8 @@ from fencepost.operations.requests import request_run
 from fencepost.service.renewal import Renewer, Term
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.transaction import Dialect, Transaction
-from tests.stores.rig import ManualClock, SqliteRig
-from tests.support.runtime import DEAD, MYSELF, Runtime, at, together, us
+from tests.stores.rig import ManualClock, SqliteRig, claim
+from tests.support.runtime import DEAD, MYSELF, TENANT, Runtime, at, new_id, together, us
 
 START = at("2027-01-15T08:00:00")
 
@@ -236,6 +238,44 @@ def test_schedulers_that_take_turns_go_through_a_clock_change(runtime: Runtime, 
         runtime.pass_time(1800)
     assert len({run.occurrence for run in runtime.runs("s")}) == len(runtime.runs("s")) == 40, "each real hour once"
     assert runtime.kinds("daily") == daily
+
+
+def test_a_change_of_the_leader_every_second_swallows_no_tick(runtime: Runtime) -> None:
+    """A change of leader swallowed the tick, or all later ones; here it changes at every tick, and in between."""
+    runtime.go_to("2027-01-15T08:00:00")
+    runtime.cron(cron="* * * * * *", overlap="allow_parallel", parallel_max=1000)
+    runtime.every("after", every="1s")
+    leaders = [(store, Foresight(plan_of)) for store in (runtime.another(), runtime.another(), runtime.another())]
+    lead = f"scheduler:{TENANT}"
+    for number in range(120):
+        store, foresight = leaders[number % len(leaders)]
+        for held in store.leases():
+            store.break_lease(held, why="elections")
+        taken = store.acquire(claim(lead, id=f"lead-{number}"))
+        assert isinstance(taken, Granted)
+        ticker = Ticker(store, new_id, foresight=foresight)
+        while ticker.step():
+            pass
+        agenda = store.agenda(0)
+        ticker.prepare(now_us=agenda.now_us, next_due_us=agenda.next_due_us)
+        while leased := runtime.lease():
+            runtime.store.start_run(leased)
+            runtime.settle(leased)
+        runtime.pass_time(0.5)
+    made = sorted(run.tick_us or 0 for run in runtime.runs("s"))
+    assert made == [us("2027-01-15T08:00:01") + second * 1_000_000 for second in range(len(made))]
+    assert len(made) == 59
+    assert runtime.kinds("s") == ["run"] * 59
+    assert len(runtime.runs("after")) >= 55, "each a second after the one before has ended"
+
+
+def test_a_schedule_is_over_when_its_end_has_come(runtime: Runtime) -> None:
+    """Agents made schedules that nobody owned, and that went on for ever."""
+    runtime.cron(start="2027-01-15T08:02:00Z", end="2027-01-15T08:04:00Z", overlap="allow_parallel", parallel_max=9)
+    for minute in range(1, 8):
+        runtime.tick_at(f"2027-01-15T08:0{minute}:00")
+    assert sorted(run.tick_us or 0 for run in runtime.runs()) == [us("2027-01-15T08:02:00"), us("2027-01-15T08:03:00")]
+    assert runtime.schedule()["due_us"] is None
 
 
 class RollingBack:

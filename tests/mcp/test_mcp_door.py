@@ -64,6 +64,17 @@ def test_every_tool_says_all_four_hints(site: Site) -> None:
         assert tool["description"]
 
 
+def test_an_agent_has_no_tool_that_makes_or_changes_a_definition(site: Site) -> None:
+    site.configure(CONFIG)
+    before = site.rows("schedule", "history", "nightly")
+    words = {word for tool in talk(site, [])["tools"] for word in tool["name"].split("_")}
+    assert not words & {"create", "make", "add", "apply", "edit", "update", "set", "define", "schedule"}
+    answers = talk(site, [("apply", {}), ("create_schedule", {"name": "mine"})])["answers"]
+    assert all(one["error"] for one in answers)
+    assert site.rows("schedule", "history", "nightly") == before
+    assert [one["name"] for one in site.rows("schedule", "list")] == ["nightly"]
+
+
 def test_an_agent_finds_out_what_went_wrong_and_deals_with_it(site: Site, dead: str) -> None:
     calls: Calls = [
         ("list_dead", {}),

@@ -93,6 +93,17 @@ def test_a_first_apply_keeps_agents_schedules_and_versions(registry: Registry) -
     assert registry.audit() == [("apply", f"file:{HERE}")]
 
 
+def test_every_version_says_who_made_it_and_when_and_its_schedule_which_file_owns_it(registry: Registry) -> None:
+    first = now_us(registry)
+    registry.apply(ECHO, HOURLY)
+    registry.rig.pass_time(60)
+    registry.apply(ECHO, replace(HOURLY, cron="30 * * * *"))
+    newest, oldest = registry.verbs.versions(registry.tenant, "hourly", limit=9)
+    assert (oldest.applied_by, oldest.applied_us) == ("me", first)
+    assert (newest.applied_by, newest.applied_us) == ("me", first + 60_000_000)
+    assert registry.row().source == HERE
+
+
 def test_the_same_file_again_writes_nothing(registry: Registry) -> None:
     registry.apply(ECHO, HOURLY)
     before = everything(registry.rig.store)
