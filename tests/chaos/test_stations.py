@@ -2,9 +2,11 @@
 
 import json
 import random  # noqa: TID251  # seeded
+import re
 import signal
 import subprocess
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -52,12 +54,19 @@ def go_on(site: Site, runs: int = 1) -> None:
 def come_to_rest(site: Site, running: list[subprocess.Popen[bytes]]) -> None:
     """Let everything settle, then stop."""
     go_on(site, 4)
-    for daemon in running:
+    for daemon in running:  # one that was started last may still be loading itself, and would just die
+        site.until(partial(heeds_signals, daemon.pid))
         daemon.send_signal(signal.SIGTERM)
     for daemon in running:
         assert daemon.wait(30) == 0
     assert not site.runs(state="running")
     assert site.fencepost("lease", "list", "--store", site.store, "--json") == ""
+
+
+def heeds_signals(pid: int) -> bool:
+    """Tell whether a daemon has come so far that SIGTERM means: drain."""
+    caught = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def check(site: Site) -> None:

@@ -1,9 +1,14 @@
 """Both stores behind one handle with a clock that tests can move, so that one suite speaks about both."""
 
+import atexit
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Protocol
 
 import psycopg
@@ -74,12 +79,32 @@ class ManualClock:
         self.awake += round(seconds * 1_000_000) * 1000
 
 
+@cache
+def migrated() -> Path:
+    """Make an empty store once for this process: copying it is forty times quicker than migrating another."""
+    folder = mkdtemp(prefix="fencepost-empty-store-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "state.db"
+    open_sqlite(path).close()
+    return path
+
+
+def lay_down(path: Path) -> None:
+    """Put an empty store there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in (str(path), f"{path}.fence"):
+        empty = f"{migrated()}{name.removeprefix(str(path))}"
+        if os.path.exists(empty):
+            shutil.copy(empty, name)
+
+
 class SqliteRig:
     kind = "sqlite"
 
     def __init__(self, path: Path) -> None:
         self.clock = ManualClock()
         self.path = path
+        lay_down(path)
         self._open: list[AnyStore] = []
         self.store = self.open_another()
 

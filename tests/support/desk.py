@@ -25,7 +25,7 @@ from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.stores.registry import SqlRegistry
-from tests.stores.rig import ManualClock
+from tests.stores.rig import ManualClock, lay_down
 from tests.support.ground import Told
 
 RUN_FIELDS = (
@@ -216,5 +216,6 @@ def desk_at(
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Desk]:
     """A desk over SQLite; it is Friday noon, two days before clocks go ahead in Europe."""
     url = f"sqlite:{tmp_path}/state.db"
+    lay_down(tmp_path / "state.db")
     with desk_at(url, tmp_path, monkeypatch, capfd, start="2026-03-27T12:00:00Z") as found:
         yield found

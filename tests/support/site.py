@@ -14,6 +14,7 @@ from typing import Any
 
 from fencepost import wiring
 from fencepost.ports.runs import RunRow
+from tests.support import zygote
 
 PATIENCE_SECONDS = 30.0
 PROMPT_SECONDS = 1.0  # in which a daemon that has nothing to do is gone
@@ -34,7 +35,14 @@ class Site:
 
     def fencepost(self, *words: str, code: int | None = 0, data: str = "") -> str:
         """Run a command to its end and return what it printed."""
-        ran = subprocess.run(
+        ran = self._zygote_or_process(words, data)
+        assert code is None or ran.returncode == code, f"{words}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+        return ran.stdout
+
+    def _zygote_or_process(self, words: tuple[str, ...], data: str) -> subprocess.CompletedProcess[str]:
+        if zygote.can_run(words):
+            return zygote.run(words, cwd=self.folder, env=self.environment(), data=data, seconds=60)
+        return subprocess.run(
             [sys.executable, "-m", "fencepost", *words],
             cwd=self.folder,
             env=self.environment(),
@@ -44,8 +52,6 @@ class Site:
             timeout=60,
             check=False,
         )
-        assert code is None or ran.returncode == code, f"{words}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
-        return ran.stdout
 
     def rows(self, *words: str) -> list[dict[str, Any]]:
         """Return a listing."""

@@ -8,7 +8,6 @@ Run with the old program on the path: `python workday.py URL`. It prints how man
 import json
 import sys
 from collections import Counter
-from datetime import timedelta
 from itertools import count
 
 from fencepost import wiring
@@ -101,7 +100,7 @@ store.start_run(once_more)
 end(once_more, RunState.DEAD, Reason.EXIT_CODE)
 discard(store, again, **NAMES)
 now = from_us(store.clock_us())
-made = backfill(store, schedule="second", from_=now - timedelta(seconds=3), until=now, new_run_id=new_id, **NAMES)
+made = backfill(store, schedule="second", from_=from_us(start), until=now, new_run_id=new_id, **NAMES)
 assert made.run_ids
 list_live(store, "default", limit=100)
 list_ticks(store, "default", "second", limit=100)

@@ -20,7 +20,7 @@ REAP_SECONDS = 2.0
 SEAL_SECONDS = 5.0
 PRUNE_SECONDS, PAGE_SECONDS = 3600.0, 0.1  # between two passes, and between two pages of one
 PRUNE_FIRST_SECONDS = 1.0
-SWEEP_SECONDS = 10.0
+SWEEP_SECONDS, SWEEP_FIRST_SECONDS = 10.0, 3.0  # the first time right after the first pruning
 LOGS_MAX = 200  # files that are removed in one step
 
 Say = Callable[[str], None]
@@ -105,7 +105,7 @@ def sweeping_logs(host: str, folder: str) -> Chore:
             store.forget_old_logs(host, logs)
         return PAGE_SECONDS if len(logs) == LOGS_MAX else SWEEP_SECONDS
 
-    return Chore(step, first_seconds=PRUNE_FIRST_SECONDS)
+    return Chore(step, first_seconds=SWEEP_FIRST_SECONDS)
 
 
 def sealing(key: bytes, export: Callable[[Seal], None], say: Say) -> Chore:
