@@ -226,8 +226,10 @@ def test_a_pause_takes_an_instant_or_a_duration(applied: Command) -> None:
         "until 2100-01-01T00:00:00Z" in applied("schedule", "pause", "nightly", "--until", "2100-01-01T00:00:00Z").out
     )
     assert applied("schedule", "pause", "nightly", "--until", "2h").code == 0
+    wall = applied("schedule", "pause", "nightly", "--until", "2100-01-01T00:00")
+    assert "until 2100-01-01T05:00:00Z" in wall.out, "midnight in New York, where the schedule is"
     assert "not in the future" in applied("schedule", "pause", "nightly", "--until", "2020-01-01T00:00:00Z").err
-    assert "RFC 3339" in applied("schedule", "pause", "nightly", "--until", "tomorrow").err
+    assert "is no wall time" in applied("schedule", "pause", "nightly", "--until", "tomorrow").err
 
 
 def test_skip_next_says_which_ticks(applied: Command) -> None:

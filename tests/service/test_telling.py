@@ -55,6 +55,12 @@ def test_each_end_has_its_line(settlement: Settlement, report: Report, told: Tol
     assert end_of(run("r1", "nightly"), settlement, report, seconds=90.0) == told
 
 
+@pytest.mark.parametrize(("seconds", "said"), [(0.0312, "30ms"), (8.13, "8s"), (3724.9, "1h2m5s"), (-1.0, "0s")])
+def test_how_long_it_took_is_said_as_exactly_as_anybody_wants_to_know(seconds: float, said: str) -> None:
+    told = end_of(run("r1"), Settlement(RunState.SUCCEEDED), Report("succeeded"), seconds=seconds)
+    assert told.text == f"sweep r1 succeeded after {said}"
+
+
 def test_a_lane_counts_what_succeeds_and_names_what_does_not() -> None:
     said: list[str] = []
     now = [0]

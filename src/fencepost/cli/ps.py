@@ -8,7 +8,7 @@ from fencepost.operations.commands import Command
 from fencepost.operations.fields import live_fields
 from fencepost.operations.looking import Listing, Seen, list_live
 from fencepost.operations.places import Place
-from fencepost.operations.words import rfc3339, span
+from fencepost.operations.words import rfc3339, span, waited
 
 EXAMPLES = """\
   fencepost ps
@@ -73,7 +73,8 @@ def waiting_row(seen: Seen | Command, now_us: int) -> Sequence[str]:
     behind = _waits_for(seen.place, now_us)
     if isinstance(seen, Command):
         return seen.run_id, runs.fitted(seen.what), span(now_us - seen.since_us), position, behind
-    return seen.run.id, runs.what(seen), span(now_us - seen.run.waiting_us), position, behind
+    waits = waited(seen.run.waiting_us, now_us).removeprefix("for ")
+    return seen.run.id, runs.what(seen), waits, position, behind
 
 
 def _waits_for(place: Place | None, now_us: int) -> str:

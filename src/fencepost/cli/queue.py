@@ -7,7 +7,7 @@ from fencepost.cli import options, render, runs
 from fencepost.operations.commands import Command
 from fencepost.operations.fields import live_fields
 from fencepost.operations.looking import Listing, Seen, list_live
-from fencepost.operations.words import span
+from fencepost.operations.words import span, waited
 
 EXAMPLES = """\
   fencepost queue
@@ -56,4 +56,4 @@ def depths(listing: Listing) -> list[str]:
 def _who(one: Seen | Command, now_us: int) -> str:
     if isinstance(one, Command):
         return f"{one.run_id}  {one.what}  exec, for {span(now_us - one.since_us)}"
-    return f"{one.run.id}  {runs.what(one)}  {one.run.trigger}, for {span(now_us - one.run.waiting_us)}"
+    return f"{one.run.id}  {runs.what(one)}  {one.run.trigger}, {waited(one.run.waiting_us, now_us)}"

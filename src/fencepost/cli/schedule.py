@@ -10,11 +10,12 @@ from fencepost.cli import render
 from fencepost.cli.plan import tick_line
 from fencepost.cli.registry import LIMIT_DEFAULT, Desk, common_options, desk, limit
 from fencepost.model.duration import format_duration, parse_duration
-from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.light_instant import instant
 from fencepost.model.moment import from_us, to_us
+from fencepost.model.zone import find_zone
 from fencepost.operations import registry as operations
+from fencepost.operations.preview import parse_moment
 from fencepost.operations.registry import Listed, upcoming
 from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, until, version_fields
 
@@ -68,7 +69,11 @@ def parser() -> argparse.ArgumentParser:
             action.add_argument("--limit", type=limit, default=LIMIT_DEFAULT, metavar="N")
         if name == "pause":
             action.add_argument("--note", default="", metavar="TEXT", help="why, for whoever looks next")
-            action.add_argument("--until", metavar="T", help="an instant such as 2026-12-01T06:00:00Z, or 2h from now")
+            action.add_argument(
+                "--until",
+                metavar="T",
+                help="an instant, a wall time of its zone such as 2026-12-01T06:00, or 2h from now",
+            )
         if name == "skip-next":
             action.add_argument("count", nargs="?", type=int, default=1, metavar="N", help="how many; 0 takes it back")
     for name, words in (("ticks", "its recorded ticks"), ("backfill", "run a range of past ticks")):
@@ -187,12 +192,10 @@ def _when(listed: Listed) -> str:
 
 
 def _moment(text: str, listed: Listed) -> Any:  # noqa: ANN401
-    """Read an instant, or a duration from the store's now on."""
-    try:
-        return parse_instant(text)
-    except Invalid:
-        if not text[:1].isdigit() or "-" in text or ":" in text:
-            raise
+    """Read an instant, a wall time of the schedule's zone, or a duration from the store's now on."""
+    zone = listed.definition.timezone
+    if not text[:1].isdigit() or "-" in text or ":" in text:
+        return parse_moment(text, find_zone(zone)) if zone else parse_instant(text)
     return from_us(to_us(listed.now)) + timedelta(seconds=parse_duration(text))
 
 

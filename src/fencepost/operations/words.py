@@ -78,6 +78,11 @@ def fate(reason: str | None, exit_code: int | None) -> str:
     return why_so(reason) + (f" (exit code {exit_code})" if exit_code is not None else "")
 
 
+def waited(since_us: int, now_us: int) -> str:
+    """Say how long something has waited, or in how long it begins to."""
+    return f"for {span(now_us - since_us)}" if since_us <= now_us else f"in {span(since_us - now_us)}"
+
+
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """Say how many."""
     return f"{number} {noun}" if number == 1 else f"{number} {nouns or f'{noun}s'}"

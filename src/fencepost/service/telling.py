@@ -29,17 +29,23 @@ def tell_nobody(_: Told) -> None:
 def end_of(run: RunRow, settlement: Settlement, report: Report, *, seconds: float | None = None) -> Told:
     """Say how an attempt ended and what becomes of its run."""
     what = f"{run.schedule or run.agent} {run.id}"
-    took = "" if seconds is None else f" after {format_duration(max(0.0, round(seconds, 1)))}"
+    took = "" if seconds is None else f" after {_span(seconds)}"
     match settlement.state:
         case RunState.SUCCEEDED:
             return Told(f"{what} succeeded{took}", "good")
         case RunState.READY:
-            when = f", again at {format_instant(settlement.ready_at)}" if settlement.ready_at else ", goes on later"
+            later = settlement.ready_at
+            when = f", again at {format_instant(later.replace(microsecond=0))}" if later else ", goes on later"
             return Told(f"{what} {_cause(settlement, report)}{took}{when}")
         case RunState.CANCELLED:
             return Told(f"{what} cancelled{took}: {settlement.reason or 'asked'}")
         case _:
             return Told(f"{what} dead{took}: {_cause(settlement, report)}; see: fencepost show {run.id}", "bad")
+
+
+def _span(seconds: float) -> str:
+    """Say how long something took, as exactly as anybody wants to know."""
+    return format_duration(round(max(0.0, seconds), 2 if seconds < 1 else 0))
 
 
 def _cause(settlement: Settlement, report: Report) -> str:
