@@ -17,7 +17,7 @@ up: $(READY)
 	cd examples/hello && $(CURDIR)/$(BIN)/fencepost up
 
 test: $(READY)
-	$(BIN)/pytest -n $(JOBS) $(PYTEST)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST)
 
 check: lint types imports
 

@@ -97,6 +97,18 @@ def test_show_tells_everything_about_a_run(desk: Desk) -> None:
     assert shown["period_start"] == "2026-03-27T12:00:00Z"
 
 
+def test_show_says_how_a_run_is_counted_that_told_no_cost(desk: Desk) -> None:
+    desk.agent(budget_usd="2.5")
+    desk.schedule(cron="*/10 * * * *", timezone="UTC")
+    desk.tick("2026-03-27T12:10:01Z")
+    leased = desk.lease()
+    desk.clock.pass_time(90)
+    desk.settle(leased)
+
+    shown = desk.flat("show", leased.run.id)
+    assert "not told; 2.50 USD were set aside and are counted; counted as one run of 1m30s" in shown
+
+
 def test_show_tells_the_lease_of_a_running_run_and_that_it_was_asked_to_stop(desk: Desk) -> None:
     one_run(desk)
     leased = desk.lease(pid=99)

@@ -101,7 +101,7 @@ def result_lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
         yield "lease", f"pid {held.supervisor.pid} on {held.supervisor.host.name}, {left}"
     if run.cost_micro is not None:
         yield "cost", f"{run.cost_micro / MICRO:.4f} USD"
-    elif run.ended_us and run.started_us:
+    elif run.ended_us and run.started_us and (run.reserved_micro or is_paid(run.manifest)):
         aside = f"; {run.reserved_micro / MICRO:.2f} USD were set aside and are counted" if run.reserved_micro else ""
         yield "cost", f"not told{aside}; counted as one run of {span(run.ended_us - run.started_us)}"
     if usage := usage_of(detail.seen.attempts):
@@ -110,6 +110,11 @@ def result_lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
         yield "summary", run.summary
     if log is not None:
         yield "log", options.homely(log.path) if log.here else f"on {log.host}; what the store has of it is below"
+
+
+def is_paid(manifest: str) -> bool:
+    """Tell whether an agent is of a kind that costs money, so that a cost which it does not tell is worth a word."""
+    return agent_from_json(manifest).engine in ("claude", "cli", "http")
 
 
 def attempt_words(attempt: AttemptRow, now_us: int) -> str:
