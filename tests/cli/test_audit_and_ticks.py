@@ -1,5 +1,6 @@
 """`fencepost audit list` and `schedule ticks`: what was recorded."""
 
+from fencepost.cli.render import table
 from tests.support.desk import Desk
 
 TICK_FIELDS = ("schedule", "version", "slot", "slot_until", "count", "tick_at", "disposition", "run_id")
@@ -46,3 +47,10 @@ def test_the_audit_says_who_did_what_newest_first(desk: Desk) -> None:
     assert (newest["verb"], newest["subject"]) == ("pause", "schedule:nightly")
     assert len(desk.json("audit", "list", "--verb", "apply")) == 1
     assert "grace�" in desk.text("audit", "list")
+
+
+def test_a_table_fits_however_long_one_of_its_columns_is() -> None:
+    rows = [("r01k9zq8", "ada", f"file:/{'deep/' * 30}", "done"), ("r01k9zq9", "root", "schedule:x", "d" * 90)]
+    lines = table(("RUN", "WHO", "SUBJECT", "DETAIL"), rows).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert lines[1].startswith("r01k9zq8  ada ")

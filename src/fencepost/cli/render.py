@@ -31,10 +31,14 @@ def tell_raw(text: str, end: bytes = b"") -> None:
 
 
 def table(head: "Sequence[str]", rows: "Sequence[Sequence[str]]", *, width: int = WIDTH) -> str:
-    """Align columns; the last one gives way when the line is too long."""
+    """Align columns; the last one gives way when the line is too long, then the widest behind the first."""
     columns = list(zip(head, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     widths[-1] = max(len(head[-1]), min(widths[-1], width - sum(widths[:-1]) - 2 * (len(head) - 1)))
+    over = sum(widths) + 2 * (len(head) - 1) - width
+    if over > 0 and len(head) > 2:  # noqa: PLR2004  # there is one in between
+        widest = max(range(1, len(head) - 1), key=widths.__getitem__)
+        widths[widest] = max(len(head[widest]), widths[widest] - over)
     return "\n".join("  ".join(map(fit, row, widths)).rstrip() for row in [head, *rows])
 
 
