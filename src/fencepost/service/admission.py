@@ -88,7 +88,7 @@ class Admission:
             if held in left:
                 self._tools.say(f"the earlier run {held.run_id} on {_host(held)} may still run; it is fenced.")
             else:
-                _clear_away(held)
+                clear_away(held)
         for target in granted.lease.gates:
             self._raise(granted.lease, target)
 
@@ -230,7 +230,7 @@ class Admission:
         return format_duration(max(0, (self._tools.clock.wall_us() - since_us) // 1_000_000))
 
 
-def _clear_away(held: Held) -> None:
+def clear_away(held: Held) -> None:
     """Remove what a run left behind whose supervisor and guard were both killed."""
     if held.cgroup and cgroup.belongs_to(held.cgroup, held.run_id):
         cgroup.remove(held.cgroup)

@@ -16,6 +16,7 @@ from fencepost.ports.ticks import TickStore
 from fencepost.service.chores import Chore, Chores, ChoreStore
 from fencepost.service.hint import Hint
 from fencepost.service.holding import HeldLease, hold
+from fencepost.service.leftovers import Leftovers
 from fencepost.service.nursery import Nursery
 from fencepost.service.order import Order, Tools, new_id
 from fencepost.service.projects import Presence, PresenceStore
@@ -73,6 +74,7 @@ class Station:
         self._probe_ns = self._send_ns = self._lane_ns = 0
         self._foresight = Foresight(plan_of)
         self._chores = Chores(chores, tools.clock)
+        self._leftovers = Leftovers(tools.processes, tools.clock, tools.say)
         self._backoff = BACKOFF_MIN_SECONDS
         self._asked_to_stop = False
         self._wakeup = self._take_signals()
@@ -107,8 +109,9 @@ class Station:
         if self._presence is not None:
             self._presence.step(store)
         agenda = store.agenda(self._plan.slots)
-        self._start_attempts(agenda)
-        self._start_lanes(store)
+        if self._nursery is not None and self._leftovers.are_gone(store):
+            self._start_attempts(self._nursery, agenda)
+            self._start_lanes(self._nursery, store)
         if leads and ticker.prepare(now_us=agenda.now_us, next_due_us=agenda.next_due_us):
             return 0.0
         return _until_next(agenda, ticks=leads)  # what another is to decide is no reason to look again at once
@@ -142,9 +145,8 @@ class Station:
             with suppress(LeaseLost, StoreUnavailable):  # another scheduler has it, or will soon
                 lead.release()
 
-    def _start_attempts(self, agenda: Agenda) -> None:
-        nursery = self._nursery
-        if nursery is None or self._asked_to_stop:
+    def _start_attempts(self, nursery: Nursery, agenda: Agenda) -> None:
+        if self._asked_to_stop:
             return
         now = self._tools.clock.awake_ns()
         if nursery.came_in_vain:
@@ -157,10 +159,10 @@ class Station:
         for _ in range(max(0, wanted)):
             nursery.start()
 
-    def _start_lanes(self, store: StationStore) -> None:
+    def _start_lanes(self, nursery: Nursery, store: StationStore) -> None:
         """Keep as many lanes as there is work for; an idle one ends by itself."""
-        nursery, now = self._nursery, self._tools.clock.awake_ns()
-        if nursery is None or self._asked_to_stop or nursery.lanes >= LANES_MAX or now < self._lane_ns:
+        now = self._tools.clock.awake_ns()
+        if self._asked_to_stop or nursery.lanes >= LANES_MAX or now < self._lane_ns:
             return
         ready = store.lane_ready(LANE_BUSY)
         if ready and (not nursery.lanes or ready >= LANE_BUSY):
