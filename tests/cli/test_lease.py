@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost import wiring
+from fencepost.cli.main import main
+from tests.stores.rig import claim
 from tests.support.ground import Ground
 
 FIELDS = {"resource", "fence", "run_id", "host", "pid", "granted_at", "expires_at"}
@@ -98,3 +101,30 @@ def test_help_fits_and_shows_examples(ground: Ground) -> None:
     told = ground.run("lease", "--help")
     assert told.code == 0
     assert b"examples:" in told.out
+
+
+def test_tenants_have_leases_of_their_own_and_share_projects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("FENCEPOST_STORE", "FENCEPOST_TENANT", "FENCEPOST_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "fencepost.toml").write_text(f'[fencepost]\ntenant = "acme"\nstore = "sqlite:{tmp_path}/state.db"\n')
+    monkeypatch.chdir(tmp_path)
+    store = wiring.open_store(f"sqlite:{tmp_path}/state.db")
+    for tenant, resource in (("acme", "schedule:close"), ("other", "schedule:close"), ("other", "project:scout")):
+        store.acquire(claim(resource, tenant=tenant))
+    store.close()
+
+    def listed(*words: str) -> list[tuple[str, str]]:
+        capsys.readouterr()
+        assert main(["lease", "list", "--json", *words]) == 0
+        rows = map(json.loads, capsys.readouterr().out.splitlines())
+        return sorted((row["tenant"], row["resource"]) for row in rows)
+
+    assert listed() == [("acme", "schedule:close"), ("other", "project:scout")]
+    assert len(listed("--all-tenants")) == 3
+    assert main(["lease", "break", "schedule:close"]) == 0
+    assert main(["lease", "break", "schedule:close"]) == 2
+    assert "nobody of tenant acme holds schedule:close" in capsys.readouterr().err
+    assert main(["lease", "break", "project:scout"]) == 0
+    assert listed("--tenant", "other") == [("other", "schedule:close")]

@@ -11,9 +11,10 @@ from fencepost.model.lease import parse_resource
 from fencepost.operations.leases import Listed, break_lease, forget_gate, lease_fields, list_leases
 
 HELP = """\
-usage: fencepost lease list [--json] [--limit N] [--store URL]
-       fencepost lease break RESOURCE [--note TEXT] [--store URL]
-       fencepost lease forget RESOURCE GATE [--store URL]
+usage: fencepost lease list [--json] [--limit N] [--all-tenants]
+       fencepost lease break RESOURCE [--note TEXT]
+       fencepost lease forget RESOURCE GATE
+each with: [--tenant NAME] [--store URL]
 
 See who holds what, or take a lease from its holder. A broken lease's run ends
 at its next renewal; a successor on the same machine ends it before it starts.
@@ -33,17 +34,19 @@ def main(argv: list[str]) -> int:
     if verb is None:
         print(HELP, end="")
         return 0
+    tenant = wiring.tenant_name(options.get("--tenant"))
     store = wiring.open_store(wiring.existing_store(options.get("--store")))
     try:
         if verb == "list":
-            listed = list_leases(store)[: int(options.get("--limit", "1000000"))]
+            listed = list_leases(store, None if "--all-tenants" in options else tenant)
+            listed = listed[: int(options.get("--limit", "1000000"))]
             print_json(listed) if "--json" in options else print_table(listed, store.facts().url)
         elif verb == "forget":
-            forget_gate(store, parse_resource(words[0]), words[1], tenant="default")
+            forget_gate(store, parse_resource(words[0]), words[1], tenant=tenant)
             print(f"forgotten: {words[0]} no longer owes {words[1]} its fence")
         else:
             note = options.get("--note", "broken by hand")
-            held = break_lease(store, parse_resource(words[0]), tenant="default", why=note)
+            held = break_lease(store, parse_resource(words[0]), tenant=tenant, why=note, on_this_machine=True)
             print(f"broken: {words[0]} was held by {held.run_id} with fence {held.fence}")
     finally:
         store.close()
@@ -59,9 +62,9 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
         name, equals, value = rest.pop(0).partition("=")
         if name in ("-h", "--help"):
             return None, {}, []
-        if name == "--json":
+        if name in ("--json", "--all-tenants"):
             options[name] = "yes"
-        elif name in ("--store", "--limit", "--note"):
+        elif name in ("--store", "--limit", "--note", "--tenant"):
             if not equals and not rest:
                 raise Invalid(f"{name} needs a value.")
             options[name] = value if equals else rest.pop(0)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from fencepost import wiring
 from fencepost.cli import render
-from fencepost.config import find
 from fencepost.operations.looking import Store
 from fencepost.operations.words import COLOUR
 
@@ -101,11 +100,7 @@ def url_of(args: argparse.Namespace) -> str:
 def tenant_of(args: argparse.Namespace) -> str:
     """Return whose things are meant: named, or the configuration's."""
     use_config(args)
-    named = args.tenant or os.environ.get("FENCEPOST_TENANT")
-    if named:
-        return str(named)
-    path = find.config_path(os.environ, os.getcwd())
-    return find.tenant_of(path) if path else DEFAULT_TENANT
+    return wiring.tenant_name(args.tenant)
 
 
 def use_config(args: argparse.Namespace) -> None:

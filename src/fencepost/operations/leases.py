@@ -14,10 +14,17 @@ class Listed(NamedTuple):
     held: Held
 
 
-def list_leases(store: LeaseStore) -> list[Listed]:
-    """Return every held resource, oldest grant first; leases that nobody holds any more are left out."""
+def list_leases(store: LeaseStore, tenant: str | None = None) -> list[Listed]:
+    """Return what a tenant holds, oldest grant first, and who is in projects, which know no tenants; None: everything.
+
+    Leases that nobody holds any more are left out.
+    """
     return [
-        Listed(name, held) for held in store.leases() if not held.lost and not held.expired for name in held.resources
+        Listed(name, held)
+        for held in store.leases()
+        if not held.lost and not held.expired
+        for name in held.resources
+        if tenant in (None, held.tenant) or name.startswith("project:")
     ]
 
 
@@ -40,11 +47,18 @@ def lease_fields(one: Listed) -> dict[str, object]:
     }
 
 
-def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str) -> Held:
-    """Take a resource's lease from its holder, whose tree then dies at the next renewal or at takeover."""
-    candidates = [one.held for one in list_leases(store) if one.resource == resource and one.held.tenant == tenant]
+def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str, on_this_machine: bool = False) -> Held:
+    """Take a resource's lease from its holder, whose tree then dies at the next renewal or at takeover.
+
+    Projects know no tenants; whoever is on the machine may break the leases on them, and a tenant only its own.
+    """
+    listed = list_leases(store, tenant)
+    candidates = [
+        one.held for one in listed if one.resource == resource and (on_this_machine or one.held.tenant == tenant)
+    ]
     if not candidates:
-        raise Unknown(f"nobody holds {resource}; see 'fencepost lease list'.")
+        whose = "" if tenant == "default" else f" of tenant {tenant}"
+        raise Unknown(f"nobody{whose} holds {resource}; see 'fencepost lease list'.")
     held = candidates[0]
     if not store.break_lease(held, why=why):
         raise Invalid(f"{resource} changed hands just now; look again with 'fencepost lease list'.")

@@ -66,6 +66,17 @@ def store_url(explicit: str | None) -> str:
     return store_url_of(path, os.environ) if path else exec_store_url(None)
 
 
+def tenant_name(explicit: str | None) -> str:
+    """Return whose things are meant: named, or the configuration's, or else the default tenant's."""
+    from fencepost.config.find import config_path, tenant_of
+
+    named = explicit or os.environ.get("FENCEPOST_TENANT")
+    if named:
+        return named
+    path = config_path(os.environ, os.getcwd())
+    return tenant_of(path) if path else "default"
+
+
 def existing_store(explicit: str | None) -> str:
     """Return the store of a command that looks or acts: a file that somebody names must be there.
 
