@@ -161,6 +161,10 @@ class PostgresRig:
     def contents(self) -> object:
         return everything(self.store)
 
+    def check_queue(self) -> None:
+        """Whatever a test did: the narrow tables say of what waits and what runs exactly what the runs say."""
+        assert self._admin.execute(QUEUE_DIFFERS.encode()).fetchall() == []
+
     def close(self) -> None:
         for store in self._open:
             store.close()
@@ -173,6 +177,20 @@ class PostgresRig:
         self._admin.execute("UPDATE fencepost.meta SET value = '0' WHERE key = 'fence_high'")
 
 
+QUEUE_DIFFERS = """
+WITH wanted AS (
+    SELECT in_process, tenant, rank, place_us, id, ready_us, started_us IS NULL, give_up_us, agent, schedule, project
+      FROM fencepost.run WHERE state = 'ready'),
+found AS (
+    SELECT in_process, tenant, rank, place_us, id, ready_us, is_fresh, give_up_us, agent, schedule, project
+      FROM fencepost.ready),
+held AS (SELECT coalesce(lease_id, ''), id, tenant, schedule FROM fencepost.run WHERE state = 'running'),
+noted AS (SELECT lease_id, id, tenant, schedule FROM fencepost.running)
+SELECT 'missing', wanted::text FROM (SELECT * FROM wanted EXCEPT SELECT * FROM found) AS wanted
+UNION ALL SELECT 'left', found::text FROM (SELECT * FROM found EXCEPT SELECT * FROM wanted) AS found
+UNION ALL SELECT 'not noted', held::text FROM (SELECT * FROM held EXCEPT SELECT * FROM noted) AS held
+UNION ALL SELECT 'still noted', noted::text FROM (SELECT * FROM noted EXCEPT SELECT * FROM held) AS noted
+"""
 MANUAL_CLOCK = f"""
 CREATE TABLE IF NOT EXISTS manual_clock AS SELECT {NOON_US}::bigint AS us;
 CREATE OR REPLACE FUNCTION fencepost.clock_us() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -194,6 +212,7 @@ def postgres_rig(url: str) -> Iterator[PostgresRig]:
     rig = PostgresRig(url)
     try:
         yield rig
+        rig.check_queue()
     finally:
         rig.close()
 

@@ -14,6 +14,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report, Turned, Wanted
 from fencepost.ports.ticks import NewRun
+from fencepost.stores.looking import SqlLooking
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import Rig, claim
 from tests.support.runtime import DEAD, MYSELF, SUCCEEDED, Runtime, new_id, together
@@ -103,11 +104,33 @@ def test_every_run_of_a_batch_has_its_attempt_its_start_and_its_audit_rows(runti
         assert (attempt.number, attempt.fence, attempt.outcome) == (1, leased[0].lease.fence, "succeeded")
         assert attempt.started_us is not None
         assert attempt.ended_us is not None
-    assert [entry["attempt"] for entry in runtime.audit("lease")] == [1, 1]
-    assert [entry["manifest_hash"] for entry in runtime.audit("lease")] == [runtime.run(one).manifest_hash] * 2
-    assert [(entry["state"], entry["reason"], entry["attempt"]) for entry in runtime.audit("settle")] == [
-        ("succeeded", None, 1)
-    ] * 2
+    (granted,), (settled,) = runtime.audit("lease"), runtime.audit("settle")
+    assert (granted["attempt"], granted["manifest_hash"]) == (1, runtime.run(one).manifest_hash)
+    assert (settled["state"], settled["reason"], settled["attempt"]) == ("succeeded", None, 1)
+    assert granted["runs"] == settled["runs"] == [one, two]
+
+
+def test_the_audit_of_one_run_shows_what_was_decided_about_its_batch(runtime: Runtime) -> None:
+    (one, two) = queue(runtime, 2)
+    finish(runtime, *lease(runtime))
+    (three,) = queue(runtime, 1)
+    finish(runtime, *lease(runtime))
+    look = SqlLooking(runtime.store.dialect, "default")
+    for run_id in (one, two, three):
+        assert [row.verb for row in look.audit(subject=f"run:{run_id}", limit=9)] == ["settle", "lease", "manual"]
+    assert [row.subject for row in look.audit(subject=f"run:{three}", limit=9)] == [f"run:{three}"] * 3
+
+
+def test_a_run_that_only_wants_itself_needs_no_row_of_a_resource_and_gets_a_higher_fence_each_time(
+    runtime: Runtime,
+) -> None:
+    (run_id,) = queue(runtime, 1)
+    (first,) = lease(runtime)
+    assert runtime.sql("SELECT 1 FROM $resource WHERE name = ?", f"run:{run_id}") == []
+    runtime.store.turn([ended(first, BACK, began=False)], [first.lease], None)
+    runtime.sql("UPDATE $run SET fence = fence + 1000000000 WHERE id = ?", run_id)  # as if the clock had gone back
+    (second,) = lease(runtime)
+    assert second.lease.fence > first.lease.fence + 1000000000
 
 
 def test_those_who_want_to_hear_of_it_are_told_of_each_run_of_a_batch(runtime: Runtime) -> None:

@@ -6,16 +6,18 @@ half waits for nobody: what somebody else has locked is left to them. So a turn 
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from fencepost.model.lease import Lease, keys_of
 from fencepost.model.moment import to_us
+from fencepost.model.notice import Notice
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, Turned, Wanted
 from fencepost.stores.grants import Key, grant
 from fencepost.stores.leases import held_of
 from fencepost.stores.notices import end_notices, put_notices
-from fencepost.stores.run_rows import lock_schedule, note_end
+from fencepost.stores.run_rows import batch_entry, lock_schedule, note_end
 from fencepost.stores.runs import SqlRuns, heeding, settled_before
 from fencepost.stores.transaction import Later, Row, Transaction
 
@@ -27,13 +29,19 @@ class SqlBatches(SqlRuns):
         """Settle what has ended, end leases that have no run left, and lease the next runs."""
         absent: set[Key] = set()
 
-        def work(tx: Transaction) -> Turned:
-            absent.clear()
-            lost = _end(tx, ended, closing)
-            leased = grant(tx, wanted, store_id=self._store_id, absent=absent) if wanted else []
-            return Turned(tuple(leased), tuple(sorted(lost)))
+        def turned_by(end: Callable[[Transaction, Sequence[Ended], Sequence[Lease]], set[str]]) -> Turned:
+            def work(tx: Transaction) -> Turned:
+                absent.clear()
+                lost = end(tx, ended, closing)
+                leased = grant(tx, wanted, store_id=self._store_id, absent=absent) if wanted else []
+                return Turned(tuple(leased), tuple(sorted(lost)))
 
-        turned = self._dialect.write(work, often=True)
+            return self._dialect.write(work, often=True)
+
+        try:
+            turned = turned_by(_end_as_expected if _is_plain(ended) else _end)
+        except _Unexpected:  # nothing of it was written
+            turned = turned_by(_end)
         if absent:  # made apart, because an insert may have to wait for another one
             self._dialect.write(lambda tx: tx.rows("ensure_resources", keys=json.dumps(sorted(absent))))
         return turned
@@ -47,6 +55,45 @@ class SqlBatches(SqlRuns):
         """Return how many runs wait for a lane, up to a limit."""
         ((ready,),) = self._dialect.read(lambda tx: tx.rows("lane_ready", limit=limit))
         return int(ready)
+
+
+class _Settled(NamedTuple):
+    """Runs that ended alike, a way to the rows that say so, and a way to what there is to tell of them."""
+
+    group: Sequence[Ended]
+    rows: Later
+    notices: Callable[[], list[Notice]]
+
+
+class _Unexpected(Exception):
+    """What should have been ours was not."""
+
+
+def _is_plain(ended: Sequence[Ended]) -> bool:
+    """Tell whether all end for good, and hold nothing that others may want: then nothing has to be looked up before."""
+    return bool(ended) and all(
+        one.settlement.state.terminal and one.leased.run.schedule is None and one.clean and not _to_free(one)
+        for one in ended
+    )
+
+
+def _end_as_expected(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> set[str]:
+    """Settle by fence and state alone, and look afterwards whether that was all: it nearly always is.
+
+    Each row is written under its fence, and the leases are locked after the runs, as ever. Where one of them is not
+    as it should be, the whole turn is undone, and done again with a look first.
+    """
+    leases = {one.leased.lease.id: one.leased.lease for one in ended} | {lease.id: lease for lease in closing}
+    groups = _settle(tx, ended)
+    rows = [(lease, tx.later("lock_lease", id=lease.id)) for lease in sorted(leases.values())]
+    _close(tx, closing, ended)
+    if not all(_is_held(found(), lease) for lease, found in rows):
+        raise _Unexpected
+    for group, settled, notices in groups:
+        if len(settled()) != len(group):
+            raise _Unexpected
+        put_notices(tx, notices())
+    return set()
 
 
 def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> set[str]:
@@ -72,8 +119,9 @@ def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> s
     groups = _settle(tx, [_heeding(one, now[one.leased.run.id][2]) for one in ours])
     _free(tx, ours)
     _close(tx, [lease for lease in closing if lease.id in held], ended)
-    for group, settled in groups:
+    for group, settled, notices in groups:
         _note_ends(tx, group, settled())
+        put_notices(tx, notices())
     return {one.leased.run.id for one in others if not _was_settled(tx, one, now)}
 
 
@@ -103,17 +151,17 @@ def _heeding(one: Ended, stop: object) -> Ended:
     return one._replace(settlement=heeding(asked, one.settlement))
 
 
-def _settle(tx: Transaction, ended: Sequence[Ended]) -> list[tuple[list[Ended], Later]]:
+def _settle(tx: Transaction, ended: Sequence[Ended]) -> list[_Settled]:
     """Write those down together that ended alike; most have."""
     alike: dict[tuple[object, ...], list[Ended]] = defaultdict(list)
     for one in ended:
         never_began = not one.began and one.leased.run.started_us is None
         key = (one.leased.lease.fence, one.settlement, one.report, one.began, never_began)
         alike[key].append(one)
-    return [(group, _settle_alike(tx, group)) for group in alike.values()]
+    return [_settle_alike(tx, group) for group in alike.values()]
 
 
-def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> Later:
+def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> _Settled:
     first = group[0]
     settlement, report, fence = first.settlement, first.report, first.leased.lease.fence
     ids = json.dumps(sorted(one.leased.run.id for one in group))
@@ -121,6 +169,7 @@ def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> Later:
     settled = tx.later(
         "settle_runs",
         ids=ids,
+        lease_id=first.leased.lease.id,
         fence=fence,
         state=settlement.state.value,
         reason=settlement.reason.value if settlement.reason else None,
@@ -136,11 +185,24 @@ def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> Later:
     )
     values = {"outcome": report.outcome, "exit_code": report.exit_code, "last_log": report.last_log}
     tx.later("end_attempts", ids=ids, fence=fence, began=first.began, **values)
-    tx.later("audit_settled", ids=ids, refund=refund)
-    put_notices(tx, end_notices(tx, group))
+    _audit_settled(tx, group)
     if not settlement.state.terminal:
         tx.later("announce", what="ready")
-    return settled
+    return _Settled(group, settled, end_notices(tx, group))
+
+
+def _audit_settled(tx: Transaction, group: Sequence[Ended]) -> None:
+    """Write down the decision once for all runs about which it says the same."""
+    settlement, lease = group[0].settlement, group[0].leased.lease
+    alike: dict[int, list[str]] = defaultdict(list)
+    for one in group:
+        alike[one.leased.run.attempt].append(one.leased.run.id)
+    said = {"state": settlement.state.value, "reason": settlement.reason, "fence": lease.fence}
+    entries = [
+        batch_entry(lease.tenant, lease.id, ids, actor="settler", verb="settle", detail={**said, "attempt": attempt})
+        for attempt, ids in alike.items()
+    ]
+    tx.later("write_audit", entries=json.dumps(entries))
 
 
 def _note_ends(tx: Transaction, group: Sequence[Ended], rows: Sequence[Row]) -> None:

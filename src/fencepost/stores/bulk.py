@@ -20,7 +20,7 @@ def put_batch(tx: Transaction, ask: Ask, batch: NewBatch) -> list[tuple[str, boo
         values = {"tenant": ask.tenant, "target": batch.like.agent, "keys": json.dumps(unmade)}
         keys |= dict(tx.rows("asked_again_many", **values))
     if made:
-        tx.rows("announce", what="ready")
+        tx.later("announce", what="ready")
     detail = {
         "agent": batch.like.agent,
         "manifest_hash": batch.like.manifest_hash,

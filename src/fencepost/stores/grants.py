@@ -12,8 +12,8 @@ from fencepost.model.run import RunState
 from fencepost.ports.runs import LeasedRun, RunRow, Standing, Wanted
 from fencepost.stores.leases import claim_values, held_of, owed_by, waiter_of
 from fencepost.stores.queue import spending_beside
-from fencepost.stores.run_rows import ScheduleRow, end_ready, run_of, try_schedule
-from fencepost.stores.transaction import Transaction
+from fencepost.stores.run_rows import ScheduleRow, batch_entry, end_ready, run_of, try_schedule
+from fencepost.stores.transaction import Later, Row, Transaction
 
 LOOKS_MAX = 4  # at a line in which nobody could go
 Key = tuple[str, str]
@@ -22,30 +22,53 @@ Key = tuple[str, str]
 class _Offer:
     """A run that may start, what it wants, and what stands behind it."""
 
-    __slots__ = ("gates", "keys", "once", "predecessors", "run", "stored")
+    __slots__ = ("alone", "gates", "has_row", "keys", "once", "predecessors", "run", "stored")
 
     def __init__(self, run: RunRow, gates: tuple[str, ...], *, once: bool) -> None:
         self.run = run
-        self.keys: list[Key] = [(tenant, name) for tenant, name, *_ in json.loads(run.resources)]
+        self.keys = _keys(run)
+        self.alone = self.keys == [(run.tenant, f"run:{run.id}")]
         self.gates = gates
         self.once = once
-        self.stored = 0  # the highest fence that any of its resources had
+        self.stored = run.fence or 0  # the highest fence that any of its resources had
+        self.has_row = not self.alone
         self.predecessors: tuple[Held, ...] = ()
 
     @property
     def is_new(self) -> bool:
         """Whether nobody can ever have held what it wants: it wants only itself, and was never leased."""
-        return self.run.fence is None and self.keys == [(self.run.tenant, f"run:{self.run.id}")]
+        return self.alone and self.run.fence is None
+
+    @property
+    def granted_by_itself(self) -> bool:
+        """Whether its own row says all that a resource's would.
+
+        Only a run itself leases `run:` and its id, its row has the fence, and without gates there is nothing to owe.
+        """
+        return self.alone and not self.has_row and not self.gates
+
+
+def _keys(run: RunRow) -> list[Key]:
+    """Read what a run wants; most want only themselves, which is always spelled in the same way."""
+    itself = f"run:{run.id}"
+    if run.resources == f'[["{run.tenant}", "{itself}"]]':
+        return [(run.tenant, itself)]
+    return [(tenant, name) for tenant, name, *_ in json.loads(run.resources)]
 
 
 def grant(tx: Transaction, wanted: Wanted, *, store_id: str, absent: set[Key]) -> list[LeasedRun]:
     """Lease the next runs of one line under one lease; `absent` gets the resources that have no row yet."""
     if wanted.again:
         return _granted_before(tx, wanted, store_id)
+    tx.later("lock_lease", id=wanted.claim.id)  # there is none yet; but whoever has all grants stand still is heeded
+    facts = tx.later("fence_facts")
+    first = [run_of(row) for row in tx.rows("lane_next", limit=wanted.limit)]
+    if offers := _free_of_others(tx, list(_fit(tx, first, wanted)), absent):
+        return _take(tx, offers, wanted, store_id, facts())
     for tenant, rank in tx.rows("lane_lines"):
         offers = _offers(tx, tenant, rank, wanted, absent)
         if offers:
-            return _take(tx, offers, wanted, store_id)
+            return _take(tx, offers, wanted, store_id, facts())
     return []
 
 
@@ -66,6 +89,8 @@ def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set
 
 def _fit(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted) -> Iterator[_Offer]:
     """Look at each for the last time before it starts, and end those that must not any more."""
+    if not runs:
+        return
     look = _Look(tx, runs)
     may_go = _may_go(runs, wanted, look)
     gates_of = _remembering(wanted.gates_of)
@@ -179,7 +204,7 @@ def _free_of_others(tx: Transaction, offers: list[_Offer], absent: set[Key]) -> 
         return offers
     text = json.dumps(keys)
     rows = {(row[0], row[1]): row for row in tx.rows("try_resources", keys=text)}
-    absent.update(key for key in keys if key not in rows)
+    absent.update(key for offer in offers if not offer.alone for key in offer.keys if key not in rows)
     holders = [held_of(row) for row in tx.rows("lock_holders", keys=text)]
     waiters = [waiter_of(row) for row in tx.rows("waiters_on", keys=text)]
     lost = [held_of(row) for row in tx.rows("lost_on", keys=text)]
@@ -189,10 +214,11 @@ def _free_of_others(tx: Transaction, offers: list[_Offer], absent: set[Key]) -> 
     for offer in offers:
         if offer.is_new:
             kept.append(offer)
-        elif not blocked.intersection(offer.keys) and all(key in rows for key in offer.keys):
+        elif not blocked.intersection(offer.keys) and (offer.alone or all(key in rows for key in offer.keys)):
             blocked.update(offer.keys)
-            mine = [rows[key] for key in offer.keys]
-            offer.stored = max(row[2] for row in mine)
+            mine = [rows[key] for key in offer.keys if key in rows]
+            offer.has_row = bool(mine)
+            offer.stored = max([offer.stored, *(row[2] for row in mine)])
             offer.gates = tuple(dict.fromkeys((*offer.gates, *owed_by(mine))))
             offer.predecessors = _before(offer, [*lost, *holders])
             kept.append(offer)
@@ -210,31 +236,41 @@ def _before(offer: _Offer, helds: Sequence[Held]) -> tuple[Held, ...]:
     )
 
 
-def _take(tx: Transaction, offers: Sequence[_Offer], wanted: Wanted, store_id: str) -> list[LeasedRun]:
-    ((floor, clock_us, store),) = tx.rows("fence_facts")
+def _take(
+    tx: Transaction, offers: Sequence[_Offer], wanted: Wanted, store_id: str, facts: Sequence[Row]
+) -> list[LeasedRun]:
+    ((floor, clock_us, store),) = facts
     if store != store_id:
         raise StoreUnavailable(f"the store was restored as {store} while it was in use; start again.")
     fence = rules.next_fence(max(offer.stored for offer in offers), floor, clock_us)
     tx.remember(fence)
     names = tuple(name for offer in offers for _, name in offer.keys)
     claim = wanted.claim._replace(tenant=offers[0].run.tenant, resources=names)
-    tx.later("insert_lease", **claim_values(claim), fence=fence, starts=wanted.starts > 0)
+    resources = json.dumps(rules.keys_of(claim.tenant, claim.resources))
+    values = {**claim_values(claim._replace(resources=())), "resources": resources}
+    tx.later("insert_lease", **values, fence=fence, starts=wanted.starts > 0)
     granted = _grant_resources(tx, offers, claim.id, fence)
     worker = f"{claim.supervisor.host.name}:{claim.supervisor.pid}"
     at_once = _startable(offers, wanted.starts)
-    numbers: dict[str, int] = {}
-    for started, group in ((True, at_once), (False, [one for one in offers if one not in at_once])):
-        if group:
-            numbers |= _take_alike(tx, group, claim.id, fence, worker, started=started)
+    later = [one for one in offers if one not in at_once]
+    taken = [
+        _take_alike(tx, group, claim.id, fence, worker, started=started)
+        for started, group in ((True, at_once), (False, later))
+        if group
+    ]
+    _audit_leased(tx, offers, claim.id, fence, worker)
     kept = _checkpoints(tx, offers)
-    assert granted() == sum(len(offer.keys) for offer in offers), "all resources are granted, or none"
+    assert sum(len(rows()) for rows in taken) == len(offers), "the runs were locked while they were ready"
+    written = sum(len(offer.keys) for offer in offers if not offer.granted_by_itself)
+    assert granted() == written, "all resources are granted, or none"
     return [
         LeasedRun(
-            _running(offer.run, numbers[offer.run.id], claim.id, fence, worker),
+            _running(offer.run, claim.id, fence, worker),
             _lease_of(offer, claim, fence, store_id),
             offer.predecessors,
             kept.get(offer.run.id),
-            started=offer in at_once,
+            offer in at_once,
+            None,
         )
         for offer in offers
     ]
@@ -250,7 +286,8 @@ def _grant_resources(tx: Transaction, offers: Sequence[_Offer], lease_id: str, f
     """Grant what the runs want, and return a way to the number of resources that were."""
     alike: dict[tuple[str, ...], list[Key]] = defaultdict(list)
     for offer in offers:
-        alike[offer.gates] += offer.keys
+        if not offer.granted_by_itself:
+            alike[offer.gates] += offer.keys
     taken = []
     for gates, keys in alike.items():
         values = {"id": lease_id, "fence": fence, "owed_gates": json.dumps(gates)}
@@ -260,40 +297,50 @@ def _grant_resources(tx: Transaction, offers: Sequence[_Offer], lease_id: str, f
 
 def _take_alike(
     tx: Transaction, offers: Sequence[_Offer] | set[_Offer], lease_id: str, fence: int, worker: str, *, started: bool
-) -> dict[str, int]:
+) -> Later:
     ids = json.dumps(sorted(offer.run.id for offer in offers))
-    take = tx.later("take_runs", ids=ids, lease_id=lease_id, fence=fence, worker=worker, started=started)
-    tx.later("insert_attempts", ids=ids, started=started)
-    tx.later("audit_leased", ids=ids)
-    taken = take()
-    assert len(taken) == len(offers), "the runs were locked while they were ready"
-    return {str(run_id): int(number) for run_id, number in taken}
+    taken = tx.later("take_runs", ids=ids, lease_id=lease_id, fence=fence, worker=worker, started=started)
+    numbers = json.dumps([(offer.run.id, offer.run.attempt + 1) for offer in offers])
+    tx.later("insert_attempts", numbers=numbers, fence=fence, worker=worker, started=started)
+    return taken
 
 
-def _running(run: RunRow, number: int, lease_id: str, fence: int, worker: str) -> RunRow:
-    return run._replace(
-        state=RunState.RUNNING.value,
-        reason=None,
-        attempt=number,
-        lease_id=lease_id,
-        fence=fence,
-        worker=worker,
-        stop=None,
-    )
+def _audit_leased(tx: Transaction, offers: Sequence[_Offer], lease_id: str, fence: int, worker: str) -> None:
+    """Write down the decision once for all runs about which it says the same; most batches are alike."""
+    alike: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for offer in offers:
+        alike[offer.run.attempt + 1, offer.run.manifest_hash].append(offer.run.id)
+    entries = [
+        batch_entry(
+            offers[0].run.tenant,
+            lease_id,
+            ids,
+            actor="leaser",
+            verb="lease",
+            detail={"fence": fence, "attempt": attempt, "worker": worker, "manifest_hash": manifest_hash},
+        )
+        for (attempt, manifest_hash), ids in alike.items()
+    ]
+    tx.later("write_audit", entries=json.dumps(entries))
+
+
+_TAKEN = [RunRow._fields.index(name) for name in ("state", "reason", "attempt", "lease_id", "fence", "worker", "stop")]
+
+
+def _running(run: RunRow, lease_id: str, fence: int, worker: str) -> RunRow:
+    """Return the run as `take_runs` leaves it; the row was locked, so that nobody else can have counted."""
+    fields = list(run)
+    values = (RunState.RUNNING.value, None, run.attempt + 1, lease_id, fence, worker, None)
+    for place, value in zip(_TAKEN, values, strict=True):
+        fields[place] = value
+    return RunRow._make(fields)
 
 
 def _lease_of(offer: _Offer, claim: Claim, fence: int, store_id: str) -> Lease:
     """Return the lease as one run of the batch has it: its own resources, the fence of all."""
-    names = tuple(name for _, name in offer.keys)
+    resources = tuple([name for _, name in offer.keys])
     return Lease(
-        id=claim.id,
-        tenant=claim.tenant,
-        resources=names,
-        fence=fence,
-        run_id=offer.run.id,
-        store=store_id,
-        ttl_seconds=claim.ttl_seconds,
-        gates=offer.gates,
+        claim.id, claim.tenant, resources, fence, offer.run.id, store_id, claim.ttl_seconds, offer.gates, False
     )
 
 

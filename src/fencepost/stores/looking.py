@@ -149,8 +149,15 @@ class SqlLooking:
         self, *, verb: str = "", subject: str = "", until_us: int = EVER_US, before_seq: int = EVER_US, limit: int
     ) -> list[AuditRow]:
         """Return audit rows, newest first."""
+        kind, _, run_id = subject.partition(":")
         rows = self._rows(
-            "look_audit", verb=verb, subject=subject, until_us=until_us, before_seq=before_seq, limit=limit
+            "look_audit",
+            verb=verb,
+            subject=subject,
+            batched=json.dumps(run_id) if kind == "run" else "",
+            until_us=until_us,
+            before_seq=before_seq,
+            limit=limit,
         )
         return [AuditRow(*row) for row in rows]
 

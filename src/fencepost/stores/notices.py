@@ -1,7 +1,7 @@
 """The outbox: who wants to be told, and what is on its way; a notice commits with what it tells of."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from fencepost.model.notice import SUMMARY_MAX, Delivery, Notice, Wish, settled_events
@@ -118,16 +118,23 @@ def put_notices(tx: Transaction, notices: Sequence[Notice]) -> None:
         tx.rows("put_notices", notices=json.dumps(spelt))
 
 
-def end_notices(tx: Transaction, group: Sequence[Ended]) -> list[Notice]:
-    """Return what there is to tell of attempts that ended alike; where nobody listens, nothing is spelt out."""
+def end_notices(tx: Transaction, group: Sequence[Ended]) -> Callable[[], list[Notice]]:
+    """Return a way to what there is to tell of attempts that ended alike; where nobody listens, nothing is spelt out."""
     first = group[0]
     settlement, report, fence = first.settlement, first.report, first.leased.lease.fence
     reason = settlement.reason.value if settlement.reason else None
     events = settled_events(settlement.state.value, reason, alarm=settlement.alarm, stalled=report.stalled)
+    if not events:
+        return list
     tenants = json.dumps(sorted({one.leased.run.tenant for one in group}))
-    if not events or not tx.rows("any_wish", tenants=tenants, events=json.dumps(events)):
-        return []
-    return [told for one in group for told in end_notice(one.leased.run, fence, settlement, report)]
+    wished = tx.later("any_wish", tenants=tenants, events=json.dumps(events))
+
+    def notices() -> list[Notice]:
+        if not wished():
+            return []
+        return [told for one in group for told in end_notice(one.leased.run, fence, settlement, report)]
+
+    return notices
 
 
 def end_notice(run: RunRow, fence: int | None, settlement: Settlement, report: Report | None) -> list[Notice]:

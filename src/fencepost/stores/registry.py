@@ -48,7 +48,7 @@ class SqlRegistry:
                 Writing(tx, planned, now, actor).write()
             return Applied(planned, now)
 
-        return self._dialect.write(work, patient=True)
+        return self._dialect.write(work, patient=True, often=True)
 
     def schedules(self, tenant: str, *, limit: int, after: str = "") -> Listing:
         """Return the active schedules of a tenant, by name."""

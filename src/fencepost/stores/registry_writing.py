@@ -69,10 +69,11 @@ class Writing:
             before = self._lock(names)
             starts = {one.name: self._start(one, before.get(one.name)) for one in some}
             rows = [self._row(one, starts[one.name], before.get(one.name)) for one in some]
-            self._tx.rows("put_schedules", tenant=self._tenant, now_us=now_us, rows=json.dumps(rows))
+            # Nobody waits for these: the server may write them down while the next ones are spelled.
+            self._tx.later("put_schedules", tenant=self._tenant, now_us=now_us, rows=json.dumps(rows))
             if before:
-                self._tx.rows("end_versions", tenant=self._tenant, names=names)
-            self._tx.rows("put_versions", tenant=self._tenant, actor=self._actor, names=names)
+                self._tx.later("end_versions", tenant=self._tenant, names=names)
+            self._tx.later("put_versions", tenant=self._tenant, actor=self._actor, names=names)
 
     def _retire(self, gone: list[str]) -> None:
         for some in _chunks(sorted(gone)):

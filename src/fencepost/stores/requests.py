@@ -13,7 +13,7 @@ from fencepost.stores.batches import SqlBatches
 from fencepost.stores.bulk import put_batch
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of
-from fencepost.stores.ticks import MONTH_US, clock, has_budget, has_time_budget, live_run, make_room, put_runs
+from fencepost.stores.ticks import MONTH_US, has_budget, has_time_budget, live_run, make_room, put_runs, send_runs
 from fencepost.stores.transaction import Transaction
 
 
@@ -31,7 +31,7 @@ class SqlRequests(SqlBatches):
                 return Asked(known, is_new=False)
             return _place(tx, ask, decide(_grounds(tx, ask, target, origin)))
 
-        return self._dialect.write(work)
+        return self._dialect.write(work, often=True)
 
     def ask_many(self, ask: Ask, decide: Callable[[Grounds], Sequence[NewRun]], *, line_max: int) -> list[str]:
         """Put many runs of a schedule into the queue; return the ids of those whose keys were not known.
@@ -63,7 +63,7 @@ class SqlRequests(SqlBatches):
         def work(tx: Transaction) -> list[tuple[str, bool]]:
             return put_batch(tx, ask, decide(_grounds(tx, ask, _target(tx, ask, None), None)))
 
-        return self._dialect.write(work)
+        return self._dialect.write(work, often=True)
 
     def enqueue_run(self, run: NewRun, *, by: str = "door") -> Asked:
         """Put a run into the queue, durably; the same request key finds the run that it made before."""
@@ -76,7 +76,8 @@ def _place(tx: Transaction, ask: Ask, placement: Placement) -> Asked:
     run = placement.run
     if isinstance(run, RunRow):
         return Asked(_touched(tx, run), is_new=False)
-    if not put_runs(tx, [run]):
+    made, found = send_runs(tx, [run]), tx.later("run", id=run.id, tenant=run.tenant)
+    if not made():
         known = _by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
         assert known is not None, "only a known key keeps a run from being made"
         return Asked(known, is_new=False)
@@ -84,7 +85,7 @@ def _place(tx: Transaction, ask: Ask, placement: Placement) -> Asked:
     if ask.origin is not None:
         tx.rows("discard", id=ask.origin, tenant=ask.tenant)
     audit(tx, ask.tenant, actor=ask.by, verb=run.trigger, subject=f"run:{run.id}", detail=_detail(run, placement))
-    (row,) = tx.rows("run", id=run.id, tenant=run.tenant)
+    (row,) = found()
     return Asked(run_of(row), is_new=True)
 
 
@@ -123,10 +124,11 @@ def _origin(tx: Transaction, ask: Ask) -> RunRow | None:
 def _target(tx: Transaction, ask: Ask, origin: RunRow | None) -> Target:
     """Lock what shall run, so that nobody else is admitted at the same time, and read what it is now."""
     name = (origin.schedule or origin.agent) if origin else ask.target
-    rows = tx.rows("schedule_to_run", tenant=ask.tenant, name=name)
+    schedules = tx.later("schedule_to_run", tenant=ask.tenant, name=name)
+    agents_found = tx.later("agent_to_run", tenant=ask.tenant, name=name)  # a schedule and an agent share no name
+    rows, agents = schedules(), agents_found()
     if rows:
         return Target(*rows[0])
-    agents = tx.rows("agent_to_run", tenant=ask.tenant, name=name)
     if not agents or (origin is not None and origin.schedule is not None):
         raise _unknown(tx, ask.tenant, name)
     return Target(name, *agents[0])
@@ -145,13 +147,15 @@ def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
 def _grounds(
     tx: Transaction, ask: Ask, target: Target, origin: RunRow | None, *, with_versions: bool = False
 ) -> Grounds:
-    now_us = clock(tx)
+    now = tx.later("clock")
+    waiting = _waiting(tx, ask.tenant, target) if target.schedule is None else _nobody
+    now_us = int(now()[0][0])
     dated = with_versions or ask.tick_us is not None
     return Grounds(
         now_us=now_us,
         target=target,
         live=tuple(live_run(row) for row in _live(tx, ask.tenant, target)),
-        waiting=_waiting(tx, ask.tenant, target) if target.schedule is None else 0,
+        waiting=waiting(),
         spending=_spending(tx, ask.tenant, target, now_us),
         versions=_versions(tx, ask.tenant, target) if dated else (),
         recorded=_recorded(tx, ask, target),
@@ -174,11 +178,15 @@ def _live(tx: Transaction, tenant: str, target: Target) -> list[Sequence[object]
     return [row[2:] for row in tx.rows("live_runs", schedules=json.dumps([(tenant, target.schedule)]))]
 
 
-def _waiting(tx: Transaction, tenant: str, target: Target) -> int:
-    """Count who waits for an agent; beyond what may, how many is nobody's business."""
+def _waiting(tx: Transaction, tenant: str, target: Target) -> Callable[[], int]:
+    """Have counted who waits for an agent; beyond what may, how many is nobody's business."""
     limit = agent_from_json(target.manifest).waiting_max + 1
-    ((waiting,),) = tx.rows("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit)
-    return int(waiting)
+    rows = tx.later("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit)
+    return lambda: int(rows()[0][0])
+
+
+def _nobody() -> int:
+    return 0
 
 
 def _spending(tx: Transaction, tenant: str, target: Target, now_us: int) -> tuple[Counted, ...]:

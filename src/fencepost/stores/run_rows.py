@@ -1,7 +1,7 @@
 """What several of the queue's verbs do with a run's rows, inside their transaction."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fencepost.model.definition import schedule_from_json, trigger_of
@@ -118,4 +118,14 @@ def _due_again(schedule: ScheduleRow, run: RunRow, ended_us: int) -> int | None:
 def audit(tx: Transaction, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> None:
     """Write down who did what, in the same transaction."""
     entry = {"tenant": tenant, "actor": actor, "verb": verb, "subject": subject, "detail": json.dumps(detail)}
-    tx.rows("write_audit", entries=json.dumps([entry]))
+    tx.later("write_audit", entries=json.dumps([entry]))
+
+
+def batch_entry(
+    tenant: str, lease_id: str, run_ids: Sequence[str], *, actor: str, verb: str, detail: Mapping[str, object]
+) -> dict[str, str]:
+    """Spell what was decided about runs of one lease: one row, which names all of them if they are several."""
+    several = len(run_ids) > 1
+    subject = f"batch:{lease_id}" if several else f"run:{run_ids[0]}"
+    text = json.dumps({**detail, "runs": list(run_ids)} if several else detail)
+    return {"tenant": tenant, "actor": actor, "verb": verb, "subject": subject, "detail": text}

@@ -13,7 +13,7 @@ from fencepost.model.run import Reason, RunId, RunState, TriggerKind
 from fencepost.ports.ticks import Around, Counted, DueSchedule, Key, NewRun, NewTick, PauseRow, TickPlan
 from fencepost.stores.leases import SqlLeases
 from fencepost.stores.notices import put_notices
-from fencepost.stores.transaction import Transaction
+from fencepost.stores.transaction import Later, Transaction
 from fencepost.stores.tzdata import follow
 
 MONTH_US = 32 * 24 * 3600 * 1_000_000
@@ -53,7 +53,7 @@ class SqlTicks(SqlLeases):
                 return 0
             return _write(tx, decide(due, _around(tx, due)))
 
-        found = self._dialect.write(work)
+        found = self._dialect.write(work, often=True)
         if found or tzdata == self._tzdata:
             return found
         looked_at = self._dialect.write(lambda tx: follow(tx, tzdata))
@@ -63,14 +63,16 @@ class SqlTicks(SqlLeases):
 
 
 def _around(tx: Transaction, due: Sequence[DueSchedule]) -> Around:
-    now_us = clock(tx)
     keys = json.dumps([one.key for one in due])
+    now = tx.later("clock")
+    live_rows = tx.later("live_runs", schedules=keys)
+    pause_rows = tx.later("pauses_since", schedules=keys, since_us=min(one.cursor_us for one in due))
+    now_us = int(now()[0][0])
     live: dict[Key, list[LiveRun]] = defaultdict(list)
-    for tenant, schedule, *run in tx.rows("live_runs", schedules=keys):
+    for tenant, schedule, *run in live_rows():
         live[tenant, schedule].append(live_run(run))
     pauses: dict[Key, list[PauseRow]] = defaultdict(list)
-    oldest = min(one.cursor_us for one in due)
-    for tenant, schedule, *pause in tx.rows("pauses_since", schedules=keys, since_us=oldest):
+    for tenant, schedule, *pause in pause_rows():
         pauses[tenant, schedule].append(PauseRow(*pause))
     spending: dict[Key, list[Counted]] = defaultdict(list)
     if any(has_budget(one.definition, one.manifest) for one in due):
@@ -106,12 +108,12 @@ def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:
     ticks = [tick for plan in kept for tick in plan.ticks if _identity(tick) not in known]
     made = {tick.run_id for tick in ticks if tick.run_id}
     if ticks:
-        tx.rows("insert_ticks", ticks=json.dumps([tick._asdict() for tick in ticks]))
+        tx.later("insert_ticks", ticks=json.dumps([tick._asdict() for tick in ticks]))
     put_runs(tx, [run for plan in kept for run in plan.runs if run.id in made])
     make_room(tx, [run for plan in kept for run in plan.displaces], [run for plan in kept for run in plan.stops])
     entries = [_entry(plan) for plan in kept if plan.ticks or plan.trouble]
     if entries:
-        tx.rows("write_audit", entries=json.dumps(entries))
+        tx.later("write_audit", entries=json.dumps(entries))
     put_notices(tx, _notices(ticks))
     return len(kept)
 
@@ -120,8 +122,13 @@ def put_runs(tx: Transaction, runs: Sequence[NewRun]) -> set[str]:
     """Put runs into the queue and wake whoever listens; return which are new, and not known by their key."""
     if not runs:
         return set()
-    made = {str(run_id) for (run_id,) in tx.rows("insert_runs", runs=json.dumps([run._asdict() for run in runs]))}
-    tx.rows("announce", what="ready")
+    return {str(run_id) for (run_id,) in send_runs(tx, runs)()}
+
+
+def send_runs(tx: Transaction, runs: Sequence[NewRun]) -> Later:
+    """Put runs into the queue and wake whoever listens; return a way to the ids of those that are new."""
+    made = tx.later("insert_runs", runs=json.dumps([run._asdict() for run in runs]))
+    tx.later("announce", what="ready")
     return made
 
 

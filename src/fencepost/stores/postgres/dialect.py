@@ -131,18 +131,18 @@ class PostgresDialect:
         connection = self._send(begin_writing_directly(limits), limits)
         if connection.said_pid != connection.info.backend_pid:
             return self._finish(connection, lambda: work(PostgresTransaction(connection)))
-        try:
-            with suppress(*FORGOTTEN):
-                return self._finish(connection, lambda: self._in_pipeline(connection, work))
-        finally:
-            connection.prepare_threshold = None
+        with suppress(*FORGOTTEN):
+            return self._finish(connection, lambda: self._in_pipeline(connection, work))
         self.close()
         return self._write_once(work, limits)
 
     def _in_pipeline(self, connection: Connection, work: Callable[[PostgresTransaction], T]) -> T:
         connection.prepare_threshold = 0
-        with connection.pipeline() as pipeline:
-            return work(PostgresTransaction(connection, pipeline))
+        try:
+            with connection.pipeline() as pipeline:
+                return work(PostgresTransaction(connection, pipeline))
+        finally:
+            connection.prepare_threshold = None
 
     def _write_once(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
         connection = self._send(begin_writing(limits), limits)
@@ -239,7 +239,8 @@ def begin_writing_directly(limits: Limits) -> bytes:
 
     Plans that are kept may date from when a table was empty: they must not read all of it ever after.
     """
-    return begin_writing(limits) + b"; SET LOCAL enable_seqscan = off; SELECT pg_backend_pid()"
+    joins = b"; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
+    return begin_writing(limits) + joins + b"; SELECT pg_backend_pid()"
 
 
 def begin_reading(limits: Limits) -> bytes:

@@ -1,10 +1,12 @@
 """Brings a database to the schema of this program, all in one transaction, however many try at once."""
 
+from contextlib import suppress
+
 import psycopg
 
 from fencepost.model.errors import StoreUnavailable
 from fencepost.stores import sql
-from fencepost.stores.postgres.dialect import PATIENT, PostgresTransaction, begin_writing, commit
+from fencepost.stores.postgres.dialect import PATIENT, TRIES, PostgresTransaction, begin_writing, commit
 from fencepost.stores.postgres.server import Connection
 
 # Held to the end of the transaction, so it also works behind a transaction pooler. The number only has to be ours.
@@ -19,7 +21,18 @@ def newest_schema() -> int:
 
 
 def migrate(connection: Connection, url: str, *, new_id: str) -> tuple[int, int]:
-    """Apply every migration that is missing; return the schema before and after. `new_id` names a new store."""
+    """Apply every migration that is missing; return the schema before and after. `new_id` names a new store.
+
+    Workers that go on meanwhile lock the same tables in another order: where that ends in a circle, nothing has
+    changed, and it is tried again.
+    """
+    for _ in range(TRIES - 1):
+        with suppress(psycopg.errors.DeadlockDetected):
+            return _migrate_once(connection, url, new_id)
+    return _migrate_once(connection, url, new_id)
+
+
+def _migrate_once(connection: Connection, url: str, new_id: str) -> tuple[int, int]:
     connection.silence_seconds = PATIENT.silence_seconds
     connection.execute(begin_writing(PATIENT))
     try:
@@ -32,6 +45,9 @@ def migrate(connection: Connection, url: str, *, new_id: str) -> tuple[int, int]
             f"{url} has no tables of schema {newest_schema()}, and this role may not create them "
             f"({error.diag.message_primary}); have the owner run: fencepost store migrate"
         ) from None
+    except psycopg.errors.DeadlockDetected:
+        connection.execute(b"ROLLBACK")
+        raise
     except BaseException:
         connection.close()
         raise

@@ -15,8 +15,11 @@ SELECT * FROM fencepost.run_fact
 
 -- :name look_live
 -- What runs, oldest first, then what waits, in the order in which it is leased.
-SELECT * FROM fencepost.run_fact
- WHERE tenant = %(tenant)s AND state IN ('ready', 'running')
+SELECT *
+  FROM fencepost.run_fact
+ WHERE id IN (SELECT id FROM fencepost.ready WHERE tenant = %(tenant)s
+              UNION ALL SELECT id FROM fencepost.running WHERE tenant = %(tenant)s)
+   AND tenant = %(tenant)s AND state IN ('ready', 'running')
  ORDER BY state DESC, CASE state WHEN 'running' THEN 0 ELSE priority END DESC,
           CASE state WHEN 'running' THEN started_us ELSE ready_us END, id
  LIMIT %(limit)s
@@ -94,17 +97,19 @@ SELECT schedule, since_us, until_us, note, by_whom
  ORDER BY id
 
 -- :name look_audit
+-- What was decided about many runs at once names them all; whoever asks for one of them finds it.
 SELECT seq, at_us, actor, verb, subject, detail
   FROM fencepost.audit
- WHERE tenant = %(tenant)s AND (%(verb)s = '' OR verb = %(verb)s) AND (%(subject)s = '' OR subject = %(subject)s)
+ WHERE tenant = %(tenant)s AND (%(verb)s = '' OR verb = %(verb)s) AND (%(subject)s = '' OR subject = %(subject)s
+        OR (%(batched)s <> '' AND subject LIKE 'batch:%%' AND strpos(detail, %(batched)s) > 0))
    AND at_us <= %(until_us)s
    AND seq < %(before_seq)s
  ORDER BY seq DESC
  LIMIT %(limit)s
 
 -- :name look_health
-SELECT (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND state = 'running'),
-       (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND state = 'ready'),
+SELECT (SELECT count(*) FROM fencepost.running WHERE tenant = %(tenant)s),
+       (SELECT count(*) FROM fencepost.ready WHERE tenant = %(tenant)s),
        (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND state = 'dead' AND discarded_us IS NULL),
        (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL),
        (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us <= %(late_us)s),

@@ -13,7 +13,9 @@ SELECT schedule, kind, name, sum(number)::bigint
 -- :name meter_live
 SELECT coalesce(schedule, ''), agent, state, count(*), min(waiting_us)
   FROM fencepost.run
- WHERE tenant = %(tenant)s AND state IN ('ready', 'running')
+ WHERE id IN (SELECT id FROM fencepost.ready WHERE tenant = %(tenant)s
+              UNION ALL SELECT id FROM fencepost.running WHERE tenant = %(tenant)s)
+   AND tenant = %(tenant)s AND state IN ('ready', 'running')
  GROUP BY schedule, agent, state
  ORDER BY schedule, agent, state
 

@@ -17,25 +17,32 @@ SELECT name, 'agent', retired_us IS NOT NULL FROM fencepost.agent WHERE tenant =
 
 -- :name waiting_of_agent
 SELECT count(*)
-  FROM (SELECT 1 FROM fencepost.run
-         WHERE state = 'ready' AND started_us IS NULL
-           AND tenant = %(tenant)s AND schedule IS NULL AND agent = %(agent)s
+  FROM (SELECT 1 FROM fencepost.ready
+         WHERE tenant = %(tenant)s AND agent = %(agent)s AND schedule IS NULL AND is_fresh
          LIMIT %(limit)s) AS waiting
 
 -- :name insert_batch
 -- Runs that are alike but for a few values. A run whose key is known already is not made again.
-INSERT INTO fencepost.run (id, tenant, agent, trigger, idempotency_key, request_key,
-                           manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
-                           state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                           project, in_process)
-SELECT one ->> 0, %(tenant)s, %(agent)s, %(trigger)s, one ->> 1, one ->> 2,
-       %(manifest)s::text, %(manifest_hash)s, one ->> 3, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
-       %(priority)s::bigint, -%(priority)s::bigint,
-       'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
-       %(manifest)s::text::jsonb ->> 'project', %(in_process)s
-  FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT fencepost.clock_us() AS now_us) AS clock
-ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
-RETURNING id
+WITH made AS (
+    INSERT INTO fencepost.run (id, tenant, agent, trigger, idempotency_key, request_key,
+                               manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
+                               state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
+                               project, in_process, kept)
+    SELECT one ->> 0, %(tenant)s, %(agent)s, %(trigger)s, one ->> 1, one ->> 2,
+           %(manifest)s::text, %(manifest_hash)s, one ->> 3, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
+           %(priority)s::bigint, -%(priority)s::bigint,
+           'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
+           %(manifest)s::text::jsonb ->> 'project', %(in_process)s, 0
+      FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT fencepost.clock_us() AS now_us) AS clock
+    ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
+    RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project),
+queued AS (
+    INSERT INTO fencepost.ready (in_process, tenant, rank, place_us, id, ready_us, is_later, is_fresh, give_up_us,
+                                 agent, schedule, project)
+    SELECT in_process, tenant, rank, place_us, id, ready_us, ready_us > created_us, true, give_up_us,
+           agent, schedule, project
+      FROM made)
+SELECT id FROM made
 
 -- :name asked_again_many
 UPDATE fencepost.run SET requests = requests + 1

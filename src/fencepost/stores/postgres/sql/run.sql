@@ -2,16 +2,15 @@
 -- Each tenant's lines by priority, the tenant first that was served longest ago. Lines are found by hopping from one
 -- to the next, so that the number of runs in them does not matter.
 WITH RECURSIVE line (tenant, rank) AS (
-    (SELECT tenant, rank FROM fencepost.run WHERE state = 'ready' AND NOT in_process ORDER BY tenant, rank LIMIT 1)
+    (SELECT tenant, rank FROM fencepost.ready WHERE in_process = false ORDER BY tenant, rank LIMIT 1)
     UNION ALL
     SELECT next.tenant, next.rank
       FROM line
-     CROSS JOIN LATERAL (SELECT run.tenant, run.rank FROM fencepost.run
-                          WHERE run.state = 'ready' AND NOT run.in_process AND (run.tenant, run.rank) > (line.tenant, line.rank)
-                          ORDER BY run.tenant, run.rank LIMIT 1) AS next)
+     CROSS JOIN LATERAL (SELECT ready.tenant, ready.rank FROM fencepost.ready
+                          WHERE in_process = false AND (ready.tenant, ready.rank) > (line.tenant, line.rank)
+                          ORDER BY ready.tenant, ready.rank LIMIT 1) AS next)
 SELECT tenant, rank
-  FROM (SELECT tenant, rank, (SELECT max(fence) FROM fencepost.run
-                               WHERE run.tenant = line.tenant AND fence IS NOT NULL) AS served
+  FROM (SELECT tenant, rank, (SELECT fence FROM fencepost.served WHERE served.tenant = line.tenant) AS served
           FROM line) AS each_line
  WHERE NOT EXISTS (SELECT 1 FROM fencepost.pause
                     WHERE pause.tenant = each_line.tenant AND schedule = ''
@@ -21,25 +20,26 @@ SELECT tenant, rank
 -- :name line_heads
 -- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
-SELECT id, schedule
-  FROM fencepost.run
- WHERE state = 'ready' AND NOT in_process AND tenant = %(tenant)s AND rank = %(rank)s
-   AND place_us <= (SELECT fencepost.clock_us()) AND ready_us <= (SELECT fencepost.clock_us())
-   AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements_text(%(passed)s::jsonb) AS one WHERE one = run.id)
-   AND (project IS NULL OR id IN (SELECT jsonb_array_elements_text(%(turns)s::jsonb))
-        OR (trigger <> 'manual' AND EXISTS (SELECT 1 FROM jsonb_array_elements(%(apart)s::jsonb) AS one
-                                             WHERE one ->> 0 = run.tenant AND one ->> 1 = run.project)))
+SELECT ready.id, ready.schedule
+  FROM fencepost.ready
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run WHERE id = ready.id AND state = 'ready' OFFSET 0) AS run
+ WHERE ready.in_process = false AND ready.tenant = %(tenant)s AND ready.rank = %(rank)s
+   AND ready.place_us <= (SELECT fencepost.clock_us()) AND ready.ready_us <= (SELECT fencepost.clock_us())
+   AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements_text(%(passed)s::jsonb) AS one WHERE one = ready.id)
+   AND (ready.project IS NULL OR ready.id IN (SELECT jsonb_array_elements_text(%(turns)s::jsonb))
+        OR (run.trigger <> 'manual' AND EXISTS (SELECT 1 FROM jsonb_array_elements(%(apart)s::jsonb) AS one
+                                                 WHERE one ->> 0 = run.tenant AND one ->> 1 = run.project)))
    AND NOT EXISTS (SELECT 1 FROM fencepost.keys(run.resources) AS mine
                      JOIN fencepost.resource ON resource.tenant = mine.tenant AND resource.name = mine.name
                      JOIN fencepost.lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                     WHERE lease_fact.remaining_ns > 0)
    AND (run.resources NOT LIKE '%%"key:%%' OR fencepost.has_slots(run.resources))
-   AND (schedule IS NULL
-        OR lease_max > (SELECT count(*) FROM fencepost.run AS other
+   AND (ready.schedule IS NULL
+        OR run.lease_max > (SELECT count(*) FROM fencepost.running AS other
                           JOIN fencepost.lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
-                         WHERE other.tenant = run.tenant AND other.schedule = run.schedule AND other.state = 'running'
-                           AND other.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0))
- ORDER BY place_us, id
+                         WHERE other.tenant = ready.tenant AND other.schedule = ready.schedule
+                           AND lease_fact.remaining_ns > 0))
+ ORDER BY ready.place_us, ready.id
  LIMIT %(limit)s
 
 -- :name taken_slots
@@ -54,10 +54,9 @@ SELECT resource.name
 -- :name running_of
 -- A lease whose time is up takes no room: its run is about to be settled as lost.
 SELECT count(*)
-  FROM fencepost.run
-  JOIN fencepost.lease_fact ON lease_fact.id = run.lease_id AND NOT lease_fact.lost
- WHERE run.tenant = %(tenant)s AND run.schedule = %(schedule)s AND run.state = 'running'
-   AND run.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0
+  FROM fencepost.running
+  JOIN fencepost.lease_fact ON lease_fact.id = running.lease_id AND NOT lease_fact.lost
+ WHERE running.tenant = %(tenant)s AND running.schedule = %(schedule)s AND lease_fact.remaining_ns > 0
 
 -- :name lock_schedule
 SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
@@ -174,10 +173,11 @@ RETURNING id
 SELECT stop FROM fencepost.run WHERE id = %(id)s AND fence = %(fence)s AND state = 'running'
 
 -- :name lost_runs
-SELECT run_fact.* FROM fencepost.run_fact
+SELECT run_fact.*
+  FROM fencepost.running
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run_fact WHERE id = running.id AND state = 'running' OFFSET 0) AS run_fact
   LEFT JOIN fencepost.lease_fact ON lease_fact.id = run_fact.lease_id
- WHERE run_fact.state = 'running'
-   AND (lease_fact.id IS NULL OR lease_fact.lost OR lease_fact.remaining_ns <= 0)
+ WHERE lease_fact.id IS NULL OR lease_fact.lost OR lease_fact.remaining_ns <= 0
  ORDER BY run_fact.fence
  LIMIT %(limit)s
 
@@ -221,13 +221,16 @@ RETURNING run_id
 SELECT content FROM fencepost.checkpoint WHERE run_id = %(run_id)s
 
 -- :name next_ready
-SELECT min(ready_us) FROM fencepost.run WHERE state = 'ready' AND ready_us > (SELECT fencepost.clock_us())
+SELECT min(ready_us) FROM fencepost.ready WHERE is_later AND ready_us > (SELECT fencepost.clock_us())
 
 -- :name overdue_runs
 -- What has waited too long and never started.
-SELECT * FROM fencepost.run_fact
- WHERE state = 'ready' AND started_us IS NULL AND give_up_us <= (SELECT fencepost.clock_us())
- ORDER BY give_up_us
+SELECT run_fact.*
+  FROM fencepost.ready
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run_fact WHERE id = ready.id AND state = 'ready' OFFSET 0) AS run_fact
+ WHERE ready.is_fresh AND ready.give_up_us IS NOT NULL AND ready.give_up_us <= (SELECT fencepost.clock_us())
+   AND run_fact.started_us IS NULL
+ ORDER BY ready.give_up_us
  LIMIT %(limit)s
 
 -- :name definition_of

@@ -38,13 +38,17 @@ UPDATE fencepost.schedule SET due_us = (SELECT fencepost.clock_us())
  WHERE schedule.tenant = waking.tenant AND schedule.name = waking.name
 
 -- :name live_runs
--- One look into the index for each schedule: the planner must not think of reading the whole table.
-SELECT run.tenant, run.schedule, id, trigger, state, started_us, lines_up
+-- One look into each index for each schedule: the planner must not think of reading a whole table.
+SELECT run.tenant, run.schedule, run.id, trigger, state, started_us, lines_up
   FROM jsonb_array_elements(%(schedules)s::jsonb) AS one
- CROSS JOIN LATERAL (SELECT * FROM fencepost.run
+ CROSS JOIN LATERAL (SELECT id FROM fencepost.ready
                       WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1
-                        AND state IN ('ready', 'running') OFFSET 0) AS run
- ORDER BY created_us, id
+                     UNION ALL
+                     SELECT id FROM fencepost.running
+                      WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1
+                     OFFSET 0) AS live
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run WHERE id = live.id AND state IN ('ready', 'running') OFFSET 0) AS run
+ ORDER BY created_us, run.id
 
 -- :name pauses_since
 SELECT tenant, schedule, since_us, until_us, note
@@ -93,28 +97,36 @@ SELECT tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_un
 
 -- :name insert_runs
 -- A run whose key is known already is not made again; what comes back was made.
-INSERT INTO fencepost.run (id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
-                           period_start_us, period_end_us, backfill_from_us, last_success_us,
-                           idempotency_key, request_key, origin,
-                           manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
-                           state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                           project, in_process)
-SELECT id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
-       period_start_us, period_end_us, backfill_from_us, last_success_us,
-       idempotency_key, request_key, origin,
-       manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, -priority,
-       'ready', fencepost.clock_us(), greatest(fencepost.clock_us(), ready_us), ready_us, ready_us,
-       greatest(fencepost.clock_us(), ready_us) + queue_for_us, reserved_micro, counted_us,
-       manifest::jsonb ->> 'project', in_process
-  FROM jsonb_to_recordset(%(runs)s::jsonb) AS one (
-       id text, tenant text, agent text, schedule text, version bigint, trigger text, occurrence text, tick_us bigint,
-       period_start_us bigint, period_end_us bigint, backfill_from_us bigint, last_success_us bigint,
-       idempotency_key text, request_key text, origin text,
-       manifest text, manifest_hash text, payload text, resources text, lease_max bigint, lines_up boolean,
-       priority bigint, ready_us bigint, queue_for_us bigint, reserved_micro bigint, counted_us bigint,
-       in_process boolean)
-ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
-RETURNING id
+WITH made AS (
+    INSERT INTO fencepost.run (id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
+                               period_start_us, period_end_us, backfill_from_us, last_success_us,
+                               idempotency_key, request_key, origin,
+                               manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
+                               state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
+                               project, in_process, kept)
+    SELECT id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
+           period_start_us, period_end_us, backfill_from_us, last_success_us,
+           idempotency_key, request_key, origin,
+           manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, -priority,
+           'ready', fencepost.clock_us(), greatest(fencepost.clock_us(), ready_us), ready_us, ready_us,
+           greatest(fencepost.clock_us(), ready_us) + queue_for_us, reserved_micro, counted_us,
+           manifest::jsonb ->> 'project', in_process, 0
+      FROM jsonb_to_recordset(%(runs)s::jsonb) AS one (
+           id text, tenant text, agent text, schedule text, version bigint, trigger text, occurrence text, tick_us bigint,
+           period_start_us bigint, period_end_us bigint, backfill_from_us bigint, last_success_us bigint,
+           idempotency_key text, request_key text, origin text,
+           manifest text, manifest_hash text, payload text, resources text, lease_max bigint, lines_up boolean,
+           priority bigint, ready_us bigint, queue_for_us bigint, reserved_micro bigint, counted_us bigint,
+           in_process boolean)
+    ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
+    RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project),
+queued AS (
+    INSERT INTO fencepost.ready (in_process, tenant, rank, place_us, id, ready_us, is_later, is_fresh, give_up_us,
+                                 agent, schedule, project)
+    SELECT in_process, tenant, rank, place_us, id, ready_us, ready_us > created_us, true, give_up_us,
+           agent, schedule, project
+      FROM made)
+SELECT id FROM made
 
 -- :name announce
 -- A hint for workers that listen; whoever misses it looks by itself a moment later.

@@ -29,7 +29,8 @@ SELECT * FROM fencepost.workplace_fact ORDER BY tenant, project, id
 SELECT run.rank, run.place_us, run.id, run.tenant, run.agent, run.waiting_us, place.id,
        place.host, place.machine, place.boot, place.pid_namespace, place.pid, place.pid_started
   FROM fencepost.workplace_fact AS place
-  JOIN fencepost.run ON run.tenant = place.tenant AND run.project = place.project AND run.state = 'ready'
+  JOIN fencepost.ready ON ready.tenant = place.tenant AND ready.project = place.project
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run WHERE id = ready.id AND state = 'ready' OFFSET 0) AS run
  WHERE place.resource = %(resource)s AND NOT place.stale AND NOT (place.isolated AND run.trigger <> 'manual')
    AND run.place_us <= (SELECT fencepost.clock_us()) AND run.ready_us <= (SELECT fencepost.clock_us())
    AND NOT EXISTS (SELECT 1 FROM fencepost.pause
@@ -41,10 +42,9 @@ SELECT run.rank, run.place_us, run.id, run.tenant, run.agent, run.waiting_us, pl
                     WHERE lease_fact.remaining_ns > 0)
    AND (run.resources NOT LIKE '%%"key:%%' OR fencepost.has_slots(run.resources))
    AND (run.schedule IS NULL
-        OR run.lease_max > (SELECT count(*) FROM fencepost.run AS other
+        OR run.lease_max > (SELECT count(*) FROM fencepost.running AS other
                               JOIN fencepost.lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
                              WHERE other.tenant = run.tenant AND other.schedule = run.schedule
-                               AND other.state = 'running' AND other.state IN ('ready', 'running')
                                AND lease_fact.remaining_ns > 0))
  ORDER BY run.rank, run.place_us, run.id
  LIMIT %(limit)s

@@ -1,3 +1,48 @@
+-- :name lane_next
+-- The head of the first of `lane_lines` in one go, as `lane_heads` has it: nearly always there is only one line.
+WITH RECURSIVE each_tenant (tenant) AS (
+    SELECT min(tenant) FROM run INDEXED BY run_lane WHERE state = 'ready' AND in_process
+    UNION ALL
+    SELECT (SELECT min(run.tenant) FROM run INDEXED BY run_lane
+             WHERE run.state = 'ready' AND run.in_process AND run.tenant > each_tenant.tenant)
+      FROM each_tenant
+     WHERE tenant IS NOT NULL),
+line (tenant, rank) AS (
+    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_lane
+                     WHERE run.state = 'ready' AND run.in_process AND run.tenant = each_tenant.tenant)
+      FROM each_tenant
+     WHERE tenant IS NOT NULL
+    UNION ALL
+    SELECT tenant, (SELECT min(run.rank) FROM run INDEXED BY run_lane
+                     WHERE run.state = 'ready' AND run.in_process AND run.tenant = line.tenant AND run.rank > line.rank)
+      FROM line
+     WHERE rank IS NOT NULL),
+first AS MATERIALIZED (
+    SELECT tenant, rank
+      FROM (SELECT tenant, rank, (SELECT max(fence) FROM run
+                                   WHERE run.tenant = line.tenant AND fence IS NOT NULL) AS served
+              FROM line WHERE rank IS NOT NULL) AS each_line
+     WHERE NOT EXISTS (SELECT 1 FROM pause
+                        WHERE pause.tenant = each_line.tenant AND schedule = ''
+                          AND since_us <= wall_us() AND until_us > wall_us())
+     ORDER BY served NULLS FIRST, tenant, rank
+     LIMIT 1)
+SELECT * FROM lane_run
+ WHERE state = 'ready' AND tenant = (SELECT tenant FROM first) AND rank = (SELECT rank FROM first)
+   AND place_us <= wall_us() AND ready_us <= wall_us()
+   AND (schedule IS NULL
+        OR (NOT EXISTS (SELECT 1 FROM json_each(lane_run.resources) AS mine
+                          JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
+                          JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
+                         WHERE lease_fact.remaining_ns > 0)
+            AND lease_max > (SELECT count(*) FROM run AS other INDEXED BY run_live
+                               JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
+                              WHERE other.tenant = lane_run.tenant AND other.schedule = lane_run.schedule
+                                AND other.state = 'running' AND other.state IN ('ready', 'running')
+                                AND lease_fact.remaining_ns > 0)))
+ ORDER BY place_us, id
+ LIMIT :limit
+
 -- :name lane_lines
 -- As `ready_lines`, of the runs that lanes carry out.
 WITH RECURSIVE each_tenant (tenant) AS (
@@ -66,20 +111,12 @@ UPDATE run
        attempt = attempt + 1, stop = NULL,
        started_us = CASE WHEN :started THEN coalesce(started_us, wall_us()) ELSE started_us END
  WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'ready'
-RETURNING id, attempt
+RETURNING id
 
 -- :name insert_attempts
 INSERT INTO attempt (run_id, number, fence, worker, started_us)
-SELECT id, attempt, fence, worker, CASE WHEN :started THEN wall_us() END
-  FROM run
- WHERE id IN (SELECT value FROM json_each(:ids))
-
--- :name audit_leased
-INSERT INTO audit (tenant, at_us, actor, verb, subject, detail)
-SELECT tenant, wall_us(), 'leaser', 'lease', 'run:' || id,
-       json_object('fence', fence, 'attempt', attempt, 'worker', worker, 'manifest_hash', manifest_hash)
-  FROM run
- WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT value ->> 0, value ->> 1, :fence, :worker, CASE WHEN :started THEN wall_us() END
+  FROM json_each(:numbers)
 
 -- :name checkpoints
 SELECT run_id, content FROM checkpoint
@@ -110,7 +147,7 @@ UPDATE run
        summary = coalesce(:summary, summary), log = coalesce(:log, log),
        lease_id = NULL, worker = NULL
  WHERE id IN (SELECT value FROM json_each(:ids))
-   AND +fence = :fence AND state = 'running'
+   AND +fence = :fence AND state = 'running' AND +lease_id = :lease_id
 RETURNING id, ended_us
 
 -- :name end_attempts
@@ -118,13 +155,6 @@ UPDATE attempt
    SET ended_us = coalesce(ended_us, wall_us()), outcome = :outcome, exit_code = :exit_code,
        last_log = :last_log, started_us = CASE WHEN :began THEN started_us END
  WHERE run_id IN (SELECT value FROM json_each(:ids)) AND fence = :fence
-
--- :name audit_settled
-INSERT INTO audit (tenant, at_us, actor, verb, subject, detail)
-SELECT tenant, wall_us(), 'settler', 'settle', 'run:' || id,
-       json_object('state', state, 'reason', reason, 'fence', fence, 'attempt', attempt + :refund)
-  FROM run
- WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- :name stops_asked
 SELECT id, stop FROM run

@@ -90,9 +90,11 @@ SELECT schedule, since_us, until_us, note, by_whom
  ORDER BY id
 
 -- :name look_audit
+-- What was decided about many runs at once names them all; whoever asks for one of them finds it.
 SELECT seq, at_us, actor, verb, subject, detail
   FROM audit
- WHERE tenant = :tenant AND (:verb = '' OR verb = :verb) AND (:subject = '' OR subject = :subject)
+ WHERE tenant = :tenant AND (:verb = '' OR verb = :verb) AND (:subject = '' OR subject = :subject
+        OR (:batched <> '' AND subject LIKE 'batch:%' AND instr(detail, :batched) > 0))
    AND at_us <= :until_us
    AND seq < :before_seq
  ORDER BY seq DESC
