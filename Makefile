@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations bench-cron bench-startup bench-schedules bench-apply bench-idle format clean
+.PHONY: bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +60,9 @@ bench-apply: $(READY)
 
 bench-idle: $(READY)
 	$(BIN)/python -m bench.idle
+
+bench-prune: $(READY)
+	PYTHONPATH=. $(BIN)/python bench/prune.py
 
 bench-startup: $(READY)
 	$(BIN)/python bench/startup.py

@@ -86,6 +86,7 @@ def show(found: dict[str, list[float]]) -> int:
     print(f"\n{'idle, from request to start':<28} {'p50 ms':>8} {'p90 ms':>8} {'of raw p50':>11}")
     for name, times in found.items():
         print(f"{name:<28} {median(times):>8.2f} {quantiles(times, n=10)[-1]:>8.2f} {median(times) / floor:>10.1f}x")
+    print(f"load: {' '.join(f'{one:.1f}' for one in os.getloadavg())} on {os.cpu_count()} cores")
     return int(median(found["fencepost lane"]) > TARGET * floor)
 
 

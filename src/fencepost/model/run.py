@@ -22,7 +22,7 @@ class RunState(StrEnum):
     @property
     def terminal(self) -> bool:
         """Whether no move leads out of this state."""
-        return not any(move.origin is self for move in MOVES)
+        return self in TERMINAL
 
 
 class TriggerKind(StrEnum):
@@ -149,6 +149,7 @@ MOVES = (
     ),
     Move(RunState.RUNNING, RunState.CANCELLED, "settle", frozenset({Reason.CANCELLED, Reason.OVERLAP})),
 )
+TERMINAL = frozenset(RunState) - {move.origin for move in MOVES}
 
 
 def is_legal(origin: RunState, target: RunState, reason: Reason | None) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from json.encoder import encode_basestring_ascii
 from zoneinfo import ZoneInfo
 
 from fencepost.flow.tick_rows import goes_into_a_lane, queue_for_us, resources_of
@@ -122,7 +123,7 @@ def own_keys(*parts: object) -> Callable[[str], str]:
 
     def key(last: str) -> str:
         whole = common.copy()
-        whole.update(f",{json.dumps(last)}]".encode("ascii"))
+        whole.update(f",{encode_basestring_ascii(last)}]".encode("ascii"))
         return whole.hexdigest()
 
     return key

@@ -59,6 +59,24 @@ def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> 
     return {**{f"FENCEPOST_{name}": value for name, value in values.items()}, "TRACEPARENT": trace}
 
 
+def own_variables(run: RunRow, lease: Lease) -> dict[str, str]:
+    """Return in what a run differs from another one of the same agent that no schedule made, under the same lease."""
+    return {
+        "FENCEPOST_RUN_ID": run.id,
+        "FENCEPOST_IDEMPOTENCY_KEY": run.idempotency_key,
+        "FENCEPOST_ATTEMPT": str(run.attempt),
+        "FENCEPOST_RESOURCE": " ".join(lease.resources),
+        "TRACEPARENT": traceparent(run.id, lease.fence),
+    }
+
+
+def likeness(run: RunRow, lease: Lease) -> tuple[object, ...] | None:
+    """Return what runs must have in common for `own_variables` to tell all that differs; None: it is one of a kind."""
+    if run.schedule is not None or run.tick_us is not None:
+        return None
+    return (lease.id, run.tenant, run.agent, run.trigger, run.manifest, run.resume, run.last_success_us)
+
+
 def secrets_of(agent: AgentDefinition, inherited: Mapping[str, str]) -> dict[str, str]:
     """Fetch the secrets that the definition refers to; they are never written down."""
     return {

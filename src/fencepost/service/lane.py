@@ -28,7 +28,7 @@ from fencepost.service.lane_runs import (
     ended_with,
     gates_of,
     make_ready,
-    message_of,
+    messages_of,
     settled,
     wrote_a_log,
 )
@@ -131,8 +131,10 @@ class _Keeper:
                 self._give()
 
     def _turn(self, *, lease: bool) -> None:
-        limit = max(1, min(PERMITS_MAX, int(BATCH_SECONDS / self._mean)))
-        starts = limit if self._mean < AT_ONCE_SECONDS else 0
+        quick = self._mean < AT_ONCE_SECONDS
+        limit = max(1, min(PERMITS_MAX, int(BATCH_SECONDS / self._mean))) if quick else 1
+        idle = not self._given and not self._hand  # then a single run begins right after its lease
+        starts = limit if quick or idle else 0
         claim = Claim(
             id=os.urandom(16).hex(),
             tenant="",
@@ -143,11 +145,7 @@ class _Keeper:
             guard=self._caller.guard.process,
             label="lane",
         )
-        self._take(
-            Wanted(claim, limit if starts else 1, starts, partial(gates_of, self._tools), recheck_for)
-            if lease
-            else None
-        )
+        self._take(Wanted(claim, limit, starts, partial(gates_of, self._tools), recheck_for) if lease else None)
 
     def _take(self, wanted: Wanted | None) -> None:
         """Ask until there is an answer or our time is up: what was granted in silence must not be forgotten."""
@@ -185,7 +183,7 @@ class _Keeper:
         if not chunk:
             return
         self._caller.tell_deadline(self._batches.deadline_ns)
-        messages = [message_of(one, self._bench, self._folder) for one in chunk]
+        messages = messages_of(chunk, self._bench, self._folder)
         self._given, self._given_number = chunk, len(chunk)
         self._watch_next()
         self._caller.give(messages)

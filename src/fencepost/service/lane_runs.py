@@ -1,7 +1,7 @@
 """One run of a lane: what the runner is told of it, who watches over it while it is called, and what its end means."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import lru_cache
 
@@ -27,7 +27,7 @@ from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.runs import Ended, LaneStore, LeasedRun, Report, RunRow, RunStore
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
-from fencepost.service.agent_environment import run_variables
+from fencepost.service.agent_environment import likeness, own_variables, run_variables
 from fencepost.service.answers import LOST, Answers
 from fencepost.service.bench import Bench
 from fencepost.service.ends import DRAIN, LOSSES, STOP
@@ -61,16 +61,33 @@ def _agent(manifest: str, manifest_hash: str) -> tuple[AgentDefinition, bool]:
     return agent_from_json(manifest), hash_of(manifest) == manifest_hash
 
 
-def message_of(one: LeasedRun, bench: Bench, folder: RunFolder) -> Message:
-    """Spell what the runner is to call, and what its function may know."""
-    run = one.run
-    agent, fine = agent_of(run)
+def messages_of(chunk: Sequence[LeasedRun], bench: Bench, folder: RunFolder) -> list[Message]:
+    """Spell what the runner is to call; of runs that are alike, the first is told wholly and the others by what differs."""
+    kind: tuple[object, ...] | None = None
+    messages: list[Message] = []
+    for one in chunk:
+        run, lease = one.run, one.lease
+        message: Message = {
+            "id": run.id,
+            "payload": run.payload,
+            "log": log_path(bench.log_folder, run.id, lease.fence),
+        }
+        alike = likeness(run, lease)
+        if alike is None or alike != kind:
+            kind = alike
+            message |= _whole(one, folder)
+        else:
+            message["env"] = own_variables(run, lease)
+        messages.append(message)
+    return messages
+
+
+def _whole(one: LeasedRun, folder: RunFolder) -> Message:
+    agent, fine = agent_of(one.run)
     return {
-        "id": run.id,
+        "whole": True,
         "function": agent.function if fine else "",
-        "payload": run.payload,
-        "env": run_variables(run, one.lease, folder=folder, key=""),
-        "log": log_path(bench.log_folder, run.id, one.lease.fence),
+        "env": run_variables(one.run, one.lease, folder=folder, key=""),
         "log_max": agent.log_max,
     }
 

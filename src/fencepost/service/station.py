@@ -28,6 +28,7 @@ BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
 VAIN_SECONDS = 1.0  # what waits may be halted or have no room: who came in vain is not sent again at once
 LANES_MAX = 2
 LANE_BUSY = 500  # runs that wait for a lane, from which on a second one helps
+LANES_FIRST_SECONDS = 0.005  # lanes hear the same hint, and have a run begun in less than it takes us to look around
 LANE_SECONDS = 1.0  # between two lanes that are started: one that ends at once must not be started in a hurry
 TICKS_MAX = 20  # steps of the ticker, before others have their turn
 STARTING_MAX = 2  # attempts that look for a run at the same time; more would only meet each other
@@ -165,7 +166,7 @@ class Station:
         if self._asked_to_stop or nursery.lanes >= LANES_MAX or now < self._lane_ns:
             return
         ready = store.lane_ready(LANE_BUSY)
-        if ready and (not nursery.lanes or ready >= LANE_BUSY):
+        for _ in range((LANES_MAX if ready >= LANE_BUSY else min(ready, 1)) - nursery.lanes):
             self._lane_ns = now + round(LANE_SECONDS * 1e9)
             nursery.start_lane()
 
@@ -189,6 +190,8 @@ class Station:
         if self._wakeup in ready:
             os.read(self._wakeup, 4096)
         heard = hint is not None and deaf <= 0 and hint.heard(ready)
+        if heard and self._nursery and self._nursery.lanes:
+            self._tools.clock.sleep(LANES_FIRST_SECONDS)
         return heard or any(one in ready for one in fds)
 
     def _retry_later(self, error: StoreUnavailable) -> float:
