@@ -23,6 +23,8 @@ PROMPT_SECONDS = 1.0  # in which a daemon that has nothing to do is gone
 class Site:
     """Runs `fencepost` the way a person does, with all state below one folder."""
 
+    of_today = True  # the program that was imported already
+
     def __init__(self, folder: Path, store: str | None = None) -> None:
         self.folder = folder
         self.store = store or f"sqlite:{folder}/state/site.db"
@@ -40,7 +42,7 @@ class Site:
         return ran.stdout
 
     def _zygote_or_process(self, words: tuple[str, ...], data: str) -> subprocess.CompletedProcess[str]:
-        if zygote.can_run(words):
+        if self.of_today and zygote.can_run(words):
             return zygote.run(words, cwd=self.folder, env=self.environment(), data=data, seconds=60)
         return subprocess.run(
             [sys.executable, "-m", "fencepost", *words],

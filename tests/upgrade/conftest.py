@@ -19,6 +19,8 @@ PACKED = sorted(HERE.glob("schema-*.tar.xz"))
 class OldSite(Site):
     """The same folder and the same store, and another `fencepost`."""
 
+    of_today = False
+
     def __init__(self, site: Site, source: Path) -> None:
         super().__init__(site.folder, site.store)
         self._source = source
