@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-JOBS ?= 2
+# Three on two cores: half of the tests wait for a lease to run out or a process to end.
+JOBS ?= 3
 
 .PHONY: bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
