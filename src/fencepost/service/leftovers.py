@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fencepost.flow.leaser import Undertaker
 from fencepost.model.lease import Held
-from fencepost.model.process import Fate, fate_by_host
+from fencepost.model.process import Fate
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
 from fencepost.ports.store import LeaseStore
@@ -34,9 +34,9 @@ class Leftovers:
         return self._clear
 
     def _is_left(self, held: Held) -> bool:
-        here = fate_by_host(held.supervisor, self._processes.here()) is None
-        is_ours = held.lost and here and held.id not in self._given_up
-        return is_ours and self._processes.fate(held.supervisor) is Fate.DEAD
+        """Tell whether its holder is dead for certain: it was here, whether or not this machine has booted since."""
+        known = held.lost and held.id not in self._given_up
+        return known and self._processes.fate(held.supervisor) is Fate.DEAD
 
     def _is_being_ended(self, held: Held, now: int, store: LeaseStore) -> bool:
         waited = now - self._since.setdefault(held.id, now)
