@@ -1,9 +1,12 @@
 """What `up` says of a run that has ended: one calm line, whatever became of it."""
 
+import os
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
 
+from fencepost import wiring
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
@@ -77,3 +80,19 @@ def test_a_lane_counts_what_succeeds_and_names_what_does_not() -> None:
     telling.count()
     telling.count(last=True)
     assert said[1:] == ["2 short runs succeeded"]
+
+
+def test_nobody_waits_for_a_reader_who_has_stopped_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with open(writer, "w") as pipe, open(reader, "rb") as rest:
+        monkeypatch.setattr("sys.stderr", pipe)
+        wiring.say_end(Told("nightly r1 succeeded"))
+        assert os.read(reader, 100) == b"fencepost: nightly r1 succeeded\n"
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        os.set_blocking(writer, True)
+        wiring.say_end(Told("nightly r2 succeeded"))
+        os.set_blocking(reader, False)
+        assert b"r2" not in rest.read()

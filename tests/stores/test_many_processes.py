@@ -17,7 +17,7 @@ from tests.stores.rig import claim
 url, log, count = sys.argv[1], os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND), int(sys.argv[3])
 if url.startswith("sqlite:"):
     from fencepost.stores.sqlite.store import Opening
-    opening = Opening(url[7:], clock=SystemClock(), boot="boot", network_kind=lambda _: None, busy_ms=30_000)
+    opening = Opening(url[7:], clock=SystemClock(), boot="boot", network_kind=lambda _: None, busy_ms=120_000)
     store = opening.open(new_id=str(os.getpid()))
 else:
     from fencepost.stores.postgres.store import open_store
@@ -46,7 +46,7 @@ def test_processes_that_start_together_share_one_store_and_never_hold_together(
         subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(PROCESSES)
     ]
-    answers = [worker.communicate(timeout=60) for worker in workers]
+    answers = [worker.communicate(timeout=180) for worker in workers]
 
     assert [error for _, error in answers if error] == []
     assert len({store_id for store_id, _ in answers}) == 1

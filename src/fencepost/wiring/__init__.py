@@ -252,12 +252,18 @@ def say(text: str) -> None:
 
 
 def say_end(told: Told) -> None:
-    """Tell of a run that has ended, in the colour of its end where a person sees colours."""
+    """Tell of a run that has ended, in the colour of its end where a person sees colours.
+
+    Nobody waits for a reader who has stopped to read: the books say the same.
+    """
+    from select import select
+
     shade = SHADES.get(told.tone) if _is_coloured() else None
     try:
-        say(f"{shade}{told.text}{PLAIN}" if shade else told.text)
-    except OSError:
-        return  # nobody listens any more; the books say the same
+        if select([], [sys.stderr.fileno()], [], 0)[1]:
+            say(f"{shade}{told.text}{PLAIN}" if shade else told.text)
+    except (OSError, ValueError):
+        return  # nobody listens any more
 
 
 def _is_coloured() -> bool:
