@@ -112,6 +112,7 @@ class QuietTimes:
         if isinstance(trigger, EveryTrigger):
             then = due._replace(last_run=self._stage.new_id(), last_ended_us=tick_us - in_us(trigger.every_after))
             following_us = None  # its end makes it due again
+            self._stage.moved_us.pop(due.name, None)
         plan = plan_of(then, Around(tick_us, {}, {}, {}), self._stage.new_id)
         (run,) = plan.runs
         tally = self._stage.tallies[due.name]

@@ -43,8 +43,8 @@ class Workers:
         self._began_us: dict[str, int] = {}
 
     def take_up(self, began_us: Mapping[str, int]) -> None:
-        """Go on with runs that have been at work since then."""
-        self._began_us.update(began_us)
+        """Go on with runs that have been at work since then; those that are not ready yet will begin in their turn."""
+        self._began_us.update((run_id, at_us) for run_id, at_us in began_us.items() if at_us <= self._stage.now_us)
         self._lease()
 
     def start_up(self) -> None:
