@@ -1,7 +1,10 @@
 """Logs never grow beyond their limit, and the newest output is always there."""
 
+import errno
+import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,3 +60,71 @@ def test_bytes_that_are_no_text_are_shown_as_such(tmp_path: Path) -> None:
 
 def test_no_log_is_an_empty_log(tmp_path: Path) -> None:
     assert last_lines(str(tmp_path / "none")) == ""
+
+
+def test_a_disk_that_is_full_loses_output_and_says_so_where_it_goes_on(tmp_path: Path) -> None:
+    path = log_path(str(tmp_path), "r1", 7)
+    log = LogFile(path, 1000)
+    log.write(b"before\n")
+    full = _full_disk()
+    log.write(b"x" * 40)
+    log.write(b"y" * 2)
+    full.undo()
+    log.write(b"after\n")
+    log.close()
+
+    missing = b"\n[fencepost: 42 bytes of output could not be kept here: No space left on device]\n"
+    assert read_log(path) == b"before\n" + missing + b"after\n"
+    assert (log.dropped, log.why) == (42, "No space left on device")
+
+
+def test_a_loss_at_the_very_end_is_said_when_the_log_is_closed(tmp_path: Path) -> None:
+    path = log_path(str(tmp_path), "r1", 7)
+    log = LogFile(path, 1000)
+    full = _full_disk()
+    log.write(b"x" * 40)
+    full.undo()
+    log.close()
+
+    assert b"40 bytes of output could not be kept" in read_log(path)
+
+
+def test_a_log_that_cannot_be_begun_keeps_nothing_and_begins_when_it_can(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("in the way")
+    path = log_path(str(tmp_path / "logs"), "r1", 7)
+    log = LogFile(path, 1000)
+    log.write(b"lost")
+    assert (log.dropped, log.why) == (4, "Not a directory")
+
+    (tmp_path / "logs").unlink()
+    log.write(b"kept")
+    log.close()
+
+    assert read_log(path).endswith(b"could not be kept here: Not a directory]\nkept")
+
+
+def test_a_log_whose_next_half_cannot_be_begun_writes_into_nobody_elses_file(tmp_path: Path) -> None:
+    path = log_path(str(tmp_path), "r1", 7)
+    log = LogFile(path, 20)
+    log.write(b"0123456789")
+    full = _full_disk(calls=("open",))
+    log.write(b"lost")
+    strangers = [os.dup(1) for _ in range(3)]  # whoever opens something now gets the lowest free number
+    log.write(b"lost too")
+    full.undo()
+    log.close()
+    for descriptor in strangers:
+        os.close(descriptor)
+
+    assert log.dropped == 12
+    assert b"lost" not in read_log(path)
+
+
+def _full_disk(calls: tuple[str, ...] = ("write", "open")) -> pytest.MonkeyPatch:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    patch = pytest.MonkeyPatch()
+    for name in calls:
+        patch.setattr(f"fencepost.host.logs.os.{name}", refuse)
+    return patch

@@ -16,39 +16,76 @@ class LogFile:
     newest output is always there, and the whole never takes more than the limit.
     """
 
-    __slots__ = ("_fd", "_half", "_path", "_size", "dropped")
+    __slots__ = ("_fd", "_half", "_path", "_size", "_unsaid", "dropped", "why")
 
     def __init__(self, path: str, limit: int) -> None:
-        _make_private(os.path.dirname(path))
+        """Begin a log; one that cannot be begun keeps nothing until it can."""
         self._path = path
         self._half = max(1, limit // 2)
-        self._size = 0
-        self.dropped = 0
-        self._fd = self._create()
+        self._fd, self._size = -1, 0
+        self._unsaid = 0
+        self.dropped = 0  # bytes that could not be kept
+        self.why = ""
+        self._turn()
 
     def write(self, data: bytes) -> None:
-        """Append; a full disk loses output, never the run."""
+        """Append; a full disk loses output, never the run. The log says where something is missing."""
+        if self._unsaid and not self._say():
+            self._drop(len(data))
+            return
+        self._append(data)
+
+    def close(self) -> None:
+        """Let go of the file; what it still has to say about a loss is tried once more."""
+        if self._unsaid:
+            self._say()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _say(self) -> bool:
+        missing, self._unsaid = self._unsaid, 0
+        self._append(f"\n[fencepost: {missing} bytes of output could not be kept here: {self.why}]\n".encode())
+        if not self._unsaid:
+            return True
+        self.dropped -= self._unsaid  # the sentence itself is no output
+        self._unsaid = missing
+        return False
+
+    def _append(self, data: bytes) -> None:
         while data:
-            if self._size >= self._half:
-                self._turn()
+            if (self._fd < 0 or self._size >= self._half) and not self._turn():
+                self._drop(len(data))
+                return
             part, data = data[: self._half - self._size], data[self._half - self._size :]
             try:
                 written = os.write(self._fd, part)
-            except OSError:
-                self.dropped += len(part)
+            except OSError as error:
+                self.why = error.strerror or str(error)
+                self._drop(len(part) + len(data))
                 return
             self._size += written
             data = part[written:] + data
 
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._fd)
+    def _drop(self, number: int) -> None:
+        self.dropped += number
+        self._unsaid += number
 
-    def _turn(self) -> None:
-        os.close(self._fd)
-        os.replace(self._path, f"{self._path}.1")
-        self._fd = self._create()
-        self._size = 0
+    def _turn(self) -> bool:
+        """Begin a new half; if that cannot be, leave the old one open and full."""
+        try:
+            _make_private(os.path.dirname(self._path))
+            if self._fd >= 0:
+                with suppress(FileNotFoundError):  # the last turn got half-way
+                    os.replace(self._path, f"{self._path}.1")
+            fd = self._create()
+        except OSError as error:
+            self.why = error.strerror or str(error)
+            return False
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._size = fd, 0
+        return True
 
     def _create(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -95,6 +95,8 @@ class _Attempt:
             Settling(self._bench, self._store, self._term).settle(found, self._agent, end, began_us=began_us)
         finally:
             log.close()
+            if log.dropped:
+                self._tools.say(f"run {found.run.id}: {log.dropped} bytes of its output could not be kept: {log.why}.")
             folder.remove()
             if self._cgroup:
                 cgroup.remove(self._cgroup)
