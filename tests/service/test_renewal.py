@@ -9,7 +9,7 @@ from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, trusted_for
 from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.ports.store import LeaseStore, StoreFacts
-from fencepost.service.renewal import NO_THREAD_SECONDS, Renewal, Renewer, Term
+from fencepost.service.renewal import NO_THREAD_SECONDS, RESERVE_SECONDS, Renewal, Renewer, Term
 
 if TYPE_CHECKING:
     from fencepost.ports.processes import Processes
@@ -115,6 +115,39 @@ def test_a_lease_in_other_hands_is_lost_at_once() -> None:
     renewer, _ = renewing(SlowStore(ManualClock(), error=LeaseLost("taken")))
     renewer.step()
     assert renewer.lost == "taken"
+
+
+@pytest.mark.parametrize(("counts_sleep", "wakes_in"), [(True, RESERVE_SECONDS), (False, 10.0)])
+def test_a_server_s_connection_is_reserved_soon_and_a_file_is_not(counts_sleep: bool, wakes_in: float) -> None:  # noqa: FBT001
+    clock = ManualClock()
+    term = Term(clock, counts_sleep=counts_sleep)
+
+    renewal = Renewal(Renewer(LEASE, term, lambda: open_slow(clock)), first_in_seconds=10.0, term=term)
+
+    assert renewal.first_in_seconds() == pytest.approx(wakes_in)
+
+
+def test_a_reservation_that_fails_is_no_loss_and_is_made_good_by_the_renewal() -> None:
+    clock, opened = ManualClock(), list[str]()
+    term = Term(clock, counts_sleep=True)
+    term.extend(TTL, asked_ns=term.now_ns())
+
+    def door() -> LeaseStore:
+        opened.append("tried")
+        if len(opened) == 1:
+            raise StoreUnavailable("no connection left")
+        return open_slow(clock)
+
+    renewer = Renewer(LEASE, term, door)
+    renewer.reserve()
+    assert (renewer.lost, renewer.trouble) == (None, "no connection left")
+    renewer.step()
+
+    assert (renewer.lost, renewer.trouble, len(opened)) == (None, None, 2)
+
+
+def open_slow(clock: ManualClock) -> LeaseStore:
+    return cast("LeaseStore", SlowStore(clock))
 
 
 def test_without_a_thread_to_be_had_the_start_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 0.2
 NO_THREAD_SECONDS = 0.1
+RESERVE_SECONDS = (
+    1.0  # from then on a holder has the connection of its renewals: a crowd at the server's door costs it nothing
+)
 RETRY_PART = 4  # after a failed renewal, try again after this part of the usual pause
 
 
@@ -23,16 +26,16 @@ class Term:
     PostgreSQL's leases run on while this host sleeps, SQLite's do not: all its users sleep together.
     """
 
-    __slots__ = ("_clock", "_counts_sleep", "deadline_ns")
+    __slots__ = ("_clock", "counts_sleep", "deadline_ns")
 
     def __init__(self, clock: Clock, *, counts_sleep: bool) -> None:
         self._clock = clock
-        self._counts_sleep = counts_sleep
+        self.counts_sleep = counts_sleep
         self.deadline_ns = 0
 
     def now_ns(self) -> int:
         """Return the time on the clock that deadlines are on."""
-        return self._clock.boot_ns() if self._counts_sleep else self._clock.awake_ns()
+        return self._clock.boot_ns() if self.counts_sleep else self._clock.awake_ns()
 
     def extend(self, ttl_seconds: float, *, asked_ns: int) -> None:
         """Trust the lease again, counted from before the request was sent: the answer may have been slow."""
@@ -60,6 +63,13 @@ class Renewer:
         self._term = term
         self._open_store = open_store
         self._store: LeaseStore | None = None
+
+    def reserve(self) -> None:
+        """Connect before there is anything to renew; trouble now is no trouble yet."""
+        try:
+            self._store = self._store or self._open_store()
+        except StoreUnavailable as error:
+            self.trouble = str(error)
 
     def step(self) -> float:
         """Try to renew once and return how many seconds to wait; after the deadline nothing is left to renew."""
@@ -92,7 +102,7 @@ class Renewer:
 
 
 class Renewal:
-    """Runs a renewer in a thread that the main thread cannot starve, started only when the first renewal is due."""
+    """Runs a renewer in a thread that the main thread cannot starve, started only when there is something to do."""
 
     def __init__(
         self, renewer: Renewer, *, first_in_seconds: float, term: Term, tell: Callable[[], None] | None = None
@@ -103,6 +113,9 @@ class Renewal:
         self._tell = tell
         self._started = False
         self._first_ns = term.now_ns() + round(first_in_seconds * 1e9)
+        # A server has so many connections to give away; a file is open to all at any time.
+        reserve_seconds = RESERVE_SECONDS if term.counts_sleep else first_in_seconds
+        self._start_ns = min(self._first_ns, term.now_ns() + round(reserve_seconds * 1e9))
         self._running = _thread.allocate_lock()  # held until somebody says stop
         self._running.acquire()
         self._at_work = _thread.allocate_lock()  # held by the thread
@@ -120,7 +133,7 @@ class Renewal:
 
     def first_in_seconds(self) -> float | None:
         """Return when to call start(), or None once it runs; a short run never pays for the thread."""
-        return None if self._started else max(0.0, (self._first_ns - self._term.now_ns()) / 1e9)
+        return None if self._started else max(0.0, (self._start_ns - self._term.now_ns()) / 1e9)
 
     def start(self) -> None:
         """Begin to renew in the background; if there is no thread to be had, `first_in_seconds` says when to try again.
@@ -132,7 +145,7 @@ class Renewal:
             _thread.start_new_thread(self._run, ())
         except RuntimeError:
             self._at_work.release()
-            self._first_ns = self._term.now_ns() + round(NO_THREAD_SECONDS * 1e9)
+            self._start_ns = self._term.now_ns() + round(NO_THREAD_SECONDS * 1e9)
         else:
             self._started = True
 
@@ -155,8 +168,11 @@ class Renewal:
         self._asking.release()
 
     def _run(self) -> None:
-        pause = max(0.0, (self._first_ns - self._term.now_ns()) / 1e9)
         try:
+            if self._term.counts_sleep:
+                with self._asking:
+                    self._renewer.reserve()
+            pause = max(0.0, (self._first_ns - self._term.now_ns()) / 1e9)
             while not self.lost and not self._running.acquire(timeout=pause):
                 with self._asking:
                     pause = self._renewer.step()
