@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.host.logs import LogFile, read_log
-from fencepost.service.output import HIDDEN, Output
+from fencepost.service.output import HIDDEN, Blotter, Output
 
 SECRET = "hunter2-hunter2"
 
@@ -64,3 +64,36 @@ def test_output_that_nobody_takes_does_not_pile_up_in_memory(tmp_path: Path) -> 
 
     assert output.seen == 2_000_000
     assert len(read_log(str(tmp_path / "log"))) <= 1000
+
+
+FEW = st.text(alphabet="ab", min_size=4, max_size=7)
+
+
+@given(
+    secrets=st.lists(FEW, min_size=1, max_size=3),
+    output=st.text(alphabet="abc", max_size=40),
+    cuts=st.lists(st.integers(1, 9), max_size=6),
+)
+def test_secrets_that_overlap_are_blotted_out_as_a_whole_wherever_reads_end(
+    secrets: list[str], output: str, cuts: list[int]
+) -> None:
+    covered: set[int] = set()
+    for secret in secrets:
+        starts = [at for at in range(len(output)) if output.startswith(secret, at)]
+        covered.update(place for at in starts for place in range(at, at + len(secret)))
+    uncovered = "".join(letter for place, letter in enumerate(output) if place not in covered)
+
+    blotter, shown, rest = Blotter(secrets), b"", output.encode()
+    for size in cuts:
+        shown += blotter.pass_on(rest[:size])
+        rest = rest[size:]
+    shown += blotter.pass_on(rest) + blotter.pass_on(b"", last=True)
+
+    assert shown.replace(HIDDEN, b"").decode() == uncovered
+    assert shown == blotter.alone(output.encode()), "where reads end makes no difference"
+
+
+def test_a_secret_that_begins_like_a_longer_one_does_not_let_the_longer_ones_end_slip_out() -> None:
+    blotter = Blotter(["password", "password-2027"])
+
+    assert blotter.pass_on(b"the password") + blotter.pass_on(b"-2027!", last=True) == b"the [redacted]!"

@@ -18,15 +18,14 @@ class Output:
         self.fd = fd
         self.seen = 0
         self._log: LogFile | None = None
-        self._secrets: list[bytes] = []
-        self._held = b""
+        self._blotter = Blotter([])
         self.listener: Listener | None = None  # hears everything as it was printed
         os.set_blocking(fd, False)
 
     def keep(self, log: LogFile, secrets: list[str]) -> None:
         """Write to this log from now on, with these secrets blotted out."""
         self._log = log
-        self._secrets = sorted((s.encode() for s in secrets if len(s) >= SECRET_MIN), key=len, reverse=True)
+        self._blotter = Blotter(secrets)
 
     def drain(self) -> bool:
         """Take what is there; False at the end of the output. A flood is taken in turns with everything else."""
@@ -44,9 +43,7 @@ class Output:
 
     def hide(self, text: str) -> str:
         """Blot the secrets out of a text."""
-        data = text.encode("utf-8", "replace")
-        for secret in self._secrets:
-            data = data.replace(secret, HIDDEN)
+        data = self._blotter.alone(text.encode("utf-8", "replace"))
         return data.decode("utf-8", "replace").replace("\0", "�")
 
     def finish(self) -> None:
@@ -58,22 +55,58 @@ class Output:
         self._write(b"", last=True)
 
     def _write(self, data: bytes, *, last: bool = False) -> None:
-        """Hold back as much as the beginning of a secret could be, so that one split over two reads is found."""
-        text = self._held + data
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        keep = 0 if last else self._overlap(text)
-        self._held = text[len(text) - keep :] if keep else b""
-        if self._log is not None:
-            self._log.write(text[: len(text) - keep])
+        text = self._blotter.pass_on(data, last=last)
+        if self._log is not None and text:
+            self._log.write(text)
 
-    def _overlap(self, text: bytes) -> int:
-        """Return how many bytes at the end may be the beginning of a secret."""
-        longest = max(map(len, self._secrets), default=1) - 1
-        for size in range(min(longest, len(text)), 0, -1):
-            if any(secret.startswith(text[-size:]) for secret in self._secrets):
-                return size
-        return 0
+
+class Blotter:
+    """Blots secrets out of a stream, wherever its reads end; what overlaps is blotted out as a whole."""
+
+    def __init__(self, secrets: list[str]) -> None:
+        """Take the secrets; short ones would hide half of every log, and are left alone."""
+        self._secrets = [one.encode("utf-8", "replace") for one in secrets if len(one) >= SECRET_MIN]
+        self._longest = max(map(len, self._secrets), default=1)
+        self._held = b""  # what a secret may begin with
+        self._covered = 0  # so much of it belongs to a secret that is blotted out already
+
+    def alone(self, text: bytes) -> bytes:
+        """Blot out a text that stands for itself."""
+        other = Blotter([])
+        other._secrets, other._longest = self._secrets, self._longest
+        return other.pass_on(text, last=True)
+
+    def pass_on(self, data: bytes, *, last: bool = False) -> bytes:
+        """Return what may be shown by now; the rest is held back until it is known what it is."""
+        if not self._secrets:
+            return data
+        text = self._held + data
+        until = len(text) if last else self._undecided(text)
+        shown, at, covered = [], 0, self._covered
+        for start, end in self._found(text, until):
+            if start >= covered:
+                shown += [text[max(at, covered) : start], HIDDEN]
+            at, covered = start, max(covered, end)
+        shown.append(text[min(until, covered) : until])
+        self._held, self._covered = text[until:], max(0, covered - until)
+        return b"".join(shown)
+
+    def _found(self, text: bytes, until: int) -> list[tuple[int, int]]:
+        """Return where secrets stand that begin before a place, in order."""
+        found = []
+        for secret in self._secrets:
+            at = text.find(secret)
+            while 0 <= at < until:
+                found.append((at, at + len(secret)))
+                at = text.find(secret, at + 1)
+        return sorted(found)
+
+    def _undecided(self, text: bytes) -> int:
+        """Return the first place from which on the text may be the beginning of a secret."""
+        for size in range(min(self._longest - 1, len(text)), 0, -1):
+            if any(len(one) > size and one.startswith(text[-size:]) for one in self._secrets):
+                return len(text) - size
+        return len(text)
 
 
 def take_standard() -> Output:
