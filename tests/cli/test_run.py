@@ -134,6 +134,8 @@ def test_a_payload_comes_from_the_line_a_file_or_stdin(
         ("[1]", "--payload is a JSON list, and has to be an object"),
         ("@missing.json", "the payload cannot be read from missing.json: No such file or directory."),
         ("", "--payload is no JSON"),
+        ('{"share": 1e999}', "the payload is no JSON: Out of range float values"),
+        ('{"share": NaN}', "finite numbers"),
     ],
 )
 def test_a_bad_payload_says_where_and_why_and_nothing_is_queued(desk: Desk, payload: str, why: str) -> None:

@@ -153,7 +153,18 @@ def test_only_what_the_hook_is_for_makes_a_run_and_only_its_values_get_in(web: W
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b'"x"', b"\xff\xfe", b'{"a": NaN}', b'{"a":' * 70 + b"1" + b"}" * 70, b"[" * 100_000]
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'"x"',
+        b"\xff\xfe",
+        b'{"a": NaN}',
+        b'{"a": 1e999}',
+        b'{"a":' * 70 + b"1" + b"}" * 70,
+        b"[" * 100_000,
+    ],
 )
 def test_a_signed_body_that_is_no_such_json_is_a_4xx_that_says_so(web: WebDoor, body: bytes) -> None:
     define(web, scheme="github")

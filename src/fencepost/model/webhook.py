@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import new as hmac
-from typing import Any
+from math import isfinite
+from typing import Any, NoReturn
 
 from fencepost.model.errors import Invalid
 from fencepost.model.json_path import find, spelled
@@ -114,7 +115,7 @@ def payload_of(hook: Hook, content: Mapping[str, Any]) -> dict[str, Any]:
 def read_content(body: bytes) -> dict[str, Any]:
     """Read a body, or say what is wrong with it."""
     try:
-        content = json.loads(body.decode("utf-8"), parse_constant=_no_number)
+        content = json.loads(body.decode("utf-8"), parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the body is no JSON ({error}); have the sender use application/json.") from None
     if not isinstance(content, dict):
@@ -124,8 +125,16 @@ def read_content(body: bytes) -> dict[str, Any]:
     return content
 
 
-def _no_number(text: str) -> object:
-    raise ValueError(f"{text} is no number of JSON")
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no finite number")
+
+
+def _finite(text: str) -> float:
+    """Refuse 1e999: Python takes it for infinity, which nobody can read back."""
+    found = float(text)
+    if not isfinite(found):
+        _no_number(text)
+    return found
 
 
 def _depth(content: object) -> int:

@@ -186,7 +186,10 @@ def check_request(
 
 def spell_payload(payload: Mapping[str, object]) -> str:
     """Spell what a run is told, as its row keeps it."""
-    text = json.dumps(payload)
+    try:
+        text = json.dumps(payload, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"the payload is no JSON: {error}; it takes texts, finite numbers, lists and objects.") from None
     if len(text) > PAYLOAD_MAX:
         raise Invalid(f"the payload is larger than {PAYLOAD_MAX:,} bytes; put it into a file and hand over its path.")
     return text
