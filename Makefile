@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations chaos takeovers fuzz bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +42,19 @@ START ?= 100000
 soak: $(READY)
 	$(BIN)/python -m tests.simulation.run --start $(START) --seconds $$(($(SECONDS) / 3))
 	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 2 / 3))
+
+# Faults on real processes, the slow ones too; how long takeovers take; any bytes at all for whatever reads some.
+chaos: $(READY)
+	$(BIN)/pytest tests/chaos -q -n $(JOBS) -m 'slow or not slow' $(PYTEST)
+
+KILLS ?= 100
+takeovers: $(READY)
+	$(BIN)/python -m tests.chaos.takeovers --kills $(KILLS)
+
+TARGETS ?= cron duration config webhooks frames redaction arguments
+fuzz: $(READY)
+	$(BIN)/pip install --quiet --group fuzz
+	for target in $(TARGETS); do $(BIN)/python -m tests.fuzz.run $$target --seconds $(SECONDS) || exit 1; done
 
 mutations: $(READY)
 	$(BIN)/python scripts/mutations.py

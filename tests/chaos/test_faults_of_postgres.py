@@ -1,0 +1,151 @@
+"""A PostgreSQL that is slow, crowded, half frozen or full: holders keep their leases, others go on, nothing is acked and lost."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support.ground import ground_at, until
+from tests.support.postgres import PostgresServer
+from tests.support.proxy import CutAt, Delay, Fail, FaultyProxy, Moment, Pass
+from tests.support.site import Site
+
+CONFIG = "[agents.quick]\ncommand = ['true']\n"
+
+
+@pytest.fixture
+def pg_site(durable_url: str, tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path, durable_url)
+    yield site
+    site.close()
+
+
+def fetch(url: str, statement: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(statement).fetchall()  # type: ignore[arg-type]  # statements of this file
+
+
+def _connections(url: str) -> int:
+    """Count the connections to a database that are not this one."""
+    statement = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    return int(fetch(url, statement)[0][0])
+
+
+@pytest.mark.slow
+def test_a_server_that_takes_its_time_for_each_statement_costs_no_lease(durable_url: str, tmp_path: Path) -> None:
+    """F42, in tenths of a second for seconds: 0.4 s for each statement, a lease of six."""
+    with FaultyProxy(durable_url) as proxy, ground_at(tmp_path, store=proxy.url) as ground:
+        holder = ground.start("exec", "--lock", "z", "--ttl", "6s", "--", "sh", "-c", "echo > up; sleep 9")
+        ground.wait_for("up")
+        until(lambda: _connections(durable_url) >= 2, "the holder has the connection of its renewals")
+        proxy.switch(Delay(0.4))
+
+        told = ground.told(holder, seconds=60)
+
+        assert told.code == 0, told
+        proxy.switch(Pass())
+
+
+@pytest.mark.slow
+def test_a_backend_frozen_with_a_run_in_its_hands_keeps_nobody_from_the_others(
+    durable_server: PostgresServer, pg_site: Site
+) -> None:
+    """F43: SKIP LOCKED, and lock_timeout for what cannot be skipped."""
+    pg_site.configure(CONFIG)
+    ids = [pg_site.fencepost("run", "quick").split()[-1] for _ in range(3)]
+    with psycopg.connect(pg_site.store) as stuck:
+        stuck.execute("SELECT 1 FROM fencepost.run WHERE id = %s FOR UPDATE", (ids[0],))
+        pid = stuck.info.backend_pid
+        durable_server.freeze(pid)
+        try:
+            pg_site.up("--workers", "2", "--ttl", "3s")
+            pg_site.until(lambda: len(pg_site.runs(state="succeeded")) == 2)
+            assert {run.id for run in pg_site.runs(state="succeeded")} == set(ids[1:])
+        finally:
+            durable_server.thaw(pid)
+        stuck.rollback()
+    pg_site.until(lambda: len(pg_site.runs(state="succeeded")) == 3)
+
+
+@pytest.mark.slow
+def test_a_transaction_that_somebody_leaves_open_stops_neither_leasing_nor_settling(pg_site: Site) -> None:
+    """F48: what it costs is space, which autovacuum gets back later."""
+    pg_site.configure(CONFIG)
+    with psycopg.connect(pg_site.store) as lingering:
+        lingering.execute("SELECT count(*) FROM fencepost.run")
+        pg_site.up("--workers", "2")
+        for _ in range(3):
+            pg_site.fencepost("run", "quick")
+        pg_site.until(lambda: len(pg_site.runs(state="succeeded")) == 3)
+        lingering.rollback()
+
+
+def test_a_disk_that_is_full_acknowledges_nothing_and_is_survived(durable_url: str, tmp_path: Path) -> None:
+    """F44: the server says 53100 (disk full) when a request is to be kept."""
+    direct = Site(tmp_path, durable_url)
+    direct.configure(CONFIG)
+    with FaultyProxy(durable_url) as proxy:
+        site = Site(tmp_path, proxy.url)
+        proxy.switch(Fail("53100", re.compile(rb"INSERT INTO fencepost\.run\b")))
+        ran = subprocess.run(
+            [sys.executable, "-m", "fencepost", "run", "quick", "--store", proxy.url],
+            cwd=tmp_path,
+            env=site.environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout) == (69, ""), ran
+        assert "Traceback" not in ran.stderr
+        assert direct.runs() == []
+        proxy.switch(Pass())
+        assert direct.fencepost("run", "quick", "--store", proxy.url).strip()
+    assert len(direct.runs()) == 1
+
+
+@pytest.mark.slow
+def test_a_server_without_connections_to_spare_keeps_those_who_hold_a_lease(tmp_path: Path) -> None:
+    """F45: the renewal's connection stays open, so that a crowd at the door costs no lease."""
+    with PostgresServer.private({"fsync": "on", "full_page_writes": "on", "max_connections": "8"}) as server:
+        url = server.create_database()
+        with ground_at(tmp_path, store=url) as ground:
+            holder = ground.start("exec", "--lock", "z", "--ttl", "3s", "--", "sh", "-c", "echo > up; sleep 8")
+            ground.wait_for("up")
+            until(lambda: _connections(url) >= 2, "the holder has the connection of its renewals")
+            crowd = []
+            give_up = time.monotonic() + 10  # noqa: TID251
+            while time.monotonic() < give_up and len(crowd) < 8:  # noqa: TID251
+                try:
+                    crowd.append(psycopg.connect(url, connect_timeout=5))
+                except psycopg.OperationalError:
+                    break
+            assert crowd, "the door was crowded"
+            turned_away = ground.run("exec", "--lock", "y", "--", "true")
+            told = ground.told(holder, seconds=60)
+            for connection in crowd:
+                connection.close()
+
+    assert turned_away.code in (0, 69), turned_away
+    assert told.code == 0, told
+
+
+@pytest.mark.slow
+def test_what_was_committed_and_not_heard_of_is_found_by_its_key(durable_url: str, tmp_path: Path) -> None:
+    """F38, F63 at the command line: the answer is lost, the same key finds the same run."""
+    direct = Site(tmp_path, durable_url)
+    direct.configure(CONFIG)
+    with FaultyProxy(durable_url) as proxy:
+        proxy.switch(CutAt(moment=Moment.AFTER))
+        direct.fencepost("run", "quick", "--key", "k", "--store", proxy.url, code=None)
+        proxy.switch(Pass())
+        again = direct.fencepost("run", "quick", "--key", "k", "--store", proxy.url).split()[-1]
+    assert [run.id for run in direct.runs()] == [again]
+    assert json.loads(direct.fencepost("prove", "--json").splitlines()[-1])["doubled"] == 0

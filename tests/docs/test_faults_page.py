@@ -1,0 +1,23 @@
+"""The page of faults: all 74 rows, each with tests that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/reference/faults.md").read_text()
+ROWS = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| F")]
+NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
+
+
+def test_every_fault_has_its_row() -> None:
+    assert [row[0].strip("| ") for row in ROWS] == [f"F{number:02d}" for number in range(1, 75)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row[0]).strip("| "))
+def test_a_row_names_tests_that_exist(row: list[str]) -> None:
+    named = NAMED.findall(row[-1])
+    assert named, "a fault that nobody plays needs at least a reason and a test of what comes nearest"
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text(), f"{file} has no {test}"
