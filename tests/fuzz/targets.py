@@ -1,0 +1,307 @@
+"""What is fuzzed: each target takes any bytes, makes something of them that the product may meet, and states what must hold.
+
+The bytes alone decide, so that what a fuzzer found can be kept as a file and replayed for ever.
+"""
+
+# ruff: noqa: PT017  # a refusal is as good as an answer, and has to be a good one
+
+import hashlib
+import hmac
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any
+
+from fencepost.cli import exec as exec_door
+from fencepost.cli import lease as lease_door
+from fencepost.cli.main import COMMANDS
+from fencepost.config.load import load
+from fencepost.config.problems import InvalidConfig
+from fencepost.host.logs import LogFile, read_log
+from fencepost.model import mcp, mcp_http, webhook
+from fencepost.model.cron import parse_cron
+from fencepost.model.duration import parse_duration
+from fencepost.model.errors import FencepostError, FenceRefused, Invalid
+from fencepost.model.signature import sign
+from fencepost.model.trigger import cron_trigger
+from fencepost.service.gateway import Splitter
+from fencepost.service.output import HIDDEN, SECRET_MIN, Output
+from fencepost.service.tool_gate import Rules, ToolGate
+
+NOW = 1_800_000_000
+START = datetime(2027, 3, 27, tzinfo=UTC)
+ZONES = ("UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Apia")
+SECRET = "an-old-secret-of-32-characters-xx"
+SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
+
+
+class Feed:
+    """Takes values off the front of some bytes; when they are used up, everything is empty or the first of its kind."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def number(self, below: int) -> int:
+        head, self._data = self._data[:2], self._data[2:]
+        return int.from_bytes(head) % below
+
+    def choice(self, values: "list[Any] | tuple[Any, ...]") -> Any:  # noqa: ANN401  # of whatever kind they are
+        return values[self.number(len(values))]
+
+    def some(self, most: int) -> bytes:
+        size = self.number(most + 1)
+        head, self._data = self._data[:size], self._data[size:]
+        return head
+
+    def text(self, most: int) -> str:
+        return self.some(most).decode("utf-8", "replace")
+
+    def rest(self) -> bytes:
+        head, self._data = self._data, b""
+        return head
+
+
+def cron(data: bytes) -> None:
+    """Any text is an expression with ticks in order, or a refusal that says what to do."""
+    feed = Feed(data)
+    zone, gap, fold = feed.choice(ZONES), feed.choice(("skip", "shift")), feed.choice(("auto", "first", "last", "both"))
+    text = feed.rest().decode("utf-8", "replace")
+    try:
+        parse_cron(text)
+        trigger = cron_trigger(text, zone, dst_gap=gap, dst_fold=fold)
+    except Invalid as refusal:
+        assert len(str(refusal)) > 20, "a refusal says what to do"
+        return
+    end = START + timedelta(days=2)
+    found: list[datetime] = []
+    for at in trigger.instants(START, end):
+        found.append(at)
+        if len(found) > 500:
+            break
+    assert found == sorted(set(found))
+    if len(found) <= 500:
+        assert trigger.count_between(START, end) == len(found)
+    following = trigger.next_after(START - timedelta(microseconds=1))
+    assert following is not None, "what never fires is refused"
+    assert not found or following.tick_at == found[0]
+    before = trigger.last_before(end)
+    assert not (0 < len(found) <= 500) or (before is not None and before.tick_at == found[-1])
+
+
+def duration(data: bytes) -> None:
+    """Any text is a time from nothing to a hundred years, or a refusal."""
+    try:
+        found = parse_duration(data.decode("utf-8", "replace"))
+    except Invalid:
+        return
+    assert 0 <= found <= 36_500 * 86_400
+
+
+def config(data: bytes) -> None:
+    """Any file is a configuration, or invalid with the place of each problem."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "fencepost.toml")
+        with open(path, "wb") as file:
+            file.write(data)
+        try:
+            made = load(path)
+        except InvalidConfig as refusal:
+            assert refusal.problems
+            assert all(one.place.line >= 1 and one.place.column >= 1 for one in refusal.problems)
+            return
+        except Invalid:
+            return
+    made.wanted()
+
+
+def webhooks(data: bytes) -> None:
+    """Nobody without the secret is let in; whatever is let in becomes a payload that is JSON."""
+    feed = Feed(data)
+    scheme, signs = feed.choice(SCHEMES), feed.number(2)
+    names = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-hub-signature-256", "x-slack-signature")
+    names += ("x-slack-request-timestamp", "stripe-signature", "authorization", "idempotency-key", "x-github-event")
+    headers = {name: feed.some(40).decode("latin-1") for name in names if feed.number(2)}
+    body = feed.rest()
+    if signs:
+        headers |= _signed(scheme, body)
+    genuine = webhook.is_genuine(scheme, [SECRET], headers, body, now_seconds=NOW)
+    assert genuine == bool(signs), "only what is signed is genuine"
+    hook = webhook.Hook(
+        "agent", scheme, "env:S", filter={"a.b": "1"}, payload={"x": "a", "y": "b.c"} if len(body) % 2 else {}
+    )
+    try:
+        content = webhook.read_content(body)
+        webhook.delivery_of(scheme, headers, body, content)
+    except Invalid:
+        return
+    webhook.is_wanted(hook, webhook.event_of(scheme, headers, content), content)
+    spelled = json.dumps(webhook.payload_of(hook, content), allow_nan=False)
+    spelled.encode("utf-8")
+    json.loads(spelled)
+
+
+def _signed(scheme: str, body: bytes) -> dict[str, str]:
+    def mac(content: bytes) -> str:
+        return hmac.new(SECRET.encode(), content, hashlib.sha256).hexdigest()
+
+    match scheme:
+        case "standard":
+            return sign(SECRET, message_id="m1", at_seconds=NOW, body=body)
+        case "github":
+            return {"x-hub-signature-256": f"sha256={mac(body)}"}
+        case "slack":
+            return {"x-slack-request-timestamp": str(NOW), "x-slack-signature": "v0=" + mac(b"v0:%d:" % NOW + body)}
+        case "stripe":
+            return {"stripe-signature": f"t={NOW},v1={mac(b'%d.' % NOW + body)}"}
+        case _:
+            return {"authorization": f"Bearer {SECRET}"}
+
+
+def frames(data: bytes) -> None:
+    """Of a run that lost its lease no call of a tool gets through, however the bytes are cut; nothing crashes."""
+    feed = Feed(data)
+    cuts = [feed.number(64) + 1 for _ in range(3)]
+    stream = feed.rest() + b"\n"
+    whole = list(_lines(stream, [len(stream)]))
+    assert whole == list(_lines(stream, cuts)), "where reads end makes no difference"
+    for line in whole:
+        for gate in (ToolGate(Rules("s"), _refuse, wait=lambda _: None, say=lambda _: None),):
+            passage = gate.from_agent(line)
+            assert not _calls(passage.onward)
+            gate.from_server(line)
+        willing = ToolGate(Rules("s"), _allow, wait=lambda _: None, say=lambda _: None)
+        willing.from_server(line)
+        willing.from_agent(line)
+        mcp_http.one_line(line)
+
+
+def _lines(stream: bytes, cuts: list[int]) -> Iterator[bytes]:
+    splitter, number = Splitter(), 0
+    while stream:
+        size = max(1, cuts[number % len(cuts)])
+        yield from splitter.feed(stream[:size])
+        stream, number = stream[size:], number + 1
+
+
+def _refuse(_: str, **__: str) -> Mapping[str, Any]:
+    raise FenceRefused("the lease is lost.")
+
+
+def _allow(verb: str, **_: str) -> Mapping[str, Any]:
+    return {"ok": True, "verdict": "new", "entry": "k:1"} if verb == "tool_begin" else {"ok": True}
+
+
+def _calls(frame: bytes) -> bool:
+    """Look for calls as another parser would, which takes the last of two equal keys, or the first."""
+    for line in frame.split(b"\n"):
+        for hook in (dict, lambda pairs: dict(reversed(pairs))):
+            try:
+                value = json.loads(line, object_pairs_hook=hook)
+            except (ValueError, RecursionError):
+                continue
+            found = value if isinstance(value, list) else [value]
+            if any(isinstance(one, dict) and one.get("method") == mcp.CALL for one in found):
+                return True
+    return False
+
+
+def redaction(data: bytes) -> None:
+    """No secret is in the log, and how the output was cut into reads makes no difference to what is."""
+    feed = Feed(data)
+    secrets = [text for _ in range(feed.number(3) + 1) if len(text := feed.text(12)) >= SECRET_MIN]
+    pieces = []
+    for _ in range(feed.number(6) + 1):
+        pieces.append(feed.some(10))
+        pieces.append(feed.choice(secrets).encode() if secrets and feed.number(2) else b"")
+    cuts = [feed.number(9) + 1 for _ in range(3)]
+    output = b"".join(pieces) + feed.some(30)
+    whole, cut = _logged(output, [max(1, len(output))], secrets), _logged(output, cuts, secrets)
+    assert whole == cut, "where reads end makes no difference"
+    plain = whole.replace(HIDDEN, b"\0\0")
+    assert not [secret for secret in secrets if secret.encode() in plain], "no secret is in the log"
+
+
+def _logged(output: bytes, cuts: list[int], secrets: list[str]) -> bytes:
+    """Let an output pass the way to the log, in reads of these sizes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "log")
+        reader, writer = os.pipe()
+        log = LogFile(path, 1_000_000)
+        try:
+            passing = Output(reader)
+            passing.keep(log, secrets)
+            number = 0
+            while output:
+                size = cuts[number % len(cuts)]
+                os.write(writer, output[:size])
+                passing.drain()
+                output, number = output[size:], number + 1
+            os.close(writer)
+            passing.finish()
+        finally:
+            os.close(reader)
+            log.close()
+        return read_log(path)
+
+
+def arguments(data: bytes) -> None:
+    """Any words are understood, or refused with exit code 2 and a word on what to do; no traceback, nothing done."""
+    feed = Feed(data)
+    name = feed.choice(sorted(COMMANDS))
+    known = (
+        "--lock",
+        "--ttl",
+        "--wait",
+        "--json",
+        "--limit",
+        "--from",
+        "--until",
+        "--for",
+        "--store",
+        "--tenant",
+        "--",
+    )
+    words = [
+        feed.choice(known) + feed.choice(("", "=")) if feed.number(2) else feed.text(20) for _ in range(feed.number(5))
+    ]
+    words = [word.replace("\0", "") for word in words]
+    try:
+        if name == "exec":
+            options, command = exec_door.split(words)
+            if command:
+                exec_door.order_of({key: value for key, value in options.items() if key != "--gate"}, command)
+        elif name == "lease":
+            lease_door.parse(words)
+        else:
+            _parse(name, words)
+    except FencepostError as refusal:
+        assert str(refusal)
+
+
+def _parse(name: str, words: list[str]) -> None:
+    parser = getattr(import_module(f"fencepost.cli.{COMMANDS[name][0].partition(':')[0]}"), "parser", None)
+    if parser is None or name in ("up", "scheduler", "worker", "halt", "unhalt"):
+        return
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said), redirect_stdout(said):
+            parser().parse_args(words)
+    except SystemExit as end:
+        assert end.code in (0, 2), end.code
+        assert said.getvalue(), "it says why"
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "cron": cron,
+    "duration": duration,
+    "config": config,
+    "webhooks": webhooks,
+    "frames": frames,
+    "redaction": redaction,
+    "arguments": arguments,
+}
