@@ -10,7 +10,7 @@ from datetime import datetime
 
 from fencepost.flow.tick_rows import Meaning
 from fencepost.flow.ticker import plan_of
-from fencepost.model.budget import MicroUsd
+from fencepost.model.budget import BudgetPolicy, MicroUsd
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import from_us, to_us
@@ -136,9 +136,8 @@ def _plain_ones(stage: Stage) -> Iterator[Plain]:
     """Yield the schedules whose ticks need no look one by one: no money, no blackouts, no time-out, not just once."""
     for name, meaning in stage.meanings.items():
         busy_us = in_us(stage.scenario.expects(name).duration)
-        budget, schedule = meaning.policies.budget, meaning.schedule
-        limits = (budget.per_run, budget.per_day, budget.per_month, budget.max_runs_per_hour)
-        if schedule.once or meaning.calendar is not None or limits != (None, None, None, None):
+        schedule = meaning.schedule
+        if schedule.once or meaning.calendar is not None or meaning.policies.budget != BudgetPolicy():
             continue
         if busy_us < stage.timeout_us(name) and schedule.enabled:
             forbids = meaning.policies.overlap.rule is OverlapRule.FORBID

@@ -41,6 +41,7 @@ class Workers:
         self._reaper = Reaper(stage.store, stage.store, stage.crew, lambda: from_us(stage.now_us))
         self.working: dict[str, Working] = {}
         self._began_us: dict[str, int] = {}
+        self._up_since_us = 0
 
     def take_up(self, began_us: Mapping[str, int]) -> None:
         """Go on with runs that have been at work since then; those that are not ready yet will begin in their turn."""
@@ -80,6 +81,7 @@ class Workers:
         lost, self.working = list(self.working), {}
         stage.crew.crash()
         stage.clock.move(max(stage.now_us, back_us))
+        self._up_since_us = stage.now_us
         self.start_up()
         for run_id in lost:
             self._note_fate(run_id)
@@ -121,7 +123,8 @@ class Workers:
         if not live.began:
             live.began = True
             late_us = began_us - live.tick_us - stage.held_back_us(live.schedule)
-            tally.note_start(waited_us=began_us - live.ready_us, late_us=late_us)
+            waited_us = max(0, began_us - max(live.ready_us, self._up_since_us))  # for room, not for the machine
+            tally.note_start(waited_us=waited_us, late_us=late_us)
         self.working[run.id] = self._course(found, live, began_us)
 
     def _course(self, found: LeasedRun, live: Live, began_us: int) -> Working:
