@@ -1,7 +1,9 @@
 """What was worked out before a tick is due says what deciding it then would say, or says nothing."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +100,22 @@ def test_what_is_in_the_way_when_it_is_due_is_seen() -> None:
     assert foreseen(due, Around(now_us - 1, {}, {}, {})) is None, "it is not due yet"
     assert foreseen(due_of(ScheduleDefinition("s", "agent", at="x"), SUMMER), Around(now_us, {}, {}, {})) is None
     assert foreseen(due, Around(now_us, {}, {}, {})) is not None
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"budget_usd_per_day": "1"},
+        {"budget_usd_per_month": "1"},
+        {"max_runs_per_hour": 1},
+        {"max_time_per_day": "1h"},
+        {"calendar": ("MON",)},
+    ],
+)
+def test_what_hangs_on_a_budget_or_the_calendar_is_not_foreseen(limit: dict[str, Any]) -> None:
+    due = due_of(ScheduleDefinition("s", "agent", cron="0 * * * *", timezone="UTC", **limit), SUMMER)
+
+    assert foreseen(due, Around(to_us(SUMMER + timedelta(minutes=30)), {}, {}, {})) is None
 
 
 def test_a_schedule_that_has_changed_meanwhile_is_decided_anew() -> None:

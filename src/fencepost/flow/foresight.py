@@ -6,10 +6,12 @@ What was worked out counts for exactly the row that it was worked out from; any 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from fencepost.flow.tick_rows import Meaning, meaning_of, resources_of
+from fencepost.model.budget import BudgetPolicy
 from fencepost.model.errors import FencepostError
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
@@ -94,8 +96,7 @@ def foresee(due: DueSchedule, decide: Thorough) -> Foreseen | None:
 
 def _first_us(due: DueSchedule, meaning: Meaning) -> int | None:
     """Return when the next tick is due, where its decision rests on nothing that can change until then."""
-    budget = meaning.policies.budget
-    limited = (budget.per_day, budget.per_month, budget.max_runs_per_hour) != (None, None, None)
+    limited = replace(meaning.policies.budget, per_run=None) != BudgetPolicy()
     if due.skip_next is not None or meaning.calendar is not None or limited or not meaning.schedule.enabled:
         return None
     if isinstance(meaning.trigger, AtTrigger):
