@@ -74,12 +74,14 @@ def histogram(times: list[float], bound_seconds: float) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100, help="of each kind on each store")
+    parser.add_argument("--store", choices=["sqlite", "postgres"], action="append", help="only this one")
+    parser.add_argument("--kind", choices=[kind.name for kind in KINDS], action="append", help="only this one")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3)))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}, {os.getloadavg()[0]:.1f} load, {os.cpu_count()} processors")
     failed = False
-    for store in ("sqlite", "postgres"):
-        for kind in KINDS:
+    for store in arguments.store or ("sqlite", "postgres"):
+        for kind in [one for one in KINDS if one.name in (arguments.kind or [one.name])]:
             totals = measure(kind, store, number=arguments.kills, seed=arguments.seed)
             times = sorted(totals.takeover_seconds)
             beyond = sum(one > kind.bound_seconds for one in times)

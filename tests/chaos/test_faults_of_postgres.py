@@ -40,9 +40,9 @@ def _connections(url: str) -> int:
 
 @pytest.mark.slow
 def test_a_server_that_takes_its_time_for_each_statement_costs_no_lease(durable_url: str, tmp_path: Path) -> None:
-    """F42, in tenths of a second for seconds: 0.4 s for each statement, a lease of six."""
+    """F42, in tenths of a second for seconds: 0.4 s for each statement, a lease of nine."""
     with FaultyProxy(durable_url) as proxy, ground_at(tmp_path, store=proxy.url) as ground:
-        holder = ground.start("exec", "--lock", "z", "--ttl", "6s", "--", "sh", "-c", "echo > up; sleep 9")
+        holder = ground.start("exec", "--lock", "z", "--ttl", "9s", "--", "sh", "-c", "echo > up; sleep 13")
         ground.wait_for("up")
         until(lambda: _connections(durable_url) >= 2, "the holder has the connection of its renewals")
         proxy.switch(Delay(0.4))
