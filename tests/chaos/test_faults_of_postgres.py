@@ -29,7 +29,7 @@ def pg_site(durable_url: str, tmp_path: Path) -> Iterator[Site]:
 
 def fetch(url: str, statement: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
-        return connection.execute(statement).fetchall()  # type: ignore[arg-type]  # statements of this file
+        return connection.execute(statement).fetchall()
 
 
 def _connections(url: str) -> int:
@@ -120,7 +120,7 @@ def test_a_server_without_connections_to_spare_keeps_those_who_hold_a_lease(tmp_
             holder = ground.start("exec", "--lock", "z", "--ttl", "3s", "--", "sh", "-c", "echo > up; sleep 8")
             ground.wait_for("up")
             until(lambda: _connections(url) >= 2, "the holder has the connection of its renewals")
-            crowd = []
+            crowd: list[psycopg.Connection] = []
             give_up = time.monotonic() + 10  # noqa: TID251
             while time.monotonic() < give_up and len(crowd) < 8:  # noqa: TID251
                 try:

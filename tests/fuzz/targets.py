@@ -37,6 +37,10 @@ NOW = 1_800_000_000
 START = datetime(2027, 3, 27, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Apia")
 SECRET = "an-old-secret-of-32-characters-xx"
+HEADERS = (
+    *("webhook-id", "webhook-timestamp", "webhook-signature", "x-hub-signature-256", "x-slack-signature"),
+    *("x-slack-request-timestamp", "stripe-signature", "authorization", "idempotency-key", "x-github-event"),
+)
 SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
 
 
@@ -123,9 +127,7 @@ def webhooks(data: bytes) -> None:
     """Nobody without the secret is let in; whatever is let in becomes a payload that is JSON."""
     feed = Feed(data)
     scheme, signs = feed.choice(SCHEMES), feed.number(2)
-    names = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-hub-signature-256", "x-slack-signature")
-    names += ("x-slack-request-timestamp", "stripe-signature", "authorization", "idempotency-key", "x-github-event")
-    headers = {name: feed.some(40).decode("latin-1") for name in names if feed.number(2)}
+    headers = {name: feed.some(40).decode("latin-1") for name in HEADERS if feed.number(2)}
     body = feed.rest()
     if signs:
         headers |= _signed(scheme, body)

@@ -235,6 +235,22 @@ def _shown(report: Report) -> list[dict[str, object]]:
     return [{key: value for key, value in one.items() if key != "one_by_one"} for one in report_fields(report)]
 
 
+def test_ticks_of_one_instant_that_do_not_all_find_room_are_counted_once() -> None:
+    given = scenario(
+        cron("p", "0 * * * *"),
+        cron("q", "0 * * * *"),
+        cron("r", "*/30 * * * *"),
+        span=DAY,
+        needs=35 * MINUTE,
+        workers=2,
+    )
+
+    report = simulate(given)
+
+    assert [one.owed for one in report.tallies.values()] == [24, 24, 48]
+    assert _shown(report) == _shown(simulate(replace(given, thorough=True)))
+
+
 def test_a_span_that_is_none_is_refused() -> None:
     with pytest.raises(Invalid, match="swap them"):
         check_span(MONDAY, MONDAY)

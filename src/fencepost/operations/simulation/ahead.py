@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush, merge
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from fencepost.model.merged import MergedTrigger
@@ -48,16 +50,16 @@ def look_ahead(plain: Sequence[Plain], room: Mapping[str, int], *, since_us: int
     skips: Counter[str] = Counter()
     next_us = {one.name: one.due_us for one in plain if one.due_us is not None and one.chained}
     met_us = limit_us
-    for at_us, name in merge(*(_ticks_of(one, since_us, limit_us) for one in plain)):
+    ticks = merge(*(_ticks_of(one, since_us, limit_us) for one in plain))
+    for at_us, same in groupby(ticks, key=itemgetter(0)):
         shop.close(at_us)
-        one = by_name[name]
-        if shop.held[name] and one.forbids:
-            skips[name] += 1
-        elif not shop.enter(one, at_us):
+        due = [by_name[name] for _, name in same]
+        begins = [one for one in due if not (shop.held[one.name] and one.forbids)]
+        if not shop.enter(begins, at_us):
             met_us = at_us
             break
-        elif one.chained:
-            next_us[name] = at_us + one.busy_us + _every_us(one)
+        skips.update(one.name for one in due if one not in begins)
+        next_us.update((one.name, at_us + one.busy_us + _every_us(one)) for one in begins if one.chained)
     else:
         shop.close(limit_us)
     return Quiet(met_us, shop.done, skips, {name: tick_us for _, name, tick_us in shop.busy}, next_us)
@@ -81,13 +83,15 @@ class _Shop:
             self.done[name] += 1
             self.held.subtract((name, *self._by_name[name].groups))
 
-    def enter(self, one: Plain, at_us: int) -> bool:
-        """Start a run, if nothing is in its way."""
-        full = len(self.busy) >= self._slots or any(self.held[group] >= self._room[group] for group in one.groups)
-        if full or self.held[one.name]:
+    def enter(self, begins: Sequence[Plain], at_us: int) -> bool:
+        """Start the runs of one instant, all of them, or none if there is anything in the way of one."""
+        wanted = Counter(name for one in begins for name in (one.name, *one.groups))
+        full = len(self.busy) + len(begins) > self._slots
+        if full or any(self.held[name] + number > self._room.get(name, 1) for name, number in wanted.items()):
             return False
-        heappush(self.busy, (at_us + one.busy_us, one.name, at_us))
-        self.held.update((one.name, *one.groups))
+        for one in begins:
+            heappush(self.busy, (at_us + one.busy_us, one.name, at_us))
+        self.held.update(wanted)
         return True
 
 
