@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.config.load import Config, load
-from fencepost.operations.importing import Imported, import_claude, import_crontab, import_untether, toml_of
+from fencepost.operations.crontab import import_crontab
+from fencepost.operations.importing import Imported, import_claude, import_untether, toml_of
 from tests.support.desk import Desk
 
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fencepost import wiring
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
 from fencepost.service.telling import COUNT_SECONDS, LaneTelling, Told, end_of
+from fencepost.wiring.serving import say_end
 
 EMPTY = RunRow(*[None] * len(RunRow._fields))  # type: ignore[arg-type]
 LATER = datetime(2026, 11, 16, 4, 0, 10, tzinfo=UTC)
@@ -87,12 +87,12 @@ def test_nobody_waits_for_a_reader_who_has_stopped_to_read(monkeypatch: pytest.M
     os.set_blocking(writer, False)
     with open(writer, "w") as pipe, open(reader, "rb") as rest:
         monkeypatch.setattr("sys.stderr", pipe)
-        wiring.say_end(Told("nightly r1 succeeded"))
+        say_end(Told("nightly r1 succeeded"))
         assert os.read(reader, 100) == b"fencepost: nightly r1 succeeded\n"
         with suppress(BlockingIOError):
             while True:
                 os.write(writer, b"x" * 4096)
         os.set_blocking(writer, True)
-        wiring.say_end(Told("nightly r2 succeeded"))
+        say_end(Told("nightly r2 succeeded"))
         os.set_blocking(reader, False)
         assert b"r2" not in rest.read()

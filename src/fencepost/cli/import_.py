@@ -11,7 +11,8 @@ from fencepost.cli.writing import write_new
 from fencepost.config.find import FILE
 from fencepost.config.template import guess_zone
 from fencepost.model.errors import Invalid
-from fencepost.operations.importing import Imported, import_claude, import_crontab, import_untether, toml_of
+from fencepost.operations.crontab import import_crontab
+from fencepost.operations.importing import Imported, import_claude, import_untether, toml_of
 from fencepost.operations.words import counted
 
 EXAMPLES = """\

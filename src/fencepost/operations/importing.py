@@ -19,29 +19,7 @@ from fencepost.model.zone import find_zone
 
 NAME_MAX = 40
 MINUTE_FIELDS = 5
-ASSIGNMENT = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
-UNQUOTED_PERCENT = re.compile(r"(?<!\\)%")
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-LAUNCHERS = (
-    "sh",
-    "bash",
-    "zsh",
-    "env",
-    "nice",
-    "ionice",
-    "nohup",
-    "sudo",
-    "exec",
-    "python",
-    "python3",
-    "node",
-    "ruby",
-    "perl",
-    "php",
-)
-SUFFIX = re.compile(r"\.(sh|py|js|mjs|ts|rb|pl|php)$")
-NAME_WORDS = 3
-MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 
 
 @dataclass
@@ -74,63 +52,6 @@ class Imported:
         return next(name for name in numbered if name not in taken and f"{name}-agent" not in taken)
 
 
-def import_crontab(text: str, *, timezone: str, system: bool = False) -> Imported:
-    """Read a crontab: of a user, or the system's own with a user on each line."""
-    found = Imported(find_zone(timezone).name)
-    env: dict[str, str] = {}
-    zone = found.timezone
-    for number, line in enumerate(text.splitlines(), 1):
-        where = f"line {number}"
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        assignment = ASSIGNMENT.match(line)
-        if assignment and not line.lstrip().startswith("@"):
-            name, value = assignment[1], assignment[2].strip("\"'")
-            if name in ("CRON_TZ", "TZ"):
-                zone = _zone(found, where, value) or zone
-            elif name == "MAILTO":
-                found.warn(where, "MAILTO is left out; add [notifications] to hear of failures")
-            else:
-                env = {**env, name: value}
-            continue
-        _cron_line(found, where, line.strip(), zone=zone, env=env, system=system)
-    if found.schedules:
-        found.warn("all", "cron starts a job although the last one still runs; here it is skipped (overlap = 'forbid')")
-        found.warn("all", "cron runs jobs in the home folder; here they run in the folder of fencepost.toml")
-    return found
-
-
-def _cron_line(found: Imported, where: str, line: str, *, zone: str, env: Mapping[str, str], system: bool) -> None:
-    fields = 1 if line.startswith("@") else MINUTE_FIELDS
-    parts = line.split(None, fields + (1 if system else 0))
-    if len(parts) <= fields + (1 if system else 0):
-        found.warn(where, f"left out: it has no command: {line}")
-        return
-    expression, command = " ".join(parts[:fields]), parts[-1]
-    if expression.lower() not in MACROS and expression.startswith("@"):
-        found.warn(where, f"left out: {expression} is no time; run 'fencepost service install' and use every or cron")
-        return
-    if not _checked(found, where, expression, zone):
-        return
-    if system and parts[fields] != "root":
-        found.warn(where, f"the user {parts[fields]} is left out: run Fencepost as that user")
-    command = _without_percent(found, where, command)
-    agent: dict[str, Any] = {"engine": "command", "command": command, "shell": True}
-    if env:
-        agent["env"] = dict(env)
-    found.add(_name_of(command), agent, {"cron": expression, **_zone_unless(found, zone)})
-
-
-def _without_percent(found: Imported, where: str, command: str) -> str:
-    """Spell out what a bare % means in a crontab: the command ends, and what follows is its standard input."""
-    before, *after = UNQUOTED_PERCENT.split(command)
-    if after:
-        found.warn(where, "the text after % was the command's standard input; it is given by a here-document now")
-        text = "\n".join(after)
-        return f"{before.rstrip()} <<'END_OF_INPUT'\n{text}\nEND_OF_INPUT".replace("\\%", "%")
-    return command.replace("\\%", "%")
-
-
 def import_claude(text: str, *, timezone: str, project: str = ".") -> Imported:
     """Read the durable tasks of Claude Code, `.claude/scheduled_tasks.json`."""
     found = Imported(find_zone(timezone).name)
@@ -144,7 +65,7 @@ def import_claude(text: str, *, timezone: str, project: str = ".") -> Imported:
         if not isinstance(task, dict) or not all(isinstance(task.get(key), str) for key in ("cron", "prompt")):
             found.warn(where, "left out: it has no cron and prompt")
             continue
-        if not _checked(found, where, task["cron"], found.timezone):
+        if not checked(found, where, task["cron"], found.timezone):
             continue
         agent = {"engine": "claude", "prompt": _literal(task["prompt"]), "project": "here"}
         schedule: dict[str, Any] = {"cron": task["cron"]}
@@ -187,8 +108,8 @@ def _untether_cron(found: Imported, number: int, cron: object) -> None:
     if not isinstance(cron.get("prompt"), str):
         found.warn(where, "left out: prompts made by a fetch step have no counterpart; let the agent fetch")
         return
-    zone = _zone(found, where, str(cron["timezone"])) if "timezone" in cron else found.timezone
-    if zone is None or not _checked(found, where, cron["schedule"], zone):
+    zone = zone_of(found, where, str(cron["timezone"])) if "timezone" in cron else found.timezone
+    if zone is None or not checked(found, where, cron["schedule"], zone):
         return
     fields = cron["schedule"].split()
     if len(fields) == MINUTE_FIELDS and "*" not in (fields[2], fields[4]):
@@ -199,7 +120,7 @@ def _untether_cron(found: Imported, number: int, cron: object) -> None:
         )
         return
     agent = _untether_agent(found, where, cron)
-    schedule: dict[str, Any] = {"cron": cron["schedule"], **_zone_unless(found, zone)}
+    schedule: dict[str, Any] = {"cron": cron["schedule"], **zone_unless(found, zone)}
     if cron.get("run_once") is True:
         schedule["once"] = True
     found.add(str(cron.get("id", "cron")), agent, schedule)
@@ -249,7 +170,8 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _checked(found: Imported, where: str, expression: str, zone: str) -> bool:
+def checked(found: Imported, where: str, expression: str, zone: str) -> bool:
+    """Tell whether an expression is one of ours; if not, it is left out with the reason."""
     try:
         cron_trigger(expression, zone)
     except Invalid as error:
@@ -258,7 +180,8 @@ def _checked(found: Imported, where: str, expression: str, zone: str) -> bool:
     return True
 
 
-def _zone(found: Imported, where: str, name: str) -> str | None:
+def zone_of(found: Imported, where: str, name: str) -> str | None:
+    """Return a zone by its name, or None after having warned."""
     try:
         return find_zone(name).name
     except Invalid as error:
@@ -271,24 +194,14 @@ def _default_zone(triggers: Mapping[str, Any], timezone: str) -> str:
     return find_zone(named if isinstance(named, str) else timezone).name
 
 
-def _zone_unless(found: Imported, zone: str) -> dict[str, str]:
+def zone_unless(found: Imported, zone: str) -> dict[str, str]:
+    """Return what a schedule has to say about its zone, where it is not the file's."""
     return {} if zone == found.timezone else {"timezone": zone}
 
 
 def _literal(prompt: str) -> str:
     """Keep names in braces as they are: in our prompts they would be placeholders."""
     return PLACEHOLDER.sub(r"{{\1}}", prompt)
-
-
-def _name_of(command: str) -> str:
-    """Name a line of shell after what it runs: the last program of a chain of `&&`, and its first plain words."""
-    line = re.split(r"<<|%|[;|]", command, maxsplit=1)[0].rpartition("&&")[2]
-    words = [word for word in re.sub(r"[0-9&]*>+\s*\S+", " ", line).split() if not ASSIGNMENT.match(word)]
-    words = [word for word in words if not word.isdigit() and not word.startswith("-")]
-    while len(words) > 1 and words[0].rpartition("/")[2] in LAUNCHERS:
-        words = words[1:]
-    plain = [SUFFIX.sub("", word.rpartition("/")[2]) for word in words]
-    return "-".join(plain[:NAME_WORDS])
 
 
 def _slug(text: str) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
     from fencepost.service.order import Tools
-    from fencepost.service.telling import Told
     from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
     from fencepost.stores.sqlite.store import Opening, SqliteStore
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
 
 LOG_FORMAT = "FENCEPOST_LOG_FORMAT"
-
-SHADES, PLAIN = {"good": "\033[32m", "bad": "\033[31m"}, "\033[0m"
 
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
@@ -249,26 +246,6 @@ def say(text: str) -> None:
     print(
         json_line(text) if os.environ.get(LOG_FORMAT) == "json" else f"fencepost: {text}", file=sys.stderr, flush=True
     )
-
-
-def say_end(told: Told) -> None:
-    """Tell of a run that has ended, in the colour of its end where a person sees colours.
-
-    Nobody waits for a reader who has stopped to read: the books say the same.
-    """
-    from select import select
-
-    shade = SHADES.get(told.tone) if _is_coloured() else None
-    try:
-        if select([], [sys.stderr.fileno()], [], 0)[1]:
-            say(f"{shade}{told.text}{PLAIN}" if shade else told.text)
-    except (OSError, ValueError):
-        return  # nobody listens any more
-
-
-def _is_coloured() -> bool:
-    plain = os.environ.get(LOG_FORMAT) == "json" or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return not plain and sys.stderr.isatty()
 
 
 def now_text() -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.wiring import audit_key, log_folder, open_gate, open_runtime, say, say_end, shown, sqlite_opening
+from fencepost.wiring import LOG_FORMAT, audit_key, log_folder, open_gate, open_runtime, say, shown, sqlite_opening
 
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds
     from fencepost.service.station import Plan
+    from fencepost.service.telling import Told
 
 WORKERS_MAX = 1000
+SHADES, PLAIN = {"good": "\033[32m", "bad": "\033[31m"}, "\033[0m"
 
 
 def serve(
@@ -195,3 +198,23 @@ def open_hint(url: str) -> Hint:
             raise Deaf from None
 
     return NotifyHint(open_ear, SystemClock().awake_ns)
+
+
+def say_end(told: Told) -> None:
+    """Tell of a run that has ended, in the colour of its end where a person sees colours.
+
+    Nobody waits for a reader who has stopped to read: the books say the same.
+    """
+    from select import select
+
+    shade = SHADES.get(told.tone) if _is_coloured() else None
+    try:
+        if select([], [sys.stderr.fileno()], [], 0)[1]:
+            say(f"{shade}{told.text}{PLAIN}" if shade else told.text)
+    except (OSError, ValueError):
+        return  # nobody listens any more
+
+
+def _is_coloured() -> bool:
+    plain = os.environ.get(LOG_FORMAT) == "json" or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return not plain and sys.stderr.isatty()
