@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.model.process import Fate, ProcessId, fate_by_host
 from fencepost.ports.processes import Processes, Traces
-from fencepost.service.leftovers import GUARD_SECONDS, LOOK_SECONDS, Leftovers
+from fencepost.service.leftovers import LOOK_SECONDS, Leftovers
 from tests.stores.rig import MYSELF, SqliteRig, claim, sqlite_rig
 
 GUARD = ProcessId(MYSELF.host, 4712, "777")
@@ -57,9 +57,9 @@ class Host:
     def awake_ns(self) -> int:
         return round(self.now * 1e9)
 
-    def are_gone(self, after: float = LOOK_SECONDS) -> bool:
-        self.now += after
-        return self._leftovers.are_gone(self.rig.store)
+    def clear(self) -> None:
+        self.now += LOOK_SECONDS
+        self._leftovers.clear(self.rig.store)
 
     @property
     def lost(self) -> list[str]:
@@ -68,41 +68,31 @@ class Host:
 
 def test_what_nobody_guards_is_ended_and_forgotten_at_once(rig: SqliteRig) -> None:
     host = Host(rig, Table())
-    assert host.are_gone()
+    host.clear()
     assert (host.table.ended, host.lost) == (["r1"], [])
 
 
-def test_a_guard_that_lives_is_left_to_its_work_for_a_while(rig: SqliteRig) -> None:
+def test_a_guard_that_is_still_at_it_is_not_waited_for(rig: SqliteRig) -> None:
     host = Host(rig, Table(GUARD))
-    assert not host.are_gone()
-    assert host.table.ended == []
-    host.table.alive.clear()
-    assert host.are_gone()
-    assert host.lost == []
-
-
-def test_a_guard_that_does_not_come_to_an_end_is_not_waited_for_for_ever(rig: SqliteRig) -> None:
-    host = Host(rig, Table(GUARD))
-    assert not host.are_gone()
-    assert host.are_gone(GUARD_SECONDS)
-    assert host.lost == []
+    host.clear()
+    assert (host.table.ended, host.lost) == (["r1", "r1"], [])  # while the guard was stopped, and once more after it
 
 
 def test_a_holder_that_lives_is_nobodys_leftover(rig: SqliteRig) -> None:
     host = Host(rig, Table(MYSELF, GUARD))
-    assert host.are_gone()
+    host.clear()
     assert (host.table.ended, host.lost) == ([], ["r1"])
 
 
 def test_what_cannot_be_ended_from_here_is_said_once_and_stops_nobody(rig: SqliteRig) -> None:
     host = Host(rig, Table(endable=False))
-    assert host.are_gone()
-    assert host.are_gone()
+    host.clear()
+    host.clear()
     assert host.said == ["warning: what run r1 left alive here could not be ended; it is fenced."]
     assert host.lost == ["r1"]
 
 
 def test_what_ran_before_a_reboot_is_forgotten_without_a_search(rig: SqliteRig) -> None:
     host = Host(rig, Table(boot="boot-2"))
-    assert host.are_gone()
+    host.clear()
     assert (host.table.ended, host.lost) == ([], [])

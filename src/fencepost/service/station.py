@@ -110,7 +110,8 @@ class Station:
         if self._presence is not None:
             self._presence.step(store)
         agenda = store.agenda(self._plan.slots)
-        if self._nursery is not None and self._leftovers.are_gone(store):
+        if self._nursery is not None:
+            self._leftovers.clear(store)
             self._start_attempts(self._nursery, agenda)
             self._start_lanes(self._nursery, store)
         if leads and ticker.prepare(now_us=agenda.now_us, next_due_us=agenda.next_due_us):
