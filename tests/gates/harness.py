@@ -46,6 +46,7 @@ class Harness(Protocol):
 
     place: str
     stale_writes: int  # how many of them the suite throws at it; a slow kind has its thousands in `make stress`
+    crew: int
 
     @property
     def target(self) -> str:
@@ -68,8 +69,24 @@ class Harness(Protocol):
         """Return a shell command that writes the text through the gate, with the proof from its environment."""
         ...
 
+    def stale_writer(self) -> Callable[[Proof], None]:
+        """Return what tries a write again and again, without what comes before the gate."""
+        ...
 
-class FileHarness:
+
+class Stale:
+    """Tries whole writes; a kind with costly preparations does those once."""
+
+    crew = 1  # how many try at the same time
+
+    def write(self, proof: Proof, text: str, pause: Callable[[], None] = nothing) -> None:
+        raise NotImplementedError
+
+    def stale_writer(self) -> Callable[[Proof], None]:
+        return lambda proof: self.write(proof, "zombie")
+
+
+class FileHarness(Stale):
     """A file on a local disk."""
 
     stale_writes = 10_000
@@ -106,7 +123,7 @@ class FileHarness:
         return f"printf %s {text} | fencepost gate write-file {self.place}"
 
 
-class DirectoryHarness:
+class DirectoryHarness(Stale):
     """A directory that is published as a whole."""
 
     stale_writes = 1_000
@@ -144,7 +161,7 @@ class DirectoryHarness:
         return f"mkdir -p {build} && printf %s {text} > {build}/report.txt && fencepost gate publish-dir {build} {self.place}/site"
 
 
-class SqlHarness:
+class SqlHarness(Stale):
     """A table in a database, written through a connection of the program's own."""
 
     stale_writes = 10_000
@@ -220,10 +237,11 @@ class SqlHarness:
         return psycopg.connect(self.place)
 
 
-class GitHarness:
+class GitHarness(Stale):
     """A branch of a bare repository, pushed from a clone."""
 
     stale_writes = 10
+    crew = 3  # most of the time is that of starting git
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -248,6 +266,16 @@ class GitHarness:
         gate = self.gate()
         assert isinstance(gate, GitGate)
         gate.push(proof, self.commit(text), clone=f"{self.place}/clone", meanwhile=pause)
+
+    def stale_writer(self) -> Callable[[Proof], None]:
+        commit = self.commit("zombie")
+
+        def write(proof: Proof) -> None:
+            gate = self.gate()
+            assert isinstance(gate, GitGate)
+            gate.push(proof, commit, clone=f"{self.place}/clone")
+
+        return write
 
     def content(self) -> str | None:
         try:
@@ -280,7 +308,7 @@ class GitHarness:
         return ran.stdout
 
 
-class RedisHarness:
+class RedisHarness(Stale):
     """A key of a Redis server."""
 
     stale_writes = 10_000
@@ -325,7 +353,7 @@ class RedisHarness:
         return self._own[0]
 
 
-class S3Harness:
+class S3Harness(Stale):
     """An object in a bucket."""
 
     stale_writes = 300
@@ -380,7 +408,7 @@ class S3Harness:
         return self._own[0]
 
 
-class HttpHarness:
+class HttpHarness(Stale):
     """A service that keeps one report, with the middleware in it."""
 
     stale_writes = 500

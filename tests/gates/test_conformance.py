@@ -1,7 +1,6 @@
 """What every kind of gate keeps, whatever its target: one suite, real targets."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -14,10 +13,10 @@ import pytest
 from fencepost.cli.main import main
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable
 from fencepost.model.gate import Mark, Proof, RefusedByMark
+from tests.gates.frozen import frozen_in_the_middle
 from tests.gates.harness import HARNESSES, Harness
 from tests.support.scratch import wait_until
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
 
 
@@ -252,43 +251,8 @@ def test_a_writer_frozen_between_its_check_and_its_write_cannot_write_after_the_
     kind: str, harness: Harness
 ) -> None:
     harness.gate().raise_fence(proof(5))
-    late = _late_writer(kind, harness)
-    try:
-        _wait_for_stop(late)
-        started = _raised_at_last(harness)
-        if started:
-            harness.write(proof(6), "new")
-        late.send_signal(signal.SIGCONT)
-        said = late.communicate(timeout=PATIENCE_SECONDS)[1].decode()
-    finally:
-        late.kill()
-        late.communicate()
 
-    if started:
-        assert late.returncode != 0, said
-        assert harness.content() == "new"
-    else:
-        harness.gate().raise_fence(proof(6))  # the writer is gone, so its hold on the gate is too
-
-
-def _late_writer(kind: str, harness: Harness) -> "subprocess.Popen[bytes]":
-    words = [sys.executable, "-m", "tests.gates.late_writer", kind, harness.place, "5", "zombie"]
-    return subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE)
-
-
-def _wait_for_stop(late: "subprocess.Popen[bytes]") -> None:
-    def stopped() -> bool:
-        return os.waitpid(late.pid, os.WUNTRACED | os.WNOHANG)[0] != 0
-
-    wait_until(stopped, what="the writer has stopped itself", seconds=PATIENCE_SECONDS)
-
-
-def _raised_at_last(harness: Harness) -> bool:
-    try:
-        harness.gate().raise_fence(proof(6))
-    except GateUnreachable:
-        return False  # a start that is blocked keeps the promise too
-    return True
+    frozen_in_the_middle(kind, harness, old=proof(5), new=proof(6))
 
 
 def test_the_command_line_raises_checks_shows_and_refuses(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
@@ -321,20 +285,3 @@ def _shell(command: str, folder: Path, *, fence: int) -> int:
         "FENCEPOST_FENCE": str(fence),
     }
     return subprocess.run(["sh", "-c", command], cwd=folder, env=env, timeout=PATIENCE_SECONDS, check=False).returncode
-
-
-def test_of_thousands_of_stale_writes_none_passes(harness: Harness) -> None:
-    wanted = int(os.environ.get("FENCEPOST_TEST_STALE_WRITES", harness.stale_writes))
-    harness.gate().raise_fence(proof(1_000_000))
-    harness.write(proof(1_000_000), "kept")
-    before = facts(harness)
-    refused = 0
-
-    for fence in range(1_000_000 - wanted, 1_000_000):
-        with suppress(FenceRefused):
-            harness.write(proof(fence), "zombie")
-            continue
-        refused += 1
-
-    assert refused == wanted
-    assert facts(harness) == before

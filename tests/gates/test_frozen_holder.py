@@ -8,18 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.gates.frozen import wait_for_stop
+from tests.gates.guards import ALL, GUARDS
 from tests.gates.harness import HARNESSES, Harness
 from tests.support.ground import Ground, Program, children, ground_at, send
-from tests.support.scratch import wait_until
 
 # What a process shows that slipped out of the tree: nobody can find it to end it, only the gate can refuse it.
 SHOWN = ("FENCEPOST_RESOURCE", "FENCEPOST_FENCE", "FENCEPOST_STORE_ID", "FENCEPOST_TENANT")
 PATIENCE_SECONDS = 60.0
-
-
-@pytest.fixture(params=HARNESSES)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
@@ -29,7 +25,7 @@ def harness(
     place = tmp_path / "target"
     place.mkdir()
     monkeypatch.chdir(place)
-    with HARNESSES[kind](place, request.getfixturevalue) as made:
+    with ALL[kind](place, request.getfixturevalue) as made:
         yield made
 
 
@@ -43,13 +39,35 @@ def ground(harness: Harness, tmp_path: Path) -> Iterator[Ground]:  # noqa: ARG00
         yield made
 
 
+@pytest.mark.parametrize("kind", HARNESSES)
 def test_a_holder_that_slept_past_its_lease_cannot_write_when_it_wakes(harness: Harness, ground: Ground) -> None:
+    code, said = woken(harness, ground, harness.command("zombie"))
+
+    assert code == 77, said
+    assert "a newer run has started" in said
+    assert harness.content() == "new"
+
+
+@pytest.mark.parametrize("kind", GUARDS)
+def test_a_client_that_never_heard_of_us_is_refused_when_it_wakes(harness: Harness, ground: Ground) -> None:
+    """It shows its run's fence as far as its own language can; plain git cannot."""
+    stray = getattr(harness, "stray_in_a_run", harness.command)
+
+    code, said = woken(harness, ground, stray("zombie"))
+
+    assert code != 0, said
+    assert "behind a gate" in said or "a newer run has started" in said
+    assert harness.content() == "new"
+
+
+def woken(harness: Harness, ground: Ground, command: str) -> tuple[int, str]:
+    """Let a holder sleep, another start and write, and the first wake up; return what its write came to."""
     old = ground.start(
         *("exec", "--lock", "z", "--ttl", "1s", "--gate", harness.target, "--"),
         *("sh", "-c", "env > env; echo >> env; sleep 600"),
     )
     ground.wait_for("env")
-    zombie = asleep(harness.command("zombie"), ground)
+    zombie = asleep(command, ground)
     guard = ground.guard_of(old)
     ground.freeze(old.pid, guard, *children(guard))
 
@@ -61,12 +79,9 @@ def test_a_holder_that_slept_past_its_lease_cannot_write_when_it_wakes(harness: 
     assert new.code == 0, new
     send(zombie.pid, signal.SIGCONT)
     said = zombie.communicate(timeout=PATIENCE_SECONDS)[1].decode()
-
-    assert zombie.returncode == 77, said
-    assert "a newer run has started" in said
-    assert harness.content() == "new"
     send(old.pid, signal.SIGCONT)
     assert ground.told(old, seconds=PATIENCE_SECONDS).code == 76
+    return zombie.returncode, said
 
 
 def asleep(command: str, ground: Ground) -> Program:
@@ -74,9 +89,5 @@ def asleep(command: str, ground: Ground) -> Program:
     told = dict(line.partition("=")[::2] for line in (ground.folder / "env").read_text().splitlines())
     env = {**ground.env, **{name: told[name] for name in SHOWN}}
     zombie = ground.spawn(["sh", "-c", f"kill -STOP $$\n{command}"], env=env)
-
-    def stopped() -> bool:
-        return os.waitpid(zombie.pid, os.WUNTRACED | os.WNOHANG)[0] != 0
-
-    wait_until(stopped, what="the writer sleeps", seconds=PATIENCE_SECONDS)
+    wait_for_stop(zombie.pid)
     return zombie
