@@ -17,7 +17,7 @@ from fencepost.model.outcome import (
     Succeeded,
     TimedOut,
 )
-from fencepost.model.retry import DrainStep, OnLost, RetryPolicy, Timeouts, drain, settle
+from fencepost.model.retry import Closed, DrainStep, OnLost, RetryPolicy, Timeouts, drain, settle
 from fencepost.model.run import Reason, RunId, RunState, is_legal, move
 from fencepost.model.spread import spread
 from tests.model.tick_sources import HOUR, MINUTE, SECOND, at
@@ -260,12 +260,15 @@ def test_a_gate_that_cannot_be_reached_makes_the_run_wait_and_a_store_that_went_
     assert (regress.state, regress.reason) == (RunState.DEAD, Reason.FENCE_REGRESS)
 
 
-def test_a_closed_gate_is_tried_less_often_the_longer_it_lasts_and_then_a_person_is_told() -> None:
-    def after(waited: timedelta) -> Settlement:
-        outcome = NotStarted(Reason.GATE_UNREACHABLE)
-        return settle(outcome, run_id=RUN, attempt=1, retry=RetryPolicy(), now=NOW, waited_for=waited)
+def at_a_closed_gate(by_now: timedelta, before: timedelta = timedelta(0)) -> Settlement:
+    closed = Closed(by_now=by_now, before=before)
+    return settle(
+        NotStarted(Reason.GATE_UNREACHABLE), run_id=RUN, attempt=1, retry=RetryPolicy(), now=NOW, closed=closed
+    )
 
-    waits = [after(timedelta(seconds=seconds)) for seconds in (0, 60, 600, 86_400)]
+
+def test_a_closed_gate_is_tried_less_often_the_longer_it_lasts() -> None:
+    waits = [at_a_closed_gate(timedelta(seconds=seconds)) for seconds in (0, 60, 600, 86_400)]
 
     assert [one.ready_at - NOW for one in waits if one.ready_at] == [
         timedelta(seconds=5),
@@ -273,7 +276,20 @@ def test_a_closed_gate_is_tried_less_often_the_longer_it_lasts_and_then_a_person
         timedelta(seconds=150),
         timedelta(minutes=5),
     ]
-    assert [one.alarm for one in waits] == [False, False, True, True]
+
+
+def test_a_person_is_told_once_of_a_gate_that_stays_closed() -> None:
+    tries, closed_for = list[Settlement](), timedelta(0)
+    before = closed_for
+    for _ in range(50):
+        tries.append(at_a_closed_gate(closed_for, before))
+        before, closed_for = closed_for, closed_for + ((tries[-1].ready_at or NOW) - NOW)
+
+    [told] = [number for number, one in enumerate(tries) if one.alarm]
+    assert timedelta(0) < before
+    assert not at_a_closed_gate(5 * MINUTE - SECOND).alarm
+    assert at_a_closed_gate(5 * MINUTE).alarm
+    assert 5 < told < 30
 
 
 def test_each_time_limit_ends_in_its_own_reason_exactly_when_it_is_reached() -> None:

@@ -149,15 +149,6 @@ def test_the_start_is_told_before_the_end_and_the_end_waits_for_it(runtime: Runt
     assert events(notices) == ["succeeded"]
 
 
-def test_a_gate_that_stays_closed_is_told_once(runtime: Runtime, notices: SqlNotices) -> None:
-    closed = Settlement(RunState.READY, Reason.GATE_UNREACHABLE, uses_attempt=False, alarm=True)
-    worked(runtime, closed)
-    for one in claim(notices):
-        notices.sent(one)
-    runtime.work(closed)
-    assert events(notices) == []
-
-
 def test_each_seal_of_the_audit_is_told(runtime: Runtime, notices: SqlNotices) -> None:
     worked(runtime, Settlement(RunState.SUCCEEDED))
     Notary(runtime.store.audit_chain(), b"k" * 32, runtime.store.clock_us, lambda _: None).step()

@@ -52,7 +52,8 @@ class Reaper:
 
     def _settlement(self, run: RunRow, attempts: Sequence[AttemptRow], *, started: bool) -> Settlement:
         """Decide as after any loss, except for a run that takes down whoever leases it before it can even start."""
-        if not started and sum(one.started_us is None for one in attempts) >= FRUITLESS_MAX:
+        lost = [one for one in attempts if one.started_us is None and one.outcome in (None, "lost")]
+        if not started and len(lost) >= FRUITLESS_MAX:
             return Settlement(RunState.DEAD, Reason.LOST)
         return settle(
             Lost(started=started),

@@ -84,6 +84,19 @@ class RetryPolicy:
         return full * (1 - spread(run_id, attempt) / 2)
 
 
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """How long a gate has kept a run from starting: by now, and by the try before this one."""
+
+    by_now: timedelta = timedelta(0)
+    before: timedelta = timedelta(0)
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether the bound was passed since the try before: a person is told once, and not at each try."""
+        return self.before < GATE_ALARM_AFTER <= self.by_now
+
+
 def settle(  # noqa: C901, PLR0911  # one value per case, every case named
     outcome: Outcome,
     *,
@@ -91,9 +104,9 @@ def settle(  # noqa: C901, PLR0911  # one value per case, every case named
     attempt: int,
     retry: RetryPolicy,
     now: datetime,
-    waited_for: timedelta = timedelta(0),
+    closed: Closed = Closed(),  # noqa: B008  # a value
 ) -> Settlement:
-    """Decide the run's next state. The store only writes down what this returns; `waited_for` is since it was made."""
+    """Decide the run's next state. The store only writes down what this returns."""
     later = now + retry.delay(attempt, run_id)
     match outcome:
         case Succeeded():
@@ -111,7 +124,7 @@ def settle(  # noqa: C901, PLR0911  # one value per case, every case named
         case Interrupted(resumable):
             return _after_drain(retry, resumable=resumable, now=now)
         case NotStarted(Reason.GATE_UNREACHABLE):
-            return _before_a_closed_gate(waited_for, now)
+            return _before_a_closed_gate(closed, now)
         case NotStarted(reason):
             return Settlement(RunState.DEAD, reason, uses_attempt=False)
         case Stopped(reason):
@@ -120,11 +133,11 @@ def settle(  # noqa: C901, PLR0911  # one value per case, every case named
             assert_never(outcome)
 
 
-def _before_a_closed_gate(waited_for: timedelta, now: datetime) -> Settlement:
+def _before_a_closed_gate(closed: Closed, now: datetime) -> Settlement:
     """Try again, less often the longer it lasts; an outage of a minute costs seconds, one of a day a few minutes."""
-    delay = min(GATE_DELAY_MAX, max(GATE_DELAY, waited_for / 4))
-    alarm = waited_for >= GATE_ALARM_AFTER
-    return Settlement(RunState.READY, Reason.GATE_UNREACHABLE, ready_at=now + delay, uses_attempt=False, alarm=alarm)
+    ready_at = now + min(GATE_DELAY_MAX, max(GATE_DELAY, closed.by_now / 4))
+    reason = Reason.GATE_UNREACHABLE
+    return Settlement(RunState.READY, reason, ready_at=ready_at, uses_attempt=False, alarm=closed.is_alarming)
 
 
 def _after_failure(failed: Failed, attempt: int, retry: RetryPolicy, *, ready_at: datetime) -> Settlement:

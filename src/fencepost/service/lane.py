@@ -191,7 +191,9 @@ class _Keeper:
     def _is_ready(self, one: LeasedRun) -> bool:
         refused = make_ready(one, self._bench, self._store, wait=self._mailbox.wait)
         if refused is not None:
-            self._finish(one, refused, began=False)
+            outcome, said = refused
+            left = Left(clean=self._caller.is_gone, said=said)
+            self._done.append(settled(one, outcome, self._bench, self._store, left=left, began=False))
         return refused is None
 
     def _hear(self, messages: list[Message]) -> None:

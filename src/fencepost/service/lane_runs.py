@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import lru_cache
 
+from fencepost.flow.closed_gate import closed_gate
 from fencepost.host.logs import last_lines, log_path
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable
@@ -101,16 +102,19 @@ def gates_of(tools: Tools, run: RunRow) -> tuple[str, ...]:
         return targets
 
 
-def make_ready(one: LeasedRun, bench: Bench, store: LaneRuntime, *, wait: Callable[[float], None]) -> Outcome | None:
-    """End predecessors, raise the gates and put the start on record; or return why it cannot start."""
+def make_ready(
+    one: LeasedRun, bench: Bench, store: LaneRuntime, *, wait: Callable[[float], None]
+) -> tuple[Outcome, str] | None:
+    """End predecessors, raise the gates and put the start on record; or return why it cannot start, and in words."""
     order = Order((), one.run.tenant, one.lease.resources, "", bench.ttl_seconds, gates=one.lease.gates)
     try:
         Admission(order, bench.tools, store, wait=wait).prepare(Granted(one.lease, one.predecessors))
         store.start_run(one)
-    except LeaseLost:
-        return Lost(started=False)
+    except LeaseLost as error:
+        return Lost(started=False), str(error)
     except FencepostError as error:
-        return NotStarted(Reason.FENCE_REGRESS if isinstance(error, FenceRegress) else Reason.GATE_UNREACHABLE)
+        reason = Reason.FENCE_REGRESS if isinstance(error, FenceRegress) else Reason.GATE_UNREACHABLE
+        return NotStarted(reason), f"fencepost: not started: {error}"
     return None
 
 
@@ -201,6 +205,7 @@ class Left(NamedTuple):
     wrote: bool = False  # a log
     clean: bool = True  # and nothing that still lives
     told: Told | None = None
+    said: str | None = None  # why it did not start, where no log says so
 
 
 def settled(
@@ -217,14 +222,14 @@ def settled(
         attempt=run.attempt,
         retry=retry_of(agent),
         now=now,
-        waited_for=now - from_us(run.waiting_us),
+        closed=closed_gate(outcome, lambda: store.attempts(run.id), now),
     )
     path = log_path(bench.log_folder, run.id, one.lease.fence) if left.wrote else None
     report = Report(
         outcome=type(outcome).__name__.lower(),
         exit_code=left.exit_code,
         log=path,
-        last_log=last_lines(path) if path else None,
+        last_log=last_lines(path) if path else left.said,
         stalled=outcome == TimedOut(Reason.STALL_TIMEOUT),
         **(left.told or Told())._asdict(),
     )

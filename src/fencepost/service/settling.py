@@ -2,6 +2,7 @@
 
 import os
 
+from fencepost.flow.closed_gate import closed_gate
 from fencepost.host.logs import last_lines, log_path
 from fencepost.model.definition import AgentDefinition, retry_of
 from fencepost.model.errors import LeaseLost, StoreUnavailable
@@ -50,7 +51,7 @@ class Settling:
             attempt=run.attempt,
             retry=retry_of(agent),
             now=now,
-            waited_for=now - from_us(run.waiting_us),
+            closed=closed_gate(end.outcome, lambda: self._store.attempts(run.id), now),
         )
         path = log_path(self._bench.log_folder, run.id, found.lease.fence)
         report = Report(

@@ -18,7 +18,7 @@ from fencepost.stores.grants import Key, grant
 from fencepost.stores.leases import held_of
 from fencepost.stores.notices import end_notices, put_notices
 from fencepost.stores.run_rows import batch_entry, lock_schedule, note_end
-from fencepost.stores.runs import SqlRuns, heeding, settled_before
+from fencepost.stores.runs import SqlRuns, audit_alarm, heeding, settled_before
 from fencepost.stores.transaction import Later, Row, Transaction
 
 
@@ -186,6 +186,9 @@ def _settle_alike(tx: Transaction, group: Sequence[Ended]) -> _Settled:
     values = {"outcome": report.outcome, "exit_code": report.exit_code, "last_log": report.last_log}
     tx.later("end_attempts", ids=ids, fence=fence, began=first.began, **values)
     _audit_settled(tx, group)
+    if settlement.alarm:
+        for one in group:
+            audit_alarm(tx, one.leased.run, settlement, report, fence)
     if not settlement.state.terminal:
         tx.later("announce", what="ready")
     return _Settled(group, settled, end_notices(tx, group))

@@ -146,8 +146,7 @@ def end_notice(run: RunRow, fence: int | None, settlement: Settlement, report: R
         return []
     summary = (report.summary or "")[:SUMMARY_MAX] if report else ""
     more = {"exit_code": report.exit_code if report else None, "summary": summary, "fence": fence}
-    # A gate that stays closed is told once for each run, and not at each try.
-    key = f"gate {run.id}" if events == ("gate",) else f"{events[0]} {run.id} {fence or 0}"
+    key = f"{events[0]} {run.id} {fence or 0}"
     return [run_notice(run, key, events, state=settlement.state.value, reason=reason, **more)]
 
 

@@ -197,13 +197,18 @@ class SqlRuns(SqlQueue):
         detail = {"state": settlement.state.value, "reason": settlement.reason, "fence": fence, "attempt": run.attempt}
         audit(tx, run.tenant, actor="settler", verb="settle", subject=f"run:{run.id}", detail=detail)
         if settlement.alarm:
-            said = {"reason": settlement.reason, "last_log": report.last_log, "fence": fence}
-            audit(tx, run.tenant, actor="settler", verb="alarm", subject=f"run:{run.id}", detail=said)
+            audit_alarm(tx, run, settlement, report, fence)
         put_notices(tx, end_notice(run, fence, settlement, report))
         if settlement.state.terminal:
             note_end(tx, run, settlement.state, ended_us=rows[0][0])
         else:
             tx.rows("announce", what="ready")
+
+
+def audit_alarm(tx: Transaction, run: RunRow, settlement: Settlement, report: Report, fence: int) -> None:
+    """Put down that a person should look; the decision says so once, when its bound is passed."""
+    said = {"reason": settlement.reason, "last_log": report.last_log, "fence": fence}
+    audit(tx, run.tenant, actor="settler", verb="alarm", subject=f"run:{run.id}", detail=said)
 
 
 def heeding(run: RunRow, settlement: Settlement) -> Settlement:
