@@ -7,10 +7,15 @@ from typing import Any
 
 from fencepost.cli.mcp_gate import parser
 from fencepost.engines.claude import MCP_FILE, SETTINGS_FILE, settings_files
+from fencepost.service.mcp_http import headers_of
 
 SERVERS = {
     "mail": {"command": "mail-server", "args": ["--stdio"], "env": {"A": "1"}},
-    "far": {"type": "http", "url": "u"},
+    "far": {
+        "type": "http",
+        "url": "https://far.example/mcp",
+        "headers": {"Authorization": "Bearer ${FAR_KEY}", "X-A": "1"},
+    },
 }
 
 
@@ -41,4 +46,14 @@ def test_a_server_that_is_started_stands_behind_the_gateway_under_its_own_name()
     args = parser().parse_args(words[words.index("mcp-gate") + 1 :])
     assert (args.name, args.command) == ("mail", ["--", "mail-server", "--stdio"])
     assert servers["mail"]["env"] == {"A": "1"}
-    assert servers["far"] == SERVERS["far"]
+
+
+def test_a_server_that_is_reached_by_http_stands_behind_it_too_and_no_header_is_on_a_command_line() -> None:
+    far = files(mcp_servers=SERVERS)[MCP_FILE]["mcpServers"]["far"]
+
+    words = far["args"]
+    args = parser().parse_args(words[words.index("mcp-gate") + 1 :])
+    assert (args.name, args.url, args.command) == ("far", "https://far.example/mcp", [])
+    assert headers_of(args.header, far["env"]) == {"Authorization": "Bearer ${FAR_KEY}", "X-A": "1"}
+    assert "FAR_KEY" not in " ".join(words)
+    assert far.keys() == {"command", "args", "env"}

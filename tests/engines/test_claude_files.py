@@ -31,7 +31,7 @@ def test_checks_call_us_before_each_turn_and_each_tool_that_changes_something() 
     assert MCP_FILE not in files
 
 
-def test_checks_put_the_gateway_before_servers_that_are_programs() -> None:
+def test_checks_put_the_gateway_before_every_server() -> None:
     servers = json.loads(settings_files({"checks": True, "mcp_servers": SERVERS})[MCP_FILE])["mcpServers"]
 
     assert servers["tracker"] == {
@@ -39,7 +39,11 @@ def test_checks_put_the_gateway_before_servers_that_are_programs() -> None:
         "args": ["-m", "fencepost", "mcp-gate", "--name", "tracker", "--", "tracker-mcp", "--stdio"],
         "env": {"A": "1"},
     }
-    assert servers["remote"] == SERVERS["remote"]
+    assert servers["remote"] == {
+        "command": sys.executable,
+        "args": ["-m", "fencepost", "mcp-gate", "--name", "remote", "--url", "https://mcp.example"],
+        "env": {},
+    }
 
 
 def test_without_checks_settings_and_servers_are_handed_over_as_they_are() -> None:

@@ -31,4 +31,4 @@ def test_the_gateway_is_named_for_each_server_that_it_stands_before() -> None:
     servers = {"mail": {"command": "mail-server"}, "far": {"type": "http", "url": "https://example.org/mcp"}}
     agent = AgentDefinition("a", options={"checks": True, "mcp_servers": servers})
 
-    assert effects_of(agent).checked == ("hook", "mcp-gate mail")
+    assert effects_of(agent).checked == ("hook", "mcp-gate mail", "mcp-gate far")

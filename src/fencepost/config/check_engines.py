@@ -17,6 +17,8 @@ from fencepost.model.placeholders import FIELDS, check_placeholders
 PROMPT_MAX = 1_000_000
 # What the claude engine says itself, on every run.
 OURS = ("-p", "--print", "--output-format", "--session-id", "--resume", "-r", "--continue", "-c", "--fork-session")
+STREAMABLE = ("http", "streamable-http")
+BEYOND_THE_GATEWAY = ("headersHelper", "oauth")
 UNHOOKED = ("--bare", "--safe-mode")
 
 Definitions = Mapping[str, Mapping[str, Any]]
@@ -108,10 +110,28 @@ def _check_claude(checker: Checker, entry: Entry) -> None:
             )
     if values.get("checks") and values.get("settings", {}).get("disableAllHooks"):
         checker.complain("disableAllHooks would undo checks = true; remove one of the two.", *entry.path, "settings")
+    for server, settings in values.get("mcp_servers", {}).items() if values.get("checks") else ():
+        if problem := _ungateable(settings):
+            checker.complain(f"{server}: {problem}", *entry.path, "mcp_servers")
     for name in ("tools", "disallowed_tools"):
         for word in values.get(name, ()):
             if word.startswith("-"):
                 checker.complain(f'"{word}" is no tool; options stand in args.', *entry.path, name)
+
+
+def _ungateable(server: object) -> str:
+    """Say why the MCP gateway cannot stand before a server, which checks = true would need; nothing if it can."""
+    if not isinstance(server, Mapping) or not ("command" in server or isinstance(server.get("url"), str)):
+        return 'an MCP server has a command, or type = "http" and a url.'
+    if "command" in server:
+        return ""
+    kind = server.get("type", "http")
+    if kind not in STREAMABLE:
+        return f"the gateway speaks streamable HTTP and not {kind!r}; use its http address, or leave out checks."
+    helpers = [name for name in BEYOND_THE_GATEWAY if name in server]
+    if helpers:
+        return f"the gateway cannot log in by {helpers[0]}; hand it a header, or leave out checks."
+    return ""
 
 
 def _check_cli(checker: Checker, entry: Entry, definitions: Definitions) -> None:

@@ -24,6 +24,7 @@ FLAGS = {
     "max_turns": "--max-turns",
     "append_system_prompt": "--append-system-prompt",
 }
+REACHED_BY = ("type", "url", "headers")  # what the gateway takes over from a server that is reached by HTTP
 LISTS = {"tools": "--allowedTools", "disallowed_tools": "--disallowedTools"}
 
 
@@ -103,9 +104,19 @@ def with_checks(hooks: dict[str, Any]) -> dict[str, Any]:
 
 
 def behind_gateway(name: str, server: dict[str, Any]) -> dict[str, Any]:
-    """Put the gateway before a server that is started as a program; others are reached past it, and the hook checks."""
-    if "command" not in server:
-        return server
+    """Put the gateway before a server, whether it is started as a program or reached by streamable HTTP.
+
+    What a header says goes by the environment: no process list shows it, and Claude puts its variables in there too.
+    """
     program, *words = FENCEPOST
-    called = [*words, "mcp-gate", "--name", name, "--", str(server["command"]), *server.get("args", [])]
-    return {**server, "command": program, "args": called}
+    called = [*words, "mcp-gate", "--name", name]
+    if "command" in server:
+        called += ["--", str(server["command"]), *server.get("args", [])]
+        return {**server, "command": program, "args": called}
+    called += ["--url", str(server["url"])]
+    env = {}
+    for number, (header, value) in enumerate((server.get("headers") or {}).items()):
+        env[f"MCP_GATE_HEADER_{number}"] = str(value)
+        called += ["--header", f"{header}=env:MCP_GATE_HEADER_{number}"]
+    rest = {key: value for key, value in server.items() if key not in REACHED_BY}
+    return {**rest, "command": program, "args": called, "env": env}

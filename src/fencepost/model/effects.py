@@ -32,5 +32,4 @@ def _checked(agent: AgentDefinition) -> tuple[str, ...]:
     if not agent.options.get("checks"):
         return ()
     servers = agent.options.get("mcp_servers") or {}
-    gated = [f"mcp-gate {name}" for name, server in servers.items() if "command" in server]
-    return ("hook", *gated)
+    return ("hook", *(f"mcp-gate {name}" for name in servers))
