@@ -9,7 +9,7 @@ from fencepost.config.find import config_path, gate_target, gates_of, projects_o
 from fencepost.host import cgroup, filesystem, processes
 from fencepost.model.errors import FencepostError
 from fencepost.model.zone import tzdata_version
-from fencepost.operations.gate_probe import target_problems
+from fencepost.operations.gate_probe import standing_problems
 from fencepost.operations.hook_files import standings
 from fencepost.operations.looking import Store
 from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
@@ -243,7 +243,7 @@ def _gates(who: Patient) -> Iterator[Finding]:
     except FencepostError:
         return
     for name, target in targets.items():
-        for problem in target_problems(target) if target else ():
+        for problem in standing_problems(target) if target else ():
             yield Finding("gates", Status.WARN, f"{name}: {problem}", f"see: fencepost gate status {name}")
 
 

@@ -7,13 +7,32 @@ from fencepost.model.errors import FencepostError
 from fencepost.model.target import parse_target
 from fencepost.operations.gate_kinds import open_gate
 
-TRIED = ("git", "s3", "redis")  # kinds whose server may be unable, or too forgetful, to keep a gate
+TRIED = ("git", "s3", "redis", "http", "sql")  # kinds whose server may be unable, or too forgetful, to keep a gate
 
 
 def gate_problems(agent: AgentDefinition) -> Iterator[str]:
     """Yield what would keep its runs from starting or its writes from landing, and which gates are best effort."""
     for name, target in zip(agent.gates, gate_targets(agent), strict=True):
         yield from (f"gate {name}: {problem}" for problem in target_problems(target))
+
+
+def standing_problems(target: str) -> Iterator[str]:
+    """Yield what is wrong with one gate, and where a client that passes it by would not be stopped."""
+    found = list(target_problems(target))
+    yield from found
+    if parse_target(target).kind == "sql" and not found:
+        yield from _unguarded(target)
+
+
+def _unguarded(target: str) -> Iterator[str]:
+    from fencepost.gates.sql.gate import SqlGate
+
+    gate = open_gate(target)
+    if isinstance(gate, SqlGate) and not gate.guarded_tables():
+        yield (
+            "no table is guarded, so whoever connects to this database by itself, an agent that knows its URL "
+            "for example, is not refused; guard those that matter: fencepost gate sql-guard --help"
+        )
 
 
 def target_problems(target: str) -> Iterator[str]:

@@ -15,8 +15,9 @@ from fencepost.model.target import Target
 from fencepost.ports.gate import GateStatus
 
 WAIT_SECONDS = 30.0  # longer than the service waits for its requests
+PROBE_SECONDS = 10.0
 BODY_MAX = 4_194_304
-GOOD = range(200, 300)
+ASKED = {"raise": "raise", "check": "ask", "status": "ask"}  # what each verb is, in a sentence
 
 
 class HttpGate:
@@ -29,6 +30,7 @@ class HttpGate:
             raise Invalid("an HTTP gate's url is http://host:port or https://host, with no query.")
         self._base = parts
         self._key = target.option("key")
+        self._seconds = WAIT_SECONDS
         self._target = Target("http", target.where.rstrip("/"), target.options)
 
     @property
@@ -44,10 +46,21 @@ class HttpGate:
         """Raise FenceRefused if a request would be refused now; it may be refused later all the same."""
         self._ask("check", target=self.target, proof=proof._asdict())
 
+    def probe(self) -> None:
+        """Raise Misconfigured unless the service answers as a gate does and takes our key; nothing is changed there."""
+        self._seconds = PROBE_SECONDS
+        try:
+            self.status()
+        finally:
+            self._seconds = WAIT_SECONDS
+
     def status(self) -> GateStatus:
         """Return the marks of the service."""
         document = self._ask("status")
-        marks = {str(key): Mark(**fields) for key, fields in document["marks"].items()}
+        try:
+            marks = {str(key): Mark(**fields) for key, fields in document["marks"].items()}
+        except (KeyError, TypeError, AttributeError):
+            raise Misconfigured(f"{self.target} is no gate: its answer names no marks.") from None
         return GateStatus(self.target, marks, ())
 
     def send(self, proof: Proof, method: str, path: str, body: bytes | Iterable[bytes] = b"") -> tuple[int, bytes]:
@@ -64,10 +77,10 @@ class HttpGate:
         headers = {"Authorization": f"Bearer {resolved(self._key)}", "Content-Type": "application/json"}
         body = json.dumps(fields).encode()
         headers["Content-Length"] = str(len(body))
-        status, answer = self._request("POST", PATH + verb, body, headers, doing=verb)
+        status, answer = self._request("POST", PATH + verb, body, headers, doing=ASKED[verb])
         if status != OK:
             raise Misconfigured(
-                f"cannot {verb} {self.target}: it answered {status}: {answer[:200].decode(errors='replace').strip()} "
+                f"cannot {ASKED[verb]} {self.target}: it answered {status}: {answer[:200].decode(errors='replace').strip()} "
                 "Is the middleware or the proxy there, and is the key right?"
             )
         try:
@@ -79,7 +92,7 @@ class HttpGate:
         self, method: str, path: str, body: bytes | Iterable[bytes], headers: Mapping[str, str], *, doing: str
     ) -> tuple[int, bytes]:
         kind = HTTPSConnection if self._base.scheme == "https" else HTTPConnection
-        connection = kind(self._base.hostname or "", self._base.port, timeout=WAIT_SECONDS)
+        connection = kind(self._base.hostname or "", self._base.port, timeout=self._seconds)
         try:
             connection.request(method, self._base.path.rstrip("/") + path, body, dict(headers))
             response = connection.getresponse()

@@ -74,6 +74,12 @@ class SqlGate:
             return unguard_statements(self._database.dialect, self._table, table)
         return guard_statements(self._database.dialect, self._table, table, resource=resource, tenant=tenant)
 
+    def guarded_tables(self) -> list[str]:
+        """Return the tables that refuse whoever shows no fence."""
+        with self._database.connected() as connection, self._explained("look at"):
+            link = link_to(connection)
+            return [str(row[0]) for row in link.run(self._words(link)["guarded"])]
+
     def install(self, definitions: list[str]) -> None:
         """Carry out such statements, all or none."""
         with self._database.connected() as connection, self._explained("guard a table at"):

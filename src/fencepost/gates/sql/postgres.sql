@@ -11,6 +11,9 @@ CREATE TABLE IF NOT EXISTS {table} (
     at_us bigint NOT NULL
 );
 
+-- :name guarded
+SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'fencepost_guard' ORDER BY 1;
+
 -- :name marks
 SELECT key, fence, store, host, run_id, at_us FROM {table} WHERE fence > 0 ORDER BY key;
 

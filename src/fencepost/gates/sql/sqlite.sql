@@ -15,6 +15,9 @@ CREATE TABLE IF NOT EXISTS {table} (
 -- Who is writing: there only while a transaction is open, and so seen by no other connection.
 CREATE TABLE IF NOT EXISTS {pass} (key TEXT PRIMARY KEY, fence INTEGER NOT NULL);
 
+-- :name guarded
+SELECT DISTINCT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name = 'fencepost_insert_' || tbl_name ORDER BY 1;
+
 -- :name marks
 SELECT key, fence, store, host, run_id, at_us FROM {table} WHERE fence > 0 ORDER BY key;
 
