@@ -9,7 +9,9 @@ from typing import Any
 from fencepost.cli import render
 from fencepost.cli.plan import tick_line
 from fencepost.cli.registry import LIMIT_DEFAULT, Desk, common_options, desk, limit
+from fencepost.model.definition import agent_from_json
 from fencepost.model.duration import format_duration, parse_duration
+from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.light_instant import instant
 from fencepost.model.moment import from_us, to_us
@@ -104,6 +106,7 @@ def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     if args.json:
         yield json.dumps({**fields, "manifest": json.loads(listed.row.manifest)})
         return
+    fields["effects"] = effects_of(agent_from_json(listed.row.manifest)).words()
     yield from (f"{name:<20}{_shown(value)}" for name, value in fields.items() if value not in (None, "", {}, 0))
     yield from (f"{'next':<20}{tick_line(tick)}" for tick in upcoming(listed.definition, after=listed.now))
 

@@ -2,6 +2,8 @@
 
 import json
 
+from fencepost.model.definition import agent_from_json
+from fencepost.model.effects import effects_of
 from fencepost.model.moment import FOREVER_US, to_us
 from fencepost.operations.registry import Listed
 from fencepost.operations.words import plain, rfc3339
@@ -32,6 +34,7 @@ def schedule_fields(listed: Listed) -> dict[str, object]:
         "applied_at": rfc3339(row.applied_us),
         "retired_at": rfc3339(row.retired_us),
         "source": row.source,
+        "effects": effects_of(agent_from_json(row.manifest))._asdict(),
     }
 
 
