@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from fencepost.gates.beneath import sync
 from fencepost.gates.mark_text import decode, encode
@@ -53,6 +53,21 @@ class Passage:
         """Let the next raise pass. May be called twice."""
         while self._files:
             os.close(self._files.pop())
+
+
+class Flight(NamedTuple):
+    """An effect that is under way elsewhere, and since when by two clocks: one may be set, the other begins anew at boot."""
+
+    keys: list[str]
+    fence: int
+    at_us: int
+    at_boot_ns: int
+    seconds: float
+
+    def rest_seconds(self, wall_us: int, boot_ns: int) -> float:
+        """Return how long it may still take. The wall clock is asked only if the host was surely started anew since."""
+        passed = (boot_ns - self.at_boot_ns) / 1e9 if boot_ns >= self.at_boot_ns else (wall_us - self.at_us) / 1e6
+        return self.seconds - passed
 
 
 class RequestMarks:
@@ -108,8 +123,8 @@ class RequestMarks:
     def note_flight(self, proof: Proof, seconds: float) -> str:
         """Write down what is under way elsewhere."""
         name = FLIGHT + os.urandom(12).hex()
-        until_us = self._clock.wall_us() + round(seconds * 1e6)
-        self._keep(name, json.dumps({"keys": proof.keys, "fence": proof.fence, "until_us": until_us}).encode())
+        flight = Flight(proof.keys, proof.fence, self._clock.wall_us(), self._clock.boot_ns(), seconds)
+        self._keep(name, json.dumps(flight._asdict()).encode())
         return name
 
     def forget_flight(self, name: str) -> None:
@@ -129,26 +144,23 @@ class RequestMarks:
     def _demand_no_flight(self, proof: Proof, target: str) -> None:
         """Refuse while an effect of an earlier run may still be on its way; its time is written down with it."""
         for name in os.listdir(self._folder):
-            if not name.startswith(FLIGHT):
+            flight = self._flight(name) if name.startswith(FLIGHT) else None
+            if flight is None or flight.fence >= proof.fence or not set(flight.keys) & set(proof.keys):
                 continue
-            keys, fence, until_us = self._flight(name)
-            if fence >= proof.fence or not set(keys) & set(proof.keys):
-                continue
-            rest_us = until_us - self._clock.wall_us()
-            if rest_us > 0:
+            rest = flight.rest_seconds(self._clock.wall_us(), self._clock.boot_ns())
+            if rest > 0:
                 raise GateUnreachable(
                     f"{target}: nobody knows whether a request of an earlier run had its effect. "
-                    f"It may still have; closed for {rest_us / 1e6:.0f} s."
+                    f"It may still have; closed for {rest:.0f} s."
                 )
             self.forget_flight(name)
 
-    def _flight(self, name: str) -> tuple[list[str], int, int]:
+    def _flight(self, name: str) -> "Flight | None":
         try:
             with open(os.path.join(self._folder, name), "rb") as file:
-                document = json.loads(file.read())
-            return list(document["keys"]), int(document["fence"]), int(document["until_us"])
+                return Flight(**json.loads(file.read()))
         except FileNotFoundError:
-            return [], 0, 0
+            return None  # it has arrived just now
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Misconfigured(f"{self._folder}/{name} cannot be read ({error}), so nobody passes.") from None
 
