@@ -36,12 +36,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-# Seed after seed for so long, leases first, then the whole runtime; a new start each time: START=$RANDOM.
+# Seed after seed for so long, leases first, then every kind of gate, then the whole runtime; a new start each time: START=$RANDOM.
 SECONDS ?= 600
 START ?= 100000
 soak: $(READY)
 	$(BIN)/python -m tests.simulation.run --start $(START) --seconds $$(($(SECONDS) / 3))
-	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 2 / 3))
+	$(BIN)/python -m tests.simulation.gates.run --start $(START) --seconds $$(($(SECONDS) / 6))
+	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) / 2))
 
 # Faults on real processes, the slow ones too; how long takeovers take; any bytes at all for whatever reads some.
 chaos: $(READY)

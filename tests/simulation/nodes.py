@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from fencepost.model.errors import (
     FencepostError,
@@ -20,6 +21,7 @@ from fencepost.service.order import Order, Tools
 from fencepost.service.renewal import Term
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
+from tests.simulation.gates.targets import Scene
 from tests.simulation.hosts import Host, Process
 from tests.simulation.keepers import Guard, Renewing, Start
 from tests.simulation.ports import Agent, SimGate, SimProcesses, SimStore, Site
@@ -41,9 +43,13 @@ class Stage:
     site: Site
     folder: str
     hosts: list[Host]
+    kind: str = ""  # of all gates
+    servers: dict[str, Any] = field(default_factory=dict)  # of gates, by path
 
     def gate(self, target: str, process: Process) -> SimGate:
-        return SimGate(target.removeprefix("file:"), process, self.faults, self.checker)
+        path = target.removeprefix("file:")
+        scene = Scene(path, process, self.faults, self.servers, self.knobs.ttl_seconds)
+        return SimGate(scene, self.kind, self.checker)
 
     def target(self, name: str) -> str:
         return "file:" + os.path.join(os.path.realpath(self.folder), name)

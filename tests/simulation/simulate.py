@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fencepost.service import admission
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
+from tests.simulation.gates.kinds import made_up_servers
 from tests.simulation.hosts import Host
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.nodes import Node, Stage
@@ -44,14 +45,23 @@ class Result:
 
 
 def simulate(
-    seed: int, *, profile: str | None = None, compares: bool = True, spared: frozenset[int] = frozenset()
+    seed: int,
+    *,
+    profile: str | None = None,
+    compares: bool = True,
+    spared: frozenset[int] = frozenset(),
+    gates: str = "",
 ) -> Result:
-    """Run one seed from beginning to end, of any profile or of a given one, with the reference or without."""
+    """Run one seed from beginning to end, of any profile or of a given one, with the reference or without.
+
+    Gates are files, or of the kind that is named; then writers are also frozen between their check and their write.
+    """
     folder = tempfile.mkdtemp(prefix="simulation-", dir=MEMORY if os.path.isdir(MEMORY) else None)
     world = World(seed, spared)
     poll_max = admission.POLL_MAX_SECONDS
     try:
-        _play(world, folder, profile=profile, compares=compares)
+        with made_up_servers():
+            _play(world, folder, profile=profile, compares=compares, gates=gates)
     except Violation as violation:
         world.violation = world.violation or violation
     finally:
@@ -62,14 +72,14 @@ def simulate(
     return Result(seed, world.digest(), world.trace, world.totals, seconds, world.violation, world.strikes)
 
 
-def _play(world: World, folder: str, *, profile: str | None, compares: bool) -> None:
+def _play(world: World, folder: str, *, profile: str | None, compares: bool, gates: str) -> None:
     knobs = Knobs.draw(world, profile)
     world.log("world", str(knobs))
     checker = Checker(world, knobs)
     site = Site(world, knobs, folder, checker)
     site.compares = compares
     hosts = [Host(world, f"h{n}", rate_ppm=rate, pid_max=knobs.pid_max) for n, rate in enumerate(knobs.rates_ppm)]
-    stage = Stage(world, knobs, Faults(world, knobs), checker, site, folder, hosts)
+    stage = Stage(world, knobs, Faults(world, knobs), checker, site, folder, hosts, gates)
     nodes = [Node(stage, f"n{n}", hosts[n % len(hosts)]) for n in range(knobs.nodes)]
     closer = Node(stage, "closer", hosts[0])
     admission.POLL_MAX_SECONDS = knobs.poll_max_seconds

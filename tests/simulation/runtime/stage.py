@@ -11,6 +11,7 @@ from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
+from tests.simulation.gates.targets import Scene
 from tests.simulation.hosts import Host, Process
 from tests.simulation.ports import SimGate, SimProcesses
 from tests.simulation.runtime.fleet import Fleet, Plot
@@ -54,7 +55,8 @@ class Stage:
         return self.place.registry(process, self.faults.none() if reliable else self.faults)
 
     def gate(self, target: str, process: Process) -> SimGate:
-        return SimGate(target.removeprefix("file:"), process, self.faults, self.checker)
+        scene = Scene(target.removeprefix("file:"), process, self.faults, {}, self.knobs.ttl_seconds)
+        return SimGate(scene, "", self.checker)
 
     def target(self, name: str) -> str:
         return "file:" + os.path.join(os.path.realpath(self.folder), name)
