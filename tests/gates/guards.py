@@ -18,7 +18,7 @@ from fencepost.gates.git.hook import install
 from fencepost.gates.sql.gate import SqlGate
 from fencepost.model.errors import FenceRefused
 from fencepost.model.gate import Proof
-from tests.gates.harness import BY_PLACE, HARNESSES, Asked, GitHarness, Making, SqlHarness, nothing
+from tests.gates.harness import BY_PLACE, HARNESSES, Asked, GitHarness, Harness, Making, SqlHarness, nothing
 
 MARKS_OF_POSTGRES = "SELECT set_config('fencepost.resource', %s, true), set_config('fencepost.fence', %s, true)"
 
@@ -199,6 +199,9 @@ GUARDS: dict[str, Making] = {
     "git-hook": GitHookHarness.made,
 }
 ALL: dict[str, Making] = {**HARNESSES, **GUARDS}
-BY_PLACE.update(
-    {"sqlite-guard": SqliteGuardHarness, "postgres-guard": PostgresGuardHarness, "git-hook": GitHookHarness}
-)
+ALL_BY_PLACE: dict[str, Callable[[str], Harness]] = {
+    **BY_PLACE,
+    "sqlite-guard": SqliteGuardHarness,
+    "postgres-guard": PostgresGuardHarness,
+    "git-hook": GitHookHarness,
+}

@@ -11,14 +11,14 @@ import sys
 
 from fencepost.model.errors import FencepostError
 from fencepost.model.gate import Proof
-from tests.gates.guards import BY_PLACE  # with those of the guards
+from tests.gates.guards import ALL_BY_PLACE
 
 
 def main(kind: str, place: str, fence: str, text: str) -> int:
     """Write, with a long pause."""
     proof = Proof("default", ("lock:z",), int(fence), os.environ.get("STORE", "A"), "elsewhere", f"run-{fence}")
     try:
-        BY_PLACE[kind](place).write(proof, text, lambda: signal.raise_signal(signal.SIGSTOP))
+        ALL_BY_PLACE[kind](place).write(proof, text, lambda: signal.raise_signal(signal.SIGSTOP))
     except FencepostError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

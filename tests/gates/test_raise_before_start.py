@@ -20,11 +20,23 @@ from tests.support.site import Site
 PATIENCE_SECONDS = 60.0
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> str | None:
+    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else None
+
+
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
-    with ground_at(tmp_path) as made:
+def ground(tmp_path: Path, store: str | None) -> Iterator[Ground]:
+    with ground_at(tmp_path, store=store) as made:
         made.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         yield made
+
+
+@pytest.fixture
+def site(tmp_path: Path, store: str | None) -> Iterator[Site]:
+    made = Site(tmp_path, store)
+    yield made
+    made.close()
 
 
 def fence_at(target: str) -> int:
@@ -62,6 +74,46 @@ def test_a_clean_end_settles_what_was_owed(ground: Ground) -> None:
     assert ground.run("exec", "--lock", "z", "--gate", other, "--", "true").code == 0
 
     assert fence_at(file) == before < fence_at(other)
+
+
+def test_an_edited_list_of_gates_leaves_none_of_a_lost_run_behind(ground: Ground) -> None:
+    """Its own new gate, and the one that the list no longer has, until a run has ended well."""
+    old, new = f"file:{ground.folder}/a", f"file:{ground.folder}/b"
+    lost = ground.start("exec", "--lock", "z", "--gate", old, "--", "sh", "-c", "echo >> started; sleep 600")
+    ground.wait_for("started")
+    guard = ground.guard_of(lost)
+    for pid in (lost.pid, guard):
+        send(pid, signal.SIGKILL)
+    lost.wait(PATIENCE_SECONDS)
+    before = fence_at(old)
+
+    assert (
+        ground.run("exec", "--lock", "z", "--wait=60s", "--gate", new, "--", "true", seconds=PATIENCE_SECONDS).code == 0
+    )
+    assert before < fence_at(old) == fence_at(new)
+    assert ground.run("exec", "--lock", "z", "--gate", new, "--", "true").code == 0
+    assert fence_at(old) < fence_at(new)
+
+
+def test_a_gate_that_is_owed_and_gone_for_good_blocks_until_a_person_says_so(ground: Ground) -> None:
+    repository = ground.path("site.git")
+    make_repository(repository)
+    gone = f"git:{repository}#branch=main"
+    lost = ground.start("exec", "--lock", "z", "--gate", gone, "--", "sh", "-c", "echo >> started; sleep 600")
+    ground.wait_for("started")
+    guard = ground.guard_of(lost)
+    for pid in (lost.pid, guard):
+        send(pid, signal.SIGKILL)
+    lost.wait(PATIENCE_SECONDS)
+    os.rename(repository, f"{repository}.away")
+
+    words = ("exec", "--lock", "z", "--wait=1s", "--", "true")
+    blocked = ground.run(*words, seconds=PATIENCE_SECONDS)
+    assert blocked.code == 78, blocked
+    assert f"fencepost lease forget lock:z {gone}" in blocked.err
+    told = ground.run("lease", "forget", "lock:z", gone, "--store", ground.store_url)
+    assert told.code == 0, told
+    assert ground.run(*words, seconds=PATIENCE_SECONDS).code == 0
 
 
 def test_a_gate_that_is_away_blocks_the_start_and_says_so(ground: Ground) -> None:

@@ -1,6 +1,7 @@
 """Nobody gets in without a key, whatever they ask for and however they ask (P11; S-1 to S-7)."""
 
 import asyncio
+import os
 import re
 from typing import Any
 
@@ -43,6 +44,9 @@ def test_every_route_is_closed_to_everybody_without_a_good_key(web: WebDoor, mon
         {"headers": {"Authorization": f"Bearer {text.replace('fpk', 'fps')}"}},
         {"headers": {"Authorization": f"Bearer fpk_{'0' * 12}_{'0' * 64}"}},
         {"headers": {"Authorization": f"Bearer {gone.secret.text}"}},
+        {
+            "headers": {"Authorization": f"Bearer {os.urandom(24).hex()}"}
+        },  # a run's own key opens its socket, and no door
         {"headers": {"Cookie": f"fencepost_session={text}"}},
         {"headers": {"Cookie": f"fencepost_session={web.link()}"}},
         {"params": {"key": text, "access_token": text, "token": text}},
