@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.model.hook_settings import CLIS
+from fencepost.operations.hook_files import carry_out, planned_install, standings
 from tests.support.site import Site
 
 THEIRS = '{\n  // mine\n  "theme": "dark"\n}\n'
@@ -120,6 +122,32 @@ def test_doctor_tells_when_hooks_are_absent_switched_off_or_not_trusted(site: Si
     assert findings(site)["codex hooks"][0] == "ok"
     (home / ".gemini/settings.json").write_text("{")
     assert "line 1" in findings(site)["gemini hooks"][1]
+
+
+def test_a_projects_hooks_are_skipped_for_want_of_trust_and_that_is_told(tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    for folder in (home / ".codex", home / ".gemini", project):
+        folder.mkdir(parents=True)
+    environ = {"HOME": str(home), "PATH": ""}
+    for name in ("codex", "gemini"):
+        carry_out(planned_install(CLIS[name], str(project), environ))
+
+    def distrust() -> list[str]:
+        return [one.trust for one in standings(environ, str(project))]
+
+    codex, gemini = home / ".codex/config.toml", home / ".gemini/trustedFolders.json"
+    assert ["until you have trusted them" in one for one in distrust()] == [True, False]
+    trusted_hook = '[hooks.state.x]\ntrusted_hash = "sha256:1"\n'
+    codex.write_text(trusted_hook)
+    assert ["is trusted" in one for one in distrust()] == [True, True]
+
+    codex.write_text(f'{trusted_hook}[projects."{os.path.realpath(project)}"]\ntrust_level = "trusted"\n')
+    gemini.write_text(json.dumps({f"{project}/below": "TRUST_PARENT"}))
+    assert distrust() == ["", ""]
+    gemini.write_text(json.dumps({str(project): "DO_NOT_TRUST"}))
+    assert ["Gemini skips" in one for one in distrust()] == [False, True]
+    environ["GEMINI_CLI_TRUST_WORKSPACE"] = "true"
+    assert distrust() == ["", ""]
 
 
 def test_an_unknown_cli_is_named_and_none_at_all_is_told(site: Site) -> None:

@@ -308,7 +308,7 @@ def _hooks(who: Patient) -> Iterator[Finding]:
                 f"fencepost hook install {name}",
             )
         elif one.trust:
-            yield Finding(check, Status.WARN, f"{one.trust}: {', '.join(one.files)}", "look at /hooks in codex")
+            yield Finding(check, Status.WARN, f"not trusted: {', '.join(one.files)}", one.trust)
         else:
             yield Finding(check, Status.OK, f"installed in {', '.join(one.files)}")
 

@@ -147,8 +147,23 @@ def _standing(cli: Cli, environ: Mapping[str, str], cwd: str) -> Standing:
     features = codex.get("features")
     if isinstance(features, dict) and features.get("hooks") is False:
         off = os.path.join(folders[0], "config.toml")
-    trust = "Codex skips hooks until you have trusted them" if cli.name == "codex" and not _trusts(codex) else ""
-    return Standing(cli, tuple(found), off, trust)
+    return Standing(
+        cli, tuple(found), off, _distrust(cli, found, home=folders[0], cwd=cwd, environ=environ, codex=codex)
+    )
+
+
+def _distrust(
+    cli: Cli, found: Sequence[str], *, home: str, cwd: str, environ: Mapping[str, str], codex: Mapping[str, Any]
+) -> str:
+    """Say what a CLI waits for before it believes in our hooks; nothing if it does, or asks for nothing."""
+    in_project = any(not path.startswith(os.path.join(home, "")) for path in found)
+    if cli.name == "codex" and not _trusts(codex):
+        return "Codex skips hooks until you have trusted them, look at /hooks in codex"
+    if cli.name == "codex" and in_project and not _trusts_project(codex, cwd):
+        return f"Codex loads a project's hooks only where {cwd} is trusted; start codex there and say so"
+    if cli.name == "gemini" and in_project and not _gemini_trusts(home, cwd, environ):
+        return f"Gemini skips a project's hooks unless {cwd} is trusted; say so with /permissions in gemini"
+    return ""
 
 
 def _switched_off(settings: object, path: str) -> str:
@@ -175,6 +190,30 @@ def _codex_settings(folder: str) -> dict[str, Any]:
 def _trusts(settings: Mapping[str, Any]) -> bool:
     """Tell whether Codex has taken note of any hook that its user trusts."""
     return "trusted_hash" in repr(settings.get("hooks", ""))
+
+
+def _trusts_project(settings: Mapping[str, Any], cwd: str) -> bool:
+    projects = settings.get("projects")
+    known = projects.get(os.path.realpath(cwd)) if isinstance(projects, dict) else None
+    return isinstance(known, dict) and known.get("trust_level") == "trusted"
+
+
+def _gemini_trusts(home: str, cwd: str, environ: Mapping[str, str]) -> bool:
+    """Tell whether Gemini has been told to trust this folder, or one above it; newer ones trust none by themselves."""
+    if environ.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
+        return True
+    path = environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(home, "trustedFolders.json")
+    try:
+        told = jsonc.parse(_read(path) or EMPTY).value
+    except (ValueError, Invalid):
+        return False
+    trusted = [
+        os.path.dirname(folder) if level == "TRUST_PARENT" else folder
+        for folder, level in (told.items() if isinstance(told, dict) else ())
+        if level in ("TRUST_FOLDER", "TRUST_PARENT")
+    ]
+    here = os.path.realpath(cwd)
+    return any(here == folder or here.startswith(os.path.join(folder, "")) for folder in map(os.path.realpath, trusted))
 
 
 def _read(path: str) -> str | None:
