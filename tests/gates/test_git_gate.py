@@ -69,6 +69,18 @@ def test_a_raise_between_the_look_and_the_push_refuses_the_push(site: GitHarness
     assert site.content() == "first"
 
 
+def test_who_takes_the_marks_away_lets_nobody_push_until_they_are_raised_again(site: GitHarness, gate: GitGate) -> None:
+    """As a mirroring push does from a clone that never had them."""
+    gate.raise_fence(proof(6))
+    site.git("push", "--quiet", "origin", ":refs/fencepost/main", folder=clone(site))
+
+    with pytest.raises(Misconfigured, match="has no marks"):
+        gate.push(proof(5), site.commit("zombie"), clone=str(clone(site)))
+    gate.raise_fence(proof(6))
+    with pytest.raises(FenceRefused):
+        gate.push(proof(5), site.commit("zombie"), clone=str(clone(site)))
+
+
 def test_a_branch_only_moves_forward(site: GitHarness, gate: GitGate) -> None:
     tree = site.git("rev-parse", f"{site.commit('x')}^{{tree}}", folder=clone(site)).strip()
     beside = site.git("commit-tree", tree, "-m", "beside", folder=clone(site)).strip()

@@ -58,6 +58,7 @@ class GitGate:
         with scratch(self._remote, self.target, clone=clone) as place:
             for _ in range(TRIES):
                 seen = place.see(self._branch)
+                self._demand_marks(seen)
                 check(proof, seen.marks, target=self.target)
                 if seen.head == commit:
                     return commit
@@ -112,6 +113,15 @@ class GitGate:
             return git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", folder=clone).strip()
         except Failed:
             raise Misconfigured(f"there is no commit {revision!r} in {os.path.abspath(clone)}.") from None
+
+    def _demand_marks(self, seen: Seen) -> None:
+        """Refuse a branch whose marks are gone: a mirrored or pruned repository would let everybody in again."""
+        if seen.fence == NOTHING:
+            raise Misconfigured(
+                f"{self.target} has no marks: its fence was never raised, or somebody deleted {fence_ref(self._branch)}, as "
+                f"git push --mirror does. Nothing was pushed. To close it for older runs and go on: "
+                f"fencepost gate raise '{self.target}'"
+            )
 
     def _demand_forward(self, place: Scratch, seen: Seen, commit: str) -> None:
         if seen.head != NOTHING and not place.is_ancestor(seen.head, commit):
