@@ -121,6 +121,14 @@ def test_the_service_sees_the_fence_that_was_compared_and_nothing_about_the_conn
     assert not {"x-secret", "keep-alive", "fencepost-other", "transfer-encoding"} & seen.keys()
 
 
+def test_a_request_cannot_become_another_one_behind_the_proxy(proxy: str, report: Report) -> None:
+    named = {**FENCED, "X-HTTP-Method-Override": "DELETE", "X-HTTP-Method": "DELETE", "X-Method-Override": "DELETE"}
+    assert httpx.put(f"{proxy}/report", content="text", headers=named).status_code == 200
+
+    [seen] = report.seen
+    assert not [name for name in seen if "method" in name]
+
+
 def test_bodies_stream_both_ways_in_chunks(tmp_path: Path) -> None:
     report, size = Report(), 5_000_000
     with asgi_served(asgi_app(report)) as upstream, proxy_before(upstream, tmp_path) as url:

@@ -30,6 +30,8 @@ from fencepost.service.proxy_stream import Stream
 
 BUFFER_BYTES = 1_048_576
 PORT_MAX = 65_535
+# Some services take these for the method: a GET that needs no fence would write.
+OVERRIDES = ("x-http-method", "x-method-override")
 
 
 class Rules(NamedTuple):
@@ -103,7 +105,7 @@ class Proxy:
         if proof is None and head.method not in NEEDS_NO_FENCE:
             return no_fence()
         body = self._body(head, stream)
-        headers = [pair for pair in passed_on(head.headers) if not pair[0].startswith(PREFIX)]
+        headers = [pair for pair in passed_on(head.headers) if not pair[0].startswith((PREFIX, *OVERRIDES))]
         headers += list(proof_headers(proof).items()) if proof else []
         forward = Forward(self._upstream, self._clock, stream.deadline_ns)
         is_writer = proof is not None and head.method not in NEEDS_NO_FENCE
