@@ -6,7 +6,7 @@ work=$(mktemp -d) && cd "$work"
 export GATE_KEY=only-for-this-demo
 port=${PORT:-$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
 python3 "$here/service.py" "$port" "$work/fences" > log 2>&1 &
-trap 'kill $!; wait $! || true; rm -rf "$work"' EXIT
+trap 'kill $!; wait $! 2>/dev/null || true; rm -rf "$work"' EXIT
 gate="http:http://127.0.0.1:$port#key=env:GATE_KEY"
 for _ in $(seq 100); do fencepost gate status "$gate" > /dev/null 2>&1 && break; sleep 0.1; done
 

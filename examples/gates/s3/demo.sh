@@ -6,7 +6,7 @@ work=$(mktemp -d) && cd "$work"
 export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo AWS_DEFAULT_REGION=us-east-1
 port=${PORT:-$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
 python3 "$here/serve.py" "$port" > log 2>&1 &
-trap 'kill $!; wait $! || true; rm -rf "$work"' EXIT
+trap 'kill $!; wait $! 2>/dev/null || true; rm -rf "$work"' EXIT
 export ENDPOINT="http://127.0.0.1:$port"
 bucket='import boto3, os; boto3.client("s3", endpoint_url=os.environ["ENDPOINT"]).create_bucket(Bucket="reports")'
 for _ in $(seq 30); do python3 -c "$bucket" 2> /dev/null && break; sleep 0.3; done
