@@ -16,9 +16,10 @@ from typing import Any
 
 from fencepost.context import RunContext, load
 from fencepost.host.clock import SystemClock
-from fencepost.host.logs import LogFile
+from fencepost.host.logs import LogFile, log_path
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.operations import inside
+from fencepost.service.agent_environment import variables_like
 from fencepost.service.line import Line
 
 Ask = Callable[[str, str, Mapping[str, str]], Mapping[str, Any]]  # which run asks, what, and with which fields
@@ -45,8 +46,8 @@ class LaneContext(RunContext):
 class _Log(TextIOBase):
     """What a function prints, kept in the log of its run; the file is made when there is something to keep."""
 
-    def __init__(self, path: str, limit: int) -> None:
-        self._path, self._limit = path, limit
+    def __init__(self, folder: str, run_id: str, fence: str, limit: int) -> None:
+        self._place, self._limit = (folder, run_id, int(fence)), limit
         self._file: LogFile | None = None
 
     @property
@@ -57,7 +58,7 @@ class _Log(TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        self._file = self._file or LogFile(self._path, self._limit)
+        self._file = self._file or LogFile(log_path(*self._place), self._limit)
         self._file.write(text.encode("utf-8", "replace"))
         return len(text)
 
@@ -85,30 +86,31 @@ class Runner:
         """Go on until the keeper hangs up."""
         while not self._line.closed:
             for message in self._line.receive():
-                self._work(message["runs"])
+                self._work(message["batches"])
         return 0
 
-    def _work(self, runs: list[dict[str, Any]]) -> None:
+    def _work(self, batches: list[dict[str, Any]]) -> None:
         self._spent_ns = 0
         self._told_ns = self._clock.awake_ns()
-        whole: dict[str, Any] = {}
-        for told in runs:
-            whole = told if "whole" in told else whole  # what the next ones do not say is as with this one
-            run = {**whole, **told, "env": {**whole["env"], **told["env"]}}
-            if not self._may_begin():
-                break
-            self._current = run["id"]
-            log = _Log(run["log"], run["log_max"])
-            try:
-                code = self._call(run, log)
-            finally:
-                log.close()
-                with self._asking:
-                    self._current = ""
-            self._results.append([run["id"], code, log.is_used])
-            if self._clock.awake_ns() - self._told_ns > TELL_NS:
-                self._tell()
+        for batch in batches:
+            for payload, *own in batch["runs"]:
+                if not self._may_begin():
+                    break
+                self._one(batch, payload, own)
         self._tell(idle=True, spent_ns=self._spent_ns)
+
+    def _one(self, batch: dict[str, Any], payload: str, own: list[str]) -> None:
+        run_id = self._current = own[0]
+        log = _Log(batch["logs"], run_id, batch["env"]["FENCEPOST_FENCE"], batch["log_max"])
+        try:
+            code = self._call(batch["function"], variables_like(batch["env"], own), payload, log)
+        finally:
+            log.close()
+            with self._asking:
+                self._current = ""
+        self._results.append([run_id, code, log.is_used])
+        if self._clock.awake_ns() - self._told_ns > TELL_NS:
+            self._tell()
 
     def _tell(self, **more: object) -> None:
         self._line.post(json.dumps({"results": self._results, **more}))
@@ -120,13 +122,13 @@ class Runner:
         except BlockingIOError:
             return False  # the keeper took it back
 
-    def _call(self, run: dict[str, Any], log: _Log) -> int:
+    def _call(self, target: str, environ: dict[str, str], payload: str, log: _Log) -> int:
         """Call the function; an exception is a failure with its traceback in the log."""
         with redirect_stdout(log), redirect_stderr(log):
             try:
-                function = self._function(run["function"])
+                function = self._function(target)
                 began_ns = self._clock.awake_ns()
-                answer = function(LaneContext(run["env"], run["payload"], self._ask))
+                answer = function(LaneContext(environ, payload, self._ask))
                 if hasattr(answer, "__await__"):
                     self._await(answer)
                 self._spent_ns += self._clock.awake_ns() - began_ns

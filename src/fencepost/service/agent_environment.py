@@ -1,6 +1,6 @@
 """The environment of a scheduled run: built up from a short list, never inherited whole."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Misconfigured
@@ -59,19 +59,26 @@ def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> 
     return {**{f"FENCEPOST_{name}": value for name, value in values.items()}, "TRACEPARENT": trace}
 
 
-def own_variables(run: RunRow, lease: Lease) -> dict[str, str]:
-    """Return in what a run differs from another one of the same agent that no schedule made, under the same lease."""
+def own_values(run: RunRow, lease: Lease) -> list[str]:
+    """Return in what a run differs from another one that is `alike` to it."""
+    return [run.id, run.idempotency_key, str(run.attempt), " ".join(lease.resources)]
+
+
+def variables_like(others: Mapping[str, str], values: Sequence[str]) -> dict[str, str]:
+    """Return the variables of a run, given those of one that is alike and what is its own."""
+    run_id, idempotency_key, attempt, resource = values
     return {
-        "FENCEPOST_RUN_ID": run.id,
-        "FENCEPOST_IDEMPOTENCY_KEY": run.idempotency_key,
-        "FENCEPOST_ATTEMPT": str(run.attempt),
-        "FENCEPOST_RESOURCE": " ".join(lease.resources),
-        "TRACEPARENT": traceparent(run.id, lease.fence),
+        **others,
+        "FENCEPOST_RUN_ID": run_id,
+        "FENCEPOST_IDEMPOTENCY_KEY": idempotency_key,
+        "FENCEPOST_ATTEMPT": attempt,
+        "FENCEPOST_RESOURCE": resource,
+        "TRACEPARENT": traceparent(run_id, int(others["FENCEPOST_FENCE"])),
     }
 
 
 def likeness(run: RunRow, lease: Lease) -> tuple[object, ...] | None:
-    """Return what runs must have in common for `own_variables` to tell all that differs; None: it is one of a kind."""
+    """Return what runs must have in common for `own_values` to tell all that differs; None: it is one of a kind."""
     if run.schedule is not None or run.tick_us is not None:
         return None
     return (lease.id, run.tenant, run.agent, run.trigger, run.manifest, run.resume, run.last_success_us)

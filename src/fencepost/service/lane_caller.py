@@ -69,10 +69,10 @@ class Caller:
         )
         return any("spawned" in message for message in self._guard.line.receive())
 
-    def give(self, runs: list[Message]) -> None:
+    def give(self, batches: list[Message]) -> None:
         """Let it begin these, one after the other."""
-        os.write(self._permits[1], b"." * len(runs))
-        self._line.post(json.dumps({"runs": runs}))
+        os.write(self._permits[1], b"." * sum(len(batch["runs"]) for batch in batches))
+        self._line.post(json.dumps({"batches": batches}, check_circular=False))
 
     def take_back(self) -> int:
         """Keep it from beginning anything more; return how many it has not begun."""

@@ -28,7 +28,7 @@ from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.runs import Ended, LaneStore, LeasedRun, Report, RunRow, RunStore
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
-from fencepost.service.agent_environment import likeness, own_variables, run_variables
+from fencepost.service.agent_environment import likeness, own_values, run_variables
 from fencepost.service.answers import LOST, Answers
 from fencepost.service.bench import Bench
 from fencepost.service.ends import DRAIN, LOSSES, STOP
@@ -63,33 +63,26 @@ def _agent(manifest: str, manifest_hash: str) -> tuple[AgentDefinition, bool]:
 
 
 def messages_of(chunk: Sequence[LeasedRun], bench: Bench, folder: RunFolder) -> list[Message]:
-    """Spell what the runner is to call; of runs that are alike, the first is told wholly and the others by what differs."""
-    kind: tuple[object, ...] | None = None
+    """Spell what the runner is to call: one message for runs that are alike, with what each of them has of its own."""
     messages: list[Message] = []
+    kind: tuple[object, ...] | None = None
     for one in chunk:
-        run, lease = one.run, one.lease
-        message: Message = {
-            "id": run.id,
-            "payload": run.payload,
-            "log": log_path(bench.log_folder, run.id, lease.fence),
-        }
-        alike = likeness(run, lease)
+        alike = likeness(one.run, one.lease)
         if alike is None or alike != kind:
             kind = alike
-            message |= _whole(one, folder)
-        else:
-            message["env"] = own_variables(run, lease)
-        messages.append(message)
+            messages.append(_message(one, bench, folder))
+        messages[-1]["runs"].append([one.run.payload, *own_values(one.run, one.lease)])
     return messages
 
 
-def _whole(one: LeasedRun, folder: RunFolder) -> Message:
+def _message(one: LeasedRun, bench: Bench, folder: RunFolder) -> Message:
     agent, fine = agent_of(one.run)
     return {
-        "whole": True,
         "function": agent.function if fine else "",
         "env": run_variables(one.run, one.lease, folder=folder, key=""),
+        "logs": bench.log_folder,
         "log_max": agent.log_max,
+        "runs": [],
     }
 
 
@@ -213,7 +206,7 @@ def settled(
 ) -> Ended:
     """Decide a run's next state, with what it left behind."""
     if isinstance(outcome, Succeeded) and not left.wrote and not left.told:
-        return Ended(one, SUCCEEDED, QUIET)  # nothing to decide about most of them
+        return Ended(one, SUCCEEDED, QUIET, True, True)  # nothing to decide about most of them
     run, (agent, _) = one.run, agent_of(one.run)
     now = from_us(bench.tools.clock.wall_us() if isinstance(outcome, Succeeded) else store.clock_us())
     settlement = settle(

@@ -13,8 +13,8 @@ from fencepost.model.lease import Lease, keys_of
 from fencepost.model.moment import to_us
 from fencepost.model.notice import Notice
 from fencepost.model.run import Reason, RunState
-from fencepost.ports.runs import Ended, Turned, Wanted
-from fencepost.stores.grants import Key, grant
+from fencepost.ports.runs import Ended, LeasedRun, Turned, Wanted
+from fencepost.stores.grants import Hunch, Key, grant
 from fencepost.stores.leases import held_of
 from fencepost.stores.notices import end_notices, put_notices
 from fencepost.stores.run_rows import batch_entry, lock_schedule, note_end
@@ -25,16 +25,20 @@ from fencepost.stores.transaction import Later, Row, Transaction
 class SqlBatches(SqlRuns):
     """LaneStore's verbs over named statements."""
 
+    _hunch: Hunch | None = None  # what the next turn will probably meet
+
     def turn(self, ended: Sequence[Ended], closing: Sequence[Lease], wanted: Wanted | None) -> Turned:
         """Settle what has ended, end leases that have no run left, and lease the next runs."""
         absent: set[Key] = set()
 
-        def turned_by(end: Callable[[Transaction, Sequence[Ended], Sequence[Lease]], set[str]]) -> Turned:
+        def turned_by(end: Callable[[Transaction, Sequence[Ended], Sequence[Lease]], Callable[[], set[str]]]) -> Turned:
             def work(tx: Transaction) -> Turned:
                 absent.clear()
                 lost = end(tx, ended, closing)
-                leased = grant(tx, wanted, store_id=self._store_id, absent=absent) if wanted else []
-                return Turned(tuple(leased), tuple(sorted(lost)))
+                leased: tuple[LeasedRun, ...] = ()
+                if wanted:
+                    leased = tuple(grant(tx, wanted, store_id=self._store_id, absent=absent, hunch=self._hunch))
+                return Turned(leased, tuple(sorted(lost())))
 
             return self._dialect.write(work, often=True)
 
@@ -42,6 +46,8 @@ class SqlBatches(SqlRuns):
             turned = turned_by(_end_as_expected if _is_plain(ended) else _end)
         except _Unexpected:  # nothing of it was written
             turned = turned_by(_end)
+        if turned.leased:
+            self._hunch = Hunch.of(turned.leased)
         if absent:  # made apart, because an insert may have to wait for another one
             self._dialect.write(lambda tx: tx.rows("ensure_resources", keys=json.dumps(sorted(absent))))
         return turned
@@ -77,7 +83,7 @@ def _is_plain(ended: Sequence[Ended]) -> bool:
     )
 
 
-def _end_as_expected(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> set[str]:
+def _end_as_expected(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> Callable[[], set[str]]:
     """Settle by fence and state alone, and look afterwards whether that was all: it nearly always is.
 
     Each row is written under its fence, and the leases are locked after the runs, as ever. Where one of them is not
@@ -87,16 +93,26 @@ def _end_as_expected(tx: Transaction, ended: Sequence[Ended], closing: Sequence[
     groups = _settle(tx, ended)
     rows = [(lease, tx.later("lock_lease", id=lease.id)) for lease in sorted(leases.values())]
     _close(tx, closing, ended)
-    if not all(_is_held(found(), lease) for lease, found in rows):
-        raise _Unexpected
-    for group, settled, notices in groups:
-        if len(settled()) != len(group):
+
+    def lost() -> set[str]:
+        if not all(_is_held(found(), lease) for lease, found in rows):
             raise _Unexpected
-        put_notices(tx, notices())
-    return set()
+        for group, settled, notices in groups:
+            if len(settled()) != len(group):
+                raise _Unexpected
+            put_notices(tx, notices())
+        return set()
+
+    return lost
 
 
-def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> set[str]:
+def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> Callable[[], set[str]]:
+    """Settle what is still ours, and return a way to the runs that are not."""
+    lost = _end_what_is_ours(tx, ended, closing)
+    return lambda: lost
+
+
+def _end_what_is_ours(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease]) -> set[str]:
     """Settle what is still ours, and return the runs that are not."""
     if not ended and not closing:
         return set()

@@ -1,21 +1,22 @@
 """Which runs a lane gets: looked at, checked again and granted under one lease, waiting for nobody."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from fencepost.model import lease as rules
-from fencepost.model.definition import schedule_from_json
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.run import RunState
-from fencepost.ports.runs import LeasedRun, RunRow, Standing, Wanted
+from fencepost.ports.runs import LeasedRun, RunRow, Wanted
+from fencepost.stores.lane_look import Look, Standings
 from fencepost.stores.leases import claim_values, held_of, owed_by, waiter_of
-from fencepost.stores.queue import spending_beside
-from fencepost.stores.run_rows import ScheduleRow, batch_entry, end_ready, run_of, try_schedule
+from fencepost.stores.run_rows import batch_entry, end_ready, run_of
 from fencepost.stores.transaction import Later, Row, Transaction
 
 LOOKS_MAX = 4  # at a line in which nobody could go
+AGENTS_AHEAD = 5  # that are asked about before anybody knows whether they are next
 Key = tuple[str, str]
 
 
@@ -56,14 +57,30 @@ def _keys(run: RunRow) -> list[Key]:
     return [(tenant, name) for tenant, name, *_ in json.loads(run.resources)]
 
 
-def grant(tx: Transaction, wanted: Wanted, *, store_id: str, absent: set[Key]) -> list[LeasedRun]:
+class Hunch(NamedTuple):
+    """Whose runs, of which agents, the next turn will probably meet: the same as the last one."""
+
+    tenant: str
+    agents: tuple[str, ...]
+
+    @classmethod
+    def of(cls, leased: Sequence[LeasedRun]) -> "Hunch":
+        """Expect more of what was leased last."""
+        agents = sorted({one.run.agent for one in leased if one.run.schedule is None})
+        return cls(leased[0].run.tenant, tuple(agents[:AGENTS_AHEAD]))
+
+
+def grant(
+    tx: Transaction, wanted: Wanted, *, store_id: str, absent: set[Key], hunch: Hunch | None = None
+) -> list[LeasedRun]:
     """Lease the next runs of one line under one lease; `absent` gets the resources that have no row yet."""
     if wanted.again:
         return _granted_before(tx, wanted, store_id)
     tx.later("lock_lease", id=wanted.claim.id)  # there is none yet; but whoever has all grants stand still is heeded
     facts = tx.later("fence_facts")
+    ahead = Standings(tx, hunch.tenant, hunch.agents) if hunch else None
     first = [run_of(row) for row in tx.rows("lane_next", limit=wanted.limit)]
-    if offers := _free_of_others(tx, list(_fit(tx, first, wanted)), absent):
+    if offers := _free_of_others(tx, list(_fit(tx, first, wanted, ahead)), absent):
         return _take(tx, offers, wanted, store_id, facts())
     for tenant, rank in tx.rows("lane_lines"):
         offers = _offers(tx, tenant, rank, wanted, absent)
@@ -87,11 +104,11 @@ def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set
     return []
 
 
-def _fit(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted) -> Iterator[_Offer]:
+def _fit(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, ahead: Standings | None = None) -> Iterator[_Offer]:
     """Look at each for the last time before it starts, and end those that must not any more."""
     if not runs:
         return
-    look = _Look(tx, runs)
+    look = Look(tx, runs, ahead)
     may_go = _may_go(runs, wanted, look)
     gates_of = _remembering(wanted.gates_of)
     for run in runs:
@@ -129,7 +146,7 @@ def _kind(run: RunRow) -> Kind | None:
     return (run.agent, run.trigger, run.manifest)
 
 
-def _may_go(runs: Sequence[RunRow], wanted: Wanted, look: "_Look") -> set[Kind]:
+def _may_go(runs: Sequence[RunRow], wanted: Wanted, look: Look) -> set[Kind]:
     """Return the kinds of which even the run that waited longest may go; they differ in nothing else that counts."""
     longest: dict[Kind, RunRow] = {}
     for run in runs:
@@ -137,64 +154,6 @@ def _may_go(runs: Sequence[RunRow], wanted: Wanted, look: "_Look") -> set[Kind]:
         if kind is not None and (kind not in longest or run.waiting_us < longest[kind].waiting_us):
             longest[kind] = run
     return {kind for kind, run in longest.items() if wanted.recheck(run, look.standing(run)) is None}
-
-
-class _Look:
-    """What holds now for the runs of one line, read once for all of them."""
-
-    def __init__(self, tx: Transaction, runs: Sequence[RunRow]) -> None:
-        self._tx = tx
-        self._tenant = runs[0].tenant
-        self.taken: Counter[str | None] = Counter()
-        names = sorted({run.schedule for run in runs if run.schedule is not None})
-        self._schedules = {name: try_schedule(tx, self._tenant, name) for name in names}
-        self._known = {name for name in names if tx.rows("definition_of", tenant=self._tenant, schedule=name)}
-        alone = {run.agent for run in runs if run.schedule is None}
-        agents = {name: tx.later("agent_in_force", tenant=self._tenant, agent=name) for name in alone}
-        now = tx.later("clock")
-        keys = json.dumps([(self._tenant, name) for name in names] or [(self._tenant, "")])
-        pauses = tx.later("pauses_since", schedules=keys, since_us=min(run.ready_us for run in runs))
-        self._agents = {name for name, rows in agents.items() if rows()}
-        ((self.now_us,),) = now()
-        rows = [row for row in pauses() if row[3] > self.now_us]
-        self._paused = {row[1] for row in rows if row[2] <= self.now_us}
-        self._running: dict[str, int] = {}
-
-    def is_busy(self, run: RunRow) -> bool:
-        """Tell whether somebody else has the run's schedule at the moment."""
-        return self._schedules[run.schedule or ""] is None and run.schedule in self._known
-
-    @property
-    def halted(self) -> bool:
-        """Whether nothing may start at all."""
-        return "" in self._paused
-
-    def is_once(self, run: RunRow) -> bool:
-        schedule = self._schedule(run)
-        return schedule is not None and schedule_from_json(schedule.definition).once
-
-    def has_room(self, run: RunRow) -> bool:
-        if run.schedule is None:
-            return True
-        if run.schedule not in self._running:
-            ((running,),) = self._tx.rows("running_of", tenant=run.tenant, schedule=run.schedule)
-            self._running[run.schedule] = running
-        return self._running[run.schedule] + self.taken[run.schedule] < run.lease_max
-
-    def standing(self, run: RunRow) -> Standing:
-        schedule = self._schedule(run)
-        return Standing(
-            now_us=self.now_us,
-            definition=schedule.definition if schedule else None,
-            in_force=schedule.in_force if schedule else run.schedule is None and run.agent in self._agents,
-            paused=run.schedule is not None and run.schedule in self._paused,
-            halted=self.halted,
-            once_done=schedule.once_done if schedule else False,
-            spending=spending_beside(self._tx, run, schedule, self.now_us),
-        )
-
-    def _schedule(self, run: RunRow) -> ScheduleRow | None:
-        return self._schedules.get(run.schedule) if run.schedule is not None else None
 
 
 def _free_of_others(tx: Transaction, offers: list[_Offer], absent: set[Key]) -> list[_Offer]:

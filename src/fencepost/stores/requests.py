@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid, Unknown
+from fencepost.model.overlap import LINE_MAX
 from fencepost.ports.requests import Ask, Asked, Grounds, NewBatch, Placement, Target, TickFact, VersionFact
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import Counted, NewRun
@@ -14,7 +15,7 @@ from fencepost.stores.bulk import put_batch
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of
 from fencepost.stores.ticks import MONTH_US, has_budget, has_time_budget, live_run, make_room, put_runs, send_runs
-from fencepost.stores.transaction import Transaction
+from fencepost.stores.transaction import Later, Transaction
 
 
 class SqlRequests(SqlBatches):
@@ -25,11 +26,12 @@ class SqlRequests(SqlBatches):
 
         def work(tx: Transaction) -> Asked:
             origin = _origin(tx, ask)
-            target = _target(tx, ask, origin)
+            ahead = _Ahead()
+            target = _target(tx, ask, origin, ahead)
             known = _by_key(tx, ask.tenant, target.schedule or target.agent, ask.key) if ask.key else None
             if known is not None:
                 return Asked(known, is_new=False)
-            return _place(tx, ask, decide(_grounds(tx, ask, target, origin)))
+            return _place(tx, ask, decide(_grounds(tx, ask, target, origin, looked=ahead.answer(target))))
 
         return self._dialect.write(work, often=True)
 
@@ -121,11 +123,34 @@ def _origin(tx: Transaction, ask: Ask) -> RunRow | None:
     return run
 
 
-def _target(tx: Transaction, ask: Ask, origin: RunRow | None) -> Target:
+class _Ahead:
+    """What will be asked next about an agent, asked with the first question, since most agents let as many wait."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[str, Later, Later] | None = None
+
+    def ask(self, tx: Transaction, tenant: str, agent: str) -> None:
+        """Have it looked up after the target's row is locked, and before anybody knows whether it is wanted."""
+        waiting = tx.later("waiting_of_agent", tenant=tenant, agent=agent, limit=LINE_MAX + 1)
+        self._asked = (agent, tx.later("clock"), waiting)
+
+    def answer(self, target: Target) -> tuple[int, int] | None:
+        """Return the time and how many wait, if that was the right question."""
+        if self._asked is None or target.schedule is not None or target.agent != self._asked[0]:
+            return None
+        if agent_from_json(target.manifest).waiting_max != LINE_MAX:
+            return None
+        _, now, waiting = self._asked
+        return int(now()[0][0]), int(waiting()[0][0])
+
+
+def _target(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahead | None = None) -> Target:
     """Lock what shall run, so that nobody else is admitted at the same time, and read what it is now."""
     name = (origin.schedule or origin.agent) if origin else ask.target
     schedules = tx.later("schedule_to_run", tenant=ask.tenant, name=name)
     agents_found = tx.later("agent_to_run", tenant=ask.tenant, name=name)  # a schedule and an agent share no name
+    if ahead is not None:
+        ahead.ask(tx, ask.tenant, name)
     rows, agents = schedules(), agents_found()
     if rows:
         return Target(*rows[0])
@@ -145,17 +170,21 @@ def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
 
 
 def _grounds(
-    tx: Transaction, ask: Ask, target: Target, origin: RunRow | None, *, with_versions: bool = False
+    tx: Transaction,
+    ask: Ask,
+    target: Target,
+    origin: RunRow | None,
+    *,
+    with_versions: bool = False,
+    looked: tuple[int, int] | None = None,
 ) -> Grounds:
-    now = tx.later("clock")
-    waiting = _waiting(tx, ask.tenant, target) if target.schedule is None else _nobody
-    now_us = int(now()[0][0])
+    now_us, waiting = looked or _now_and_waiting(tx, ask.tenant, target)
     dated = with_versions or ask.tick_us is not None
     return Grounds(
         now_us=now_us,
         target=target,
         live=tuple(live_run(row) for row in _live(tx, ask.tenant, target)),
-        waiting=waiting(),
+        waiting=waiting,
         spending=_spending(tx, ask.tenant, target, now_us),
         versions=_versions(tx, ask.tenant, target) if dated else (),
         recorded=_recorded(tx, ask, target),
@@ -178,15 +207,14 @@ def _live(tx: Transaction, tenant: str, target: Target) -> list[Sequence[object]
     return [row[2:] for row in tx.rows("live_runs", schedules=json.dumps([(tenant, target.schedule)]))]
 
 
-def _waiting(tx: Transaction, tenant: str, target: Target) -> Callable[[], int]:
-    """Have counted who waits for an agent; beyond what may, how many is nobody's business."""
+def _now_and_waiting(tx: Transaction, tenant: str, target: Target) -> tuple[int, int]:
+    """Return the time and how many wait for an agent; beyond what may, how many is nobody's business."""
+    now = tx.later("clock")
+    if target.schedule is not None:
+        return int(now()[0][0]), 0
     limit = agent_from_json(target.manifest).waiting_max + 1
-    rows = tx.later("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit)
-    return lambda: int(rows()[0][0])
-
-
-def _nobody() -> int:
-    return 0
+    waiting = tx.later("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit)
+    return int(now()[0][0]), int(waiting()[0][0])
 
 
 def _spending(tx: Transaction, tenant: str, target: Target, now_us: int) -> tuple[Counted, ...]:

@@ -1,0 +1,91 @@
+"""What holds now for the runs that a lane is about to get: their schedules, agents and pauses, read once for all."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from fencepost.model.definition import schedule_from_json
+from fencepost.ports.runs import RunRow, Standing
+from fencepost.stores.queue import spending_beside
+from fencepost.stores.run_rows import ScheduleRow, try_schedule
+from fencepost.stores.transaction import Transaction
+
+
+class Standings:
+    """What holds for a tenant's agents and schedules now; asked for at once, and read when somebody wants to know."""
+
+    def __init__(
+        self, tx: Transaction, tenant: str, agents: Collection[str], schedules: Sequence[str] = (), since_us: int = 0
+    ) -> None:
+        self.tenant = tenant
+        self.asked = frozenset(agents)
+        self._agents = {name: tx.later("agent_in_force", tenant=tenant, agent=name) for name in agents}
+        self._now = tx.later("clock")
+        keys = json.dumps([(tenant, name) for name in schedules] or [(tenant, "")])
+        self._pauses = tx.later("pauses_since", schedules=keys, since_us=since_us)
+
+    def covers(self, runs: Sequence[RunRow]) -> bool:
+        """Tell whether this is all there is to know about these runs."""
+        return all(run.schedule is None and run.tenant == self.tenant and run.agent in self.asked for run in runs)
+
+    def read(self) -> tuple[int, set[str], set[str]]:
+        """Return the time, the agents in force, and what is paused."""
+        now_us = int(self._now()[0][0])
+        agents = {name for name, rows in self._agents.items() if rows()}
+        return now_us, agents, {row[1] for row in self._pauses() if row[2] <= now_us < row[3]}
+
+
+class Look:
+    """What holds now for the runs of one line, read once for all of them."""
+
+    def __init__(self, tx: Transaction, runs: Sequence[RunRow], ahead: Standings | None = None) -> None:
+        self._tx = tx
+        self._tenant = runs[0].tenant
+        self.taken: Counter[str | None] = Counter()
+        names = sorted({run.schedule for run in runs if run.schedule is not None})
+        self._schedules = {name: try_schedule(tx, self._tenant, name) for name in names}
+        self._known = {name for name in names if tx.rows("definition_of", tenant=self._tenant, schedule=name)}
+        if ahead is None or not ahead.covers(runs):
+            alone = {run.agent for run in runs if run.schedule is None}
+            ahead = Standings(tx, self._tenant, alone, names, min(run.ready_us for run in runs))
+        self.now_us, self._agents, self._paused = ahead.read()
+        self._running: dict[str, int] = {}
+
+    def is_busy(self, run: RunRow) -> bool:
+        """Tell whether somebody else has the run's schedule at the moment."""
+        return self._schedules[run.schedule or ""] is None and run.schedule in self._known
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing may start at all."""
+        return "" in self._paused
+
+    def is_once(self, run: RunRow) -> bool:
+        """Tell whether the run's schedule is to be retired at its start."""
+        schedule = self._schedule(run)
+        return schedule is not None and schedule_from_json(schedule.definition).once
+
+    def has_room(self, run: RunRow) -> bool:
+        """Tell whether one more run of its schedule may run, beside those of this batch."""
+        if run.schedule is None:
+            return True
+        if run.schedule not in self._running:
+            ((running,),) = self._tx.rows("running_of", tenant=run.tenant, schedule=run.schedule)
+            self._running[run.schedule] = running
+        return self._running[run.schedule] + self.taken[run.schedule] < run.lease_max
+
+    def standing(self, run: RunRow) -> Standing:
+        """Return what the last check before the start wants to know."""
+        schedule = self._schedule(run)
+        return Standing(
+            now_us=self.now_us,
+            definition=schedule.definition if schedule else None,
+            in_force=schedule.in_force if schedule else run.schedule is None and run.agent in self._agents,
+            paused=run.schedule is not None and run.schedule in self._paused,
+            halted=self.halted,
+            once_done=schedule.once_done if schedule else False,
+            spending=spending_beside(self._tx, run, schedule, self.now_us),
+        )
+
+    def _schedule(self, run: RunRow) -> ScheduleRow | None:
+        return self._schedules.get(run.schedule) if run.schedule is not None else None
