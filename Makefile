@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations chaos takeovers fuzz bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -59,6 +59,9 @@ fuzz: $(READY)
 
 mutations: $(READY)
 	$(BIN)/python scripts/mutations.py
+
+screenshots: $(READY)  # of the dashboard, for the docs
+	PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
 spec:
 	$(PYTHON) scripts/spec.py

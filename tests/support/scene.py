@@ -14,12 +14,16 @@ from fencepost.model.access import Role
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Misconfigured
 from fencepost.model.outcome import Settlement
+from fencepost.model.run import RunState
 from fencepost.operations.keys import Made, create_key, create_link
+from fencepost.operations.registry import pause_schedule
+from fencepost.operations.requests import request_run
 from fencepost.ports.runs import LeasedRun
 from fencepost.web.app import create_app
 from fencepost.web.desk import Desk
 from fencepost.web.door import Door
-from tests.support.runtime import SUCCEEDED, TENANT, Runtime, new_id
+from tests.stores.rig import claim
+from tests.support.runtime import DEAD, SUCCEEDED, TENANT, Runtime, new_id
 
 HOUR = 3600.0
 BERLIN = "Europe/Berlin"
@@ -40,7 +44,7 @@ SCHEDULES = (
     ScheduleDefinition("nightly-digest", "digest", cron="30 2 * * *", timezone=BERLIN),
     ScheduleDefinition("harbor-close-monthly", "ledger-close", cron="0 2 1 * *", timezone="America/New_York"),
     ScheduleDefinition("sweep-hourly", "sweep", cron="0 * * * *", timezone="UTC"),
-    ScheduleDefinition("inbox-triage", "reviewer", cron="*/20 7-18 * * 1-5", timezone=BERLIN, overlap="queue"),
+    ScheduleDefinition("inbox-triage", "reviewer", cron="*/20 10-18 * * *", timezone=BERLIN, overlap="queue"),
     ScheduleDefinition("weekly-report", "digest", cron="0 8 * * 1", timezone=BERLIN, calendar=("2027-04-05",)),
 )
 LOG = """\
@@ -57,6 +61,7 @@ class Scene:
         self.runtime = runtime
         self.folder = folder
         self.logs = folder / "logs"
+        self.begun: list[LeasedRun] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
         port = self._socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}"
@@ -108,6 +113,17 @@ class Scene:
         self.runtime.settle(leased, settlement, last_log=log, **report)
         return leased
 
+    def begin(self) -> LogFile:
+        """Let the next run begin, and print."""
+        leased = self.runtime.leased(start=True, ttl=2 * HOUR)
+        self.begun.append(leased)
+        return self.write_log(leased, LOG)
+
+    def dead(self) -> list[str]:
+        """Return the dead letters that nobody has dealt with, newest first."""
+        found = self.runtime.runs()[::-1]
+        return [run.id for run in found if run.state == RunState.DEAD and run.discarded_us is None]
+
     def _seconds(self) -> int:
         return self.runtime.rig.now_us() // 1_000_000
 
@@ -116,28 +132,46 @@ class Scene:
 
 
 def live_a_life(scene: Scene) -> None:
-    """Let a few days go by: ticks of every fate, a dead letter, something that runs and somebody who waits."""
+    """Let a day go by: ticks of every fate, dead letters, something that runs and somebody who waits."""
     runtime = scene.runtime
     runtime.apply(*AGENTS)
-    runtime.go_to("2027-03-27T05:10")
+    runtime.go_to("2027-03-27T18:10")
     runtime.apply(*SCHEDULES)
     runtime.tick()
-    for hour in range(6, 24):
+    for hour in range(19, 24):
         runtime.go_to(f"2027-03-27T{hour:02}:00")
         runtime.tick()
-        if hour == 14:
-            scene.run(takes=HOUR * 2 + 600, exit_code=0, cost_micro=12_000, summary="swept 1,204 files")
-        elif hour not in (15, 16):
+        if hour == 20:
+            scene.run(takes=2 * HOUR + 600, exit_code=0, cost_micro=12_000, summary="swept 1,204 files")
+        elif hour != 21:
             scene.run(takes=40 + hour, exit_code=0, cost_micro=8_000, summary="swept 312 files")
+    pause_schedule(
+        runtime.store.registry(),
+        "weekly-report",
+        tenant=TENANT,
+        until=None,
+        note="until the new layout is in",
+        actor="ada",
+    )
+    _die(scene, "digest", LOG + "smtp: connection refused\n", 1)
     runtime.go_to("2027-03-28T01:00")
     runtime.tick()
-    scene.run(takes=55)
+    scene.run(takes=55, exit_code=0)
     runtime.go_to("2027-03-28T07:59:30")
     runtime.tick()
-    while runtime.lease() is not None:
-        pass
-    runtime.go_to("2027-03-28T08:00:40")
-    runtime.reap()
+    _die(scene, "ledger-close", "Opening the month of March\nfencepost: ledger-db refused fence 1806220769999999\n", 77)
+    runtime.go_to("2027-03-28T08:00")
+    runtime.tick()
+    for _ in range(2):
+        scene.begin().close()
+    runtime.go_to("2027-03-28T08:20:20")
+    runtime.tick()
+    runtime.store.acquire(claim("scheduler:default", ttl=30, label="fencepost up"))
+
+
+def _die(scene: Scene, agent: str, log: str, code: int) -> None:
+    request_run(scene.runtime.store, tenant=TENANT, target=agent, payload={"month": 3}, new_run_id=new_id, by="ada")
+    scene.run(settlement=DEAD, takes=190, log=log, exit_code=code, cost_micro=412_000)
 
 
 def _no_secret(reference: str) -> str:

@@ -1,19 +1,56 @@
 """The dashboard without a browser: who sees what, what a form does, and how people are told what is wrong."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.routing import Route
 
+from fencepost.cli.main import COMMANDS
 from fencepost.model.access import csrf_of, read_secret
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.errors import StoreUnavailable
+from fencepost.model.gate import Proof
+from fencepost.model.ledger import Call
+from fencepost.operations.gates import Writer, raise_gate
 from fencepost.operations.looking import list_audit
-from tests.support.runtime import DEAD
+from fencepost.operations.requests import request_run
+from fencepost.web.desk import Desk
+from tests.support.runtime import DEAD, new_id
 from tests.support.webdoor import HOST, WebDoor
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 ORIGIN = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}  # what a browser says under `no-referrer`
+
+
+# Commands of machines, terminals and files, and reports that are read by programs.
+ELSEWHERE = {
+    *("init", "demo", "up", "scheduler", "worker", "web", "mcp", "version", "import", "store", "service", "simulate"),
+    *("exec", "gate", "hook", "mcp-gate", "worktree", "checkpoint", "progress", "ticks", "plan", "apply"),
+    *("prove", "notice"),
+}
+OFFERED = {
+    "run": "/schedules/{schedule}/run",
+    "ps": "/",
+    "runs": "/runs",
+    "show": "/runs/{run_id}",
+    "logs": "/runs/{run_id}/stream",
+    "cancel": "/runs/{run_id}/cancel",
+    "why": "/schedules/{schedule}/why",
+    "schedule": "/schedules/{schedule}/pause",
+    "queue": "/queues",
+    "dead": "/dead",
+    "halt": "/halt",
+    "unhalt": "/unhalt",
+    "lease": "/leases",
+    "ledger": "/runs/{run_id}",
+    "dst-check": "/calendar",
+    "doctor": "/doctor",
+    "audit": "/audit",
+    "key": "/keys",
+}
 
 
 class Person:
@@ -53,6 +90,24 @@ def busy(web_on_both: WebDoor) -> WebDoor:
 def words(page: str) -> str:
     """What a page says, without its markup."""
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.partition("<main")[2]))
+
+
+def test_every_command_that_looks_or_acts_has_its_page(web: WebDoor) -> None:
+    paths = {route.path for route in web.gate.routes if isinstance(route, Route)}
+
+    assert set(OFFERED.values()) <= paths
+    assert set(COMMANDS) - ELSEWHERE == set(OFFERED)
+
+
+def test_every_act_is_asked_about_before_it_is_done(web: WebDoor) -> None:
+    methods: dict[str, set[str]] = {}
+    for route in web.gate.routes:
+        if isinstance(route, Route) and not route.include_in_schema:
+            methods.setdefault(route.path, set()).update(route.methods or ())
+    acts = {path for path, allowed in methods.items() if "POST" in allowed} - {"/login", "/logout"}
+
+    assert len(acts) >= 12
+    assert all("GET" in methods[path] for path in acts)
 
 
 def test_the_first_page_says_how_it_stands(busy: WebDoor) -> None:
@@ -165,6 +220,42 @@ def questions(web: WebDoor, monkeypatch: pytest.MonkeyPatch, look: Any) -> int: 
     return counted
 
 
+def test_the_marks_of_a_runs_gates_are_asked_for_at_the_gates(web: WebDoor, tmp_path: Path) -> None:
+    target = f"file:{tmp_path}/report.json"
+    web.runtime.apply(AgentDefinition("writer", command=("true",), gates=(target, "sql:env:NOT_SET_HERE")))
+    request_run(web.store, tenant="default", target="writer", new_run_id=new_id, by="test")
+    leased = web.runtime.leased(start=True)
+    lease = leased.lease
+    raise_gate(
+        Writer(Proof(lease.tenant, lease.resources, lease.fence, lease.store, "here", lease.run_id), None), target
+    )
+    page = words(Person(web).looks(f"/runs/{leased.run.id}/gates"))
+
+    assert str(leased.lease.fence) in page
+    assert "this run's own" in page.replace("&#39;", "'")
+    assert "It cannot be asked from here" in page
+
+
+def test_an_effect_in_doubt_is_ended_by_a_person(busy: WebDoor) -> None:
+    person, ledger = Person(busy), busy.store.ledger()
+    leased = busy.runtime.leased(start=True)
+    call = Call("send mail <1>", "c1")
+    ledger.begin(leased.lease, call)
+    ledger.doubt(leased.lease, call, "the line went dead")
+    page = person.looks(f"/runs/{leased.run.id}")
+    assert "the line went dead" in page
+    address = re.search(r'href="(/ledger/resolve[^"]+)"', page)
+    assert address
+    path = address[1].replace("&amp;", "&")
+    assert "nobody knows whether it took place" in words(person.looks(path))
+
+    assert person.sends(path, became="done", answer="{not json").status_code == 400
+    assert person.sends(path, became="done", answer='{"id": 7}').status_code == 303
+    entry = ledger.entry("default", "send mail <1>")
+    assert entry is not None
+    assert (entry.state, entry.answer) == ("completed", '{"id": 7}')
+
+
 def test_another_tenants_things_are_not_there(busy: WebDoor) -> None:
     run = busy.runtime.runs("minutely")[0].id
     stranger = Person(busy, tenant="theirs")
@@ -174,6 +265,17 @@ def test_another_tenants_things_are_not_there(busy: WebDoor) -> None:
     for path in (f"/runs/{run}", f"/runs/{run}/log", f"/runs/{run}/stream", "/schedules/minutely"):
         assert "There is nothing here" in stranger.looks(path, 404)
     assert stranger.sends(f"/runs/{run}/cancel").status_code == 404
+
+
+def test_a_stream_too_many_is_refused_and_one_that_ends_makes_room(
+    web: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = web.bearer("read")
+    assert "event: hello" in web.ask("GET", "/live", headers=shown).text
+    monkeypatch.setattr("fencepost.web.dashboard.streams.STREAMS_MAX", 0)
+    assert web.ask("GET", "/live", headers=shown).status_code == 429
+    monkeypatch.undo()
+    assert web.ask("GET", "/live", headers=shown).status_code == 200
 
 
 def test_people_are_told_on_a_page_and_programs_in_json(web: WebDoor) -> None:
@@ -215,3 +317,60 @@ def test_a_page_of_ours_may_hide_its_name_and_others_may_not(web: WebDoor) -> No
     for site in ("cross-site", "same-site", "none"):
         answer = web.ask("POST", "/logout", headers={**shown, "Origin": "null", "Sec-Fetch-Site": site})
         assert answer.status_code == 403
+
+
+def test_ten_thousand_runs_cost_a_page_no_more_questions_than_a_hundred(
+    web: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = Person(web)
+    pages = ("/", "/runs", "/runs?state=succeeded", "/dead", "/queues", "/schedules", "/schedules/s5", "/calendar")
+    fill(web, 1, 100)
+    few = {path: questions(web, monkeypatch, lambda path=path: person.looks(path)) for path in pages}
+    fill(web, 101, 10_000)
+    many = {path: questions(web, monkeypatch, lambda path=path: person.looks(path)) for path in pages}
+
+    assert many == few
+    assert max(many.values()) <= 20, many
+
+
+def fill(web: WebDoor, first: int, last: int) -> None:
+    """Put runs, ticks and a few schedules into the store, as a busy year would."""
+    for number in range(1, 8):
+        web.runtime.cron(f"s{number}", f"{number} * * * *")
+    now_us = web.runtime.rig.now_us()
+    web.runtime.sql(
+        f"""
+        WITH RECURSIVE n(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM n WHERE n < {last})
+        INSERT INTO $run (id, tenant, agent, schedule, version, trigger, idempotency_key, manifest, manifest_hash, payload,
+                          resources, lease_max, lines_up, priority, rank, state, reason, created_us, waiting_us, ready_us,
+                          place_us, counted_us, started_us, ended_us, fence, tick_us, occurrence, in_process)
+        SELECT 'x' || n, 'default', 'agent', 's' || (n % 7 + 1), 1, 'cron', '', '{{"name": "agent"}}', '', '{{}}',
+               '[["default", "schedule:s' || (n % 7 + 1) || '"]]', 1, FALSE, 0, 0,
+               CASE WHEN n % 50 = 0 THEN 'dead' ELSE 'succeeded' END, CASE WHEN n % 50 = 0 THEN 'exit_code' END,
+               {now_us} - n * 1000000, {now_us} - n * 1000000, 0, 0, 0, {now_us} - n * 1000000, {now_us} - n * 900000, n,
+               {now_us} - n * 1000000, 'o' || n, FALSE FROM n
+        """
+    )
+    web.runtime.sql(
+        f"""
+        WITH RECURSIVE n(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM n WHERE n < {last})
+        INSERT INTO $tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
+                           disposition, run_id, tzdata, decided_us)
+        SELECT 'default', 's' || (n % 7 + 1), 'o' || n, 1, '2026-01-01T00:00:00', '2026-01-01T00:00:00',
+               {now_us} - n * 1000000, {now_us} - n * 1000000, 1, 'run', 'x' || n, '', {now_us} FROM n
+        """
+    )
+
+
+def test_a_store_that_is_away_is_said_on_a_page(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = Person(web)
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the disk is gone.")
+
+    monkeypatch.setattr(Desk, "ask", away)
+    page = person.looks("/", 503)
+
+    assert "The store is away" in page
+    assert "the disk is gone." in page
+    assert "Try again" in page

@@ -1,7 +1,10 @@
 """The server as a process: its port, its link, its deadlines, and its end with whoever started it."""
 
+import os
 import re
+import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +81,29 @@ def test_up_serves_the_door_beside_itself_and_takes_it_along_when_it_ends(site: 
     up.terminate()
     assert up.wait(30) == 0
     site.until(lambda: is_gone(port))
+
+
+def test_up_starts_the_door_again_when_it_dies_and_still_ends_with_it(site: Site) -> None:
+    up = site.up("--port", "0", "--workers", "0", web=True)
+    port, _ = greeted(site)
+    (child,) = [one for one in children(up.pid) if "--parent" in one[1]]
+    os.kill(child[0], signal.SIGKILL)  # noqa: TID251  # our own child's child, by its number
+
+    site.until(lambda: len(LINK.findall(site.said())) == 2)
+    assert "it ended with code -9; it is started again" in site.said()
+    again, _ = LINK.findall(site.said())[-1]
+    site.until(lambda: httpx.get(f"http://127.0.0.1:{again}/healthz").status_code == 200)
+    up.terminate()
+    assert up.wait(30) == 0
+    site.until(lambda: is_gone(int(again)))
+    assert is_gone(port)
+
+
+def children(parent: int) -> list[tuple[int, str]]:
+    """Return the processes that one has started, with their command lines."""
+    table = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in table.splitlines()]
+    return [(int(row[0]), row[2]) for row in rows if int(row[1]) == parent]
 
 
 def test_the_door_does_not_outlive_a_parent_that_was_killed(site: Site) -> None:

@@ -2,11 +2,10 @@
 
 import argparse
 import os
-from subprocess import Popen
 
 from fencepost import wiring
 from fencepost.cli.registry import actor
-from fencepost.cli.web import MISSING, add_port, is_installed, start_beside, stop
+from fencepost.cli.web import MISSING, Beside, add_port, is_installed
 from fencepost.config.find import config_path
 from fencepost.config.load import Config, Settings, load
 from fencepost.model.duration import parse_duration
@@ -79,10 +78,10 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         )
     finally:
         if web is not None:
-            stop(web)
+            web.stop()
 
 
-def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Popen[bytes] | None:
+def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Beside | None:
     """Start the web door, unless it is not wanted or not installed."""
     if args.no_web:
         return None
@@ -92,7 +91,7 @@ def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Popen[bytes]
     named = ["--port", str(args.port)] if args.port is not None else []
     for name in args.allow_host:
         named += ["--allow-host", name]
-    return start_beside(["--tenant", tenant, *named], store=url)
+    return Beside(["--tenant", tenant, *named], store=url, say=wiring.say)
 
 
 def _apply(config: Config, url: str) -> None:

@@ -4,8 +4,9 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from threading import Event, Lock, Thread
 
 from fencepost.cli import options
 from fencepost.model.errors import Misconfigured
@@ -18,6 +19,8 @@ NEEDED = ("fastapi", "jinja2", "uvicorn", "prometheus_client")
 MISSING = "the web door is not installed; install it with: pip install 'fencepost[web]'"
 PORT_MAX = 65_535
 END_SECONDS = 10
+AGAIN_SECONDS, AGAIN_MAX_SECONDS = 1.0, 60.0
+HOPELESS = (0, 2, 78)  # it was asked to end, or what it was told cannot work
 
 
 def main(argv: list[str]) -> int:
@@ -69,18 +72,47 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in NEEDED)
 
 
-def start_beside(words: Sequence[str], *, store: str) -> subprocess.Popen[bytes]:
-    """Start the web door as a program of its own: it shares nothing with us, and ends when we are gone."""
-    argv = [sys.executable, "-m", "fencepost", "web", *words, "--parent", str(os.getpid())]
-    environment = {**os.environ, "FENCEPOST_STORE": store}  # not an argument: others can read those
-    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
+class Beside:
+    """The web door as a program of its own: it shares nothing with us, is started again when it dies, ends with us."""
 
+    def __init__(self, words: Sequence[str], *, store: str, say: Callable[[str], None]) -> None:
+        self._argv = [sys.executable, "-m", "fencepost", "web", *words, "--parent", str(os.getpid())]
+        self._environment = {**os.environ, "FENCEPOST_STORE": store}  # not an argument: others can read those
+        self._say = say
+        self._lock = Lock()
+        self._stopping = Event()
+        self._process = self._start()
+        self._watch = Thread(target=self._keep, name="web", daemon=True)
+        self._watch.start()
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End it, and wait for that."""
-    process.terminate()
-    try:
-        process.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    def stop(self) -> None:
+        """End it, and wait for that."""
+        self._stopping.set()
+        with self._lock:
+            process = self._process
+        process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._watch.join(END_SECONDS)
+
+    def _keep(self) -> None:
+        """Start it again whenever it dies, later each time; not when it has said that it cannot work like this."""
+        pause = AGAIN_SECONDS
+        while True:
+            code = self._process.wait()
+            if self._stopping.is_set() or code in HOPELESS:
+                return
+            self._say(f"web: it ended with code {code}; it is started again in {pause:g} s.")
+            if self._stopping.wait(pause):
+                return
+            pause = min(pause * 2, AGAIN_MAX_SECONDS)
+            with self._lock:
+                if self._stopping.is_set():
+                    return
+                self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, env=self._environment, start_new_session=True)

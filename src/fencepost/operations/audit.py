@@ -72,6 +72,20 @@ def _unsealed_place(audit: SqlAudit, tenant: str, head: Seal | None) -> Fault | 
     return Fault("completeness", f"place {place}", f"the seal over the entry at place {place} is missing")
 
 
+class AuditState(NamedTuple):
+    """How far a tenant's audit is sealed."""
+
+    now_us: int
+    seal: Seal | None
+    loose: Loose
+
+
+def audit_state(store: Store, tenant: str) -> AuditState:
+    """Return the newest seal, and what is not sealed yet, without walking the chain."""
+    audit = SqlAudit(store.dialect)
+    return AuditState(store.clock_us(), audit.last(tenant), audit.loose(tenant))
+
+
 def export_audit(store: Store, tenant: str, *, after: int = 0) -> Iterator[str]:
     """Yield the sealed entries as JSON lines, each batch followed by its seal; then what is loose."""
     audit = SqlAudit(store.dialect)

@@ -41,11 +41,11 @@ def glimpse(seen: Seen, folder: str, *, number: int | None, lines: int) -> Glimp
         return None
     if not log.here:
         return Glimpse(log.number, here=False, host=log.host, text=readable(log.kept), cut=True, place="")
-    fence = next(one.fence for one in seen.attempts if one.number == log.number)
-    reading = LogReading(log.path, fence)
+    attempt = next(one for one in seen.attempts if one.number == log.number)
+    reading = LogReading(log.path, attempt.fence)
     try:
         parts = []
-        while part := reading.more():
+        while part := reading.more(final=attempt.ended_us is not None):
             parts.append(part.text)
         whole = "".join(parts).splitlines(keepends=True)
         text, cut = "".join(whole[-lines:]), reading.cut or len(whole) > lines

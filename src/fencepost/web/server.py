@@ -84,8 +84,17 @@ def serve(url: str, tenant: str, address: Address, *, parent: int | None = None)
     def open_store() -> Store:
         return wiring.open_runtime(url)
 
+    def is_leaving() -> bool:
+        return server.should_exit
+
     door = Door(
-        Desk(open_store), wiring.new_run_id, wiring.log_folder(), wiring.now_seconds, wiring.fetch_secret, open_store
+        Desk(open_store),
+        wiring.new_run_id,
+        wiring.log_folder(),
+        wiring.now_seconds,
+        wiring.fetch_secret,
+        open_store,
+        is_leaving=is_leaving,
     )
     app = create_app(door, hosts=names_of(address, port))
     _greet(url, tenant, f"http://{address.host}:{port}")

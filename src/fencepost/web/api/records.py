@@ -14,8 +14,8 @@ from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import parse_resource
-from fencepost.operations.audit import report_fields, verify_audit
-from fencepost.operations.doctor import examine, finding_fields, patient
+from fencepost.operations.audit import Report, report_fields, verify_audit
+from fencepost.operations.doctor import Finding, examine, finding_fields, patient
 from fencepost.operations.dst import check, effect_fields
 from fencepost.operations.fields import audit_fields
 from fencepost.operations.keys import create_key, key_fields, revoke_key
@@ -158,8 +158,13 @@ def _resolve(store: Store, tenant: str, ask: models.AskResolve, by: str) -> None
 
 
 def _verify(store: Store, tenant: str) -> dict[str, object]:
+    return report_fields(verified(store, tenant))
+
+
+def verified(store: Store, tenant: str) -> Report:
+    """Walk the chain with this machine's key."""
     key = wiring.audit_key(create=False)
-    return report_fields(verify_audit(store, tenant, keys={key_id(key): key} if key else {}))
+    return verify_audit(store, tenant, keys={key_id(key): key} if key else {})
 
 
 def _prove(store: Store, tenant: str, *, schedule: str, from_: str, until: str, limit: int) -> list[dict[str, object]]:
@@ -173,7 +178,12 @@ def _prove(store: Store, tenant: str, *, schedule: str, from_: str, until: str, 
     return list(proof_fields(proof, limit))
 
 
-def _doctor(_: Store, tenant: str, door: Door) -> list[dict[str, object]]:
+def _doctor(store: Store, tenant: str, door: Door) -> list[dict[str, object]]:
+    return [finding_fields(one) for one in examined(store, tenant, door)]
+
+
+def examined(_: Store, tenant: str, door: Door) -> list[Finding]:
+    """Look at the machine of this server."""
     from fencepost.config.load import load
 
     def check_config(path: str) -> None:
@@ -186,7 +196,7 @@ def _doctor(_: Store, tenant: str, door: Door) -> list[dict[str, object]]:
         open_store=door.open_store,
         check_config=check_config,
     )
-    return [finding_fields(one) for one in examine(who)]
+    return list(examine(who))
 
 
 def _keys(store: Store, tenant: str, limit: int) -> list[dict[str, object]]:

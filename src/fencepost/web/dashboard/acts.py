@@ -23,7 +23,7 @@ class Field:
     name: str
     label: str
     hint: str = ""
-    kind: str = "text"  # text, number, check, area, or choice
+    kind: str = "text"  # text, number, check, choice or hidden
     value: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     required: bool = False

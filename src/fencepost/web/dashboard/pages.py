@@ -17,7 +17,14 @@ HERE = Path(__file__).parent
 NAVIGATION = (
     ("now", "/", "Now", "read"),
     ("schedules", "/schedules", "Schedules", "read"),
+    ("calendar", "/calendar", "Calendar", "read"),
     ("runs", "/runs", "Runs", "read"),
+    ("queues", "/queues", "Queues", "read"),
+    ("dead", "/dead", "Dead letters", "read"),
+    ("leases", "/leases", "Leases", "read"),
+    ("audit", "/audit", "Audit", "read"),
+    ("doctor", "/doctor", "Doctor", "admin"),
+    ("keys", "/keys", "Keys", "admin"),
 )
 DONE = {
     "paused": "Paused. Its ticks are recorded as paused until it is resumed.",

@@ -1,5 +1,16 @@
 """Which pages there are."""
 
-from fencepost.web.dashboard import files, now, run_acts, runs, schedule_acts, schedules, streams
+from fencepost.web.dashboard import (
+    doubts,
+    files,
+    lines,
+    now,
+    records,
+    run_acts,
+    runs,
+    schedule_acts,
+    schedules,
+    streams,
+)
 
-ROOMS = (files, now, schedules, schedule_acts, runs, run_acts, streams)
+ROOMS = (files, now, schedules, schedule_acts, runs, run_acts, lines, records, doubts, streams)

@@ -38,7 +38,7 @@ def replaying(run_id: str) -> Act:
 def discarding(run_id: str) -> Act:
     """Describe discarding."""
     means = "It leaves the dead letters. The run and its log stay on record."
-    return Act(f"Discard {run_id}?", means, "Discard", f"/runs/{segment(run_id)}", (NOTE,), current="dead")
+    return Act(f"Discard {run_id}?", means, "Discard", "/dead", (NOTE,), current="dead")
 
 
 @router.get("/cancel", openapi_extra=TRIGGER)
@@ -90,7 +90,7 @@ async def do_discard(request: Request, run_id: str) -> Response:
 
     async def doing(form: Form) -> tuple[str, str]:
         await door_of(request).desk.ask(_discard, caller.tenant, run_id, caller.actor, form.get("note", ""))
-        return f"/runs/{segment(run_id)}", "discarded"
+        return "/dead", "discarded"
 
     return await carry_out(request, discarding(run_id), doing)
 

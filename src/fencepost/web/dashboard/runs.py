@@ -1,5 +1,6 @@
 """Runs: the list, and one with its log, attempts, fence, gates, ledger and cost."""
 
+import asyncio
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Request
@@ -7,21 +8,24 @@ from starlette.responses import PlainTextResponse, Response
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import Effects, effects_of
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, StoreUnavailable
 from fencepost.model.ledger import Entry
 from fencepost.model.run import RunState
 from fencepost.operations.fields import project_of, usage_of
+from fencepost.operations.gate_marks import marks_of
 from fencepost.operations.log_reading import Glimpse, glimpse
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Detail, Filter, Store, list_runs, show
+from fencepost.operations.looking import Detail, Filter, Store, find_run, list_runs, show
 from fencepost.operations.places import resources_in
 from fencepost.operations.words import fate, readable, why_so
 from fencepost.web.api.paging import Cursor, pair, spelled
 from fencepost.web.dashboard.pages import page
 from fencepost.web.door import caller_of, door_of
+from fencepost.web.security import access
 
 router = APIRouter(include_in_schema=False)
 LISTED, LOG_LINES, LEDGER = 50, 400, 100
+GATES_SECONDS = 10.0
 Plain = Annotated[str, Query(max_length=200)]
 
 
@@ -52,6 +56,7 @@ async def runs(
         "runs.html",
         rows=kept,
         following=following,
+        first=not cursor,
         wanted=wanted,
         states=[one.value for one in RunState],
         now_us=listing.now_us,
@@ -78,12 +83,29 @@ async def run_page(request: Request, run_id: str, attempt: Plain = "") -> Respon
     )
 
 
+@router.get("/runs/{run_id}/gates", openapi_extra=access("admin"))
+async def run_gates(request: Request, run_id: str) -> Response:
+    """Ask the run's gates for their marks, at their targets."""
+    door, tenant = door_of(request), caller_of(request).tenant
+    run = await door.desk.ask(find_run, tenant, run_id)
+    try:
+        gates = await asyncio.wait_for(asyncio.to_thread(marks_of, run), GATES_SECONDS)
+    except TimeoutError:
+        raise StoreUnavailable(f"its gates have not answered within {GATES_SECONDS:g} seconds.") from None
+    now_us = await door.desk.ask(_clock)
+    return page(request, "gates.html", run=run, gates=gates, now_us=now_us, current="runs")
+
+
 @router.get("/runs/{run_id}/log")
 async def run_log(request: Request, run_id: str, attempt: Plain = "") -> Response:
     """Return all that is left of a log, as text that steers nothing."""
     door = door_of(request)
     text = await door.desk.ask(_log, caller_of(request).tenant, run_id, door.log_folder, _number(attempt))
     return PlainTextResponse(text)
+
+
+def _clock(store: Store) -> int:
+    return store.clock_us()
 
 
 def _number(attempt: str) -> int | None:

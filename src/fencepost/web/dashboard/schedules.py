@@ -22,7 +22,6 @@ from fencepost.web.door import caller_of, door_of
 
 router = APIRouter(include_in_schema=False)
 LISTED, TICKS, COMING, HISTORY = 100, 40, 10, 20
-Wanted = Annotated[DispositionKind | None, Query()]
 LEFT_OUT = ("name", "agent", "cron", "every", "at", "timezone", "payload")
 
 
@@ -47,7 +46,15 @@ async def schedules(request: Request, cursor: Cursor = "") -> Response:
     kept = rows[:LISTED]
     following = spelled(kept[-1].row.name) if len(rows) > LISTED else None
     now_us = to_us(kept[0].now) if kept else 0
-    return page(request, "schedules.html", rows=kept, following=following, now_us=now_us, current="schedules")
+    return page(
+        request,
+        "schedules.html",
+        rows=kept,
+        following=following,
+        first=not cursor,
+        now_us=now_us,
+        current="schedules",
+    )
 
 
 @router.get("/schedules/{schedule}")

@@ -10,12 +10,13 @@ from fencepost.model.definition import schedule_from_json
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.places import Place
-from fencepost.operations.words import ago, fate, last_line, plain, rfc3339, span
+from fencepost.operations.words import ago, fate, last_line, plain, readable, rfc3339, span
 
-__all__ = ["fate", "last_line"]  # handed on to the templates
+__all__ = ["fate", "from_us", "last_line", "readable", "rfc3339"]  # handed on to the templates
 
 MICRO = 1_000_000
 ID_SHOWN = 14
+HASH_LENGTH = 64
 SHAPES = {
     "running": "play",
     "ready": "wait",
@@ -80,6 +81,11 @@ def mark(state: str, label: str = "") -> Markup:
     return Markup(
         '<span class="mark mark-{0}"><svg aria-hidden="true"><use href="#i-{1}"></use></svg>{2}</span>'
     ).format(state, shape, word)
+
+
+def shape(state: str) -> Markup:
+    """Draw the shape of a state alone, where its word stands elsewhere."""
+    return icon(SHAPES.get(state, "dot"))
 
 
 def icon(shape: str) -> Markup:
@@ -157,3 +163,32 @@ def value_of(value: object) -> str:
 def query_of(**values: str) -> str:
     """Spell what is asked for as part of an address; what is empty is left out."""
     return urlencode({name: value for name, value in values.items() if value})
+
+
+def local_clock(at: datetime, zone: str) -> str:
+    """Spell the time of day that a zone's wall shows."""
+    return clock(find_zone(zone).local(at))
+
+
+def subject_link(subject: str) -> Markup:
+    """Show what an entry is about, with a link where there is a page."""
+    kind, _, name = subject.partition(":")
+    if kind in ("run", "schedule") and name:
+        return Markup('{}:<a href="/{}s/{}">{}</a>').format(kind, kind, segment(name), plain(name))
+    return Markup("{}").format(plain(subject))
+
+
+def detail_of(detail: str) -> str:
+    """Tell what an entry adds, without the quotes of its JSON and with hashes cut short."""
+    try:
+        found = json.loads(detail)
+    except (ValueError, RecursionError):
+        return plain(detail)
+    if not isinstance(found, dict):
+        return plain(detail)
+    return plain(", ".join(f"{key} {_said(value)}" for key, value in found.items() if value not in (None, [], {})))
+
+
+def _said(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{text[:12]}…" if len(text) == HASH_LENGTH and text.isalnum() else text.strip("{}[]").replace('"', "")

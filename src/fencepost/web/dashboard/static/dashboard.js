@@ -12,7 +12,7 @@
   const span = (ms) => {
     const seconds = Math.floor(Math.abs(ms) / 1000);
     if (seconds < 60) return `${seconds}s`;
-    if (seconds < 3600) return `${Math.floor(seconds / 60)}m${seconds % 60 && seconds < 600 ? `${seconds % 60}s` : ""}`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)}m${seconds % 60 ? `${seconds % 60}s` : ""}`;
     const minutes = Math.floor(seconds / 60);
     if (seconds < 86400) return `${Math.floor(minutes / 60)}h${minutes % 60 ? `${minutes % 60}m` : ""}`;
     const hours = Math.floor(seconds / 3600);
@@ -35,6 +35,15 @@
   const fold = () => { menu.open = !narrow.matches; };
   narrow.addEventListener("change", fold);
   fold();
+
+  // Only what matters is said aloud, and only when it has changed; not that the next tick is a second nearer.
+  const gist = () => (document.querySelector("#headline h1, #top .lead")?.textContent || "").replace(/\s+/g, " ").replace(/(next in|for|after|in) [\dmshd]+/g, "").trim();
+  let told = gist();
+  const announce = () => {
+    const text = gist();
+    if (text !== told) document.getElementById("announce").textContent = text;
+    told = text;
+  };
 
   // Refreshing: the page asks for itself and takes over the parts that say so, unless somebody is at one of them.
   const busy = (part) => part.contains(document.activeElement) && document.activeElement.matches("input, select, summary") || part.querySelector("details[open]");
@@ -59,6 +68,7 @@
         if (focused) for (const link of part.querySelectorAll("a")) if (link.getAttribute("href") === focused) { link.focus(); break; }
       }
       tellTimes();
+      announce();
     } catch { /* the server is away; the stream comes back by itself, and then so do we */
     } finally {
       refreshing = false;
@@ -66,21 +76,38 @@
     }
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(refresh, REFRESH_MS); };
+  // A browser opens few connections to one server: whoever is not looked at gives theirs back.
+  const listen = (open) => {
+    let stream = null;
+    const see = () => {
+      if (document.hidden) { if (stream) stream.close(); stream = null; }
+      else if (!stream) stream = open();
+    };
+    document.addEventListener("visibilitychange", see);
+    see();
+    return () => { document.removeEventListener("visibilitychange", see); if (stream) stream.close(); };
+  };
+
+  const note = document.getElementById("live-note");
   if (document.querySelector("[data-live]")) {
-    const changes = new EventSource("/live");
     let heard = null;
-    const note = document.getElementById("live-note");
-    changes.addEventListener("hello", (event) => { note.hidden = false; if (heard !== null && heard !== event.data) soon(); heard = event.data; });
-    changes.addEventListener("change", (event) => { heard = event.data; soon(); });
-    changes.addEventListener("bye", () => { changes.close(); location.reload(); });
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
+    listen(() => {
+      const changes = new EventSource("/live");
+      changes.addEventListener("hello", (event) => { note.hidden = false; if (heard !== null && heard !== event.data) soon(); heard = event.data; });
+      changes.addEventListener("change", (event) => { heard = event.data; soon(); });
+      changes.addEventListener("bye", () => { changes.close(); location.reload(); });
+      changes.addEventListener("error", () => { if (changes.readyState === EventSource.CLOSED) note.textContent = "This page is no longer kept up to date: reload it."; });
+      return changes;
+    });
   }
 
   // The log: whatever comes is text, never markup.
   const log = document.getElementById("log");
+  if (log) log.scrollTop = log.scrollHeight;
   if (log && log.dataset.stream) {
     const state = document.getElementById("log-state");
     const follow = document.getElementById("log-follow");
+    let place = log.dataset.place;
     document.getElementById("log-acts").hidden = false;
     const add = (text) => {
       const empty = document.getElementById("log-empty");
@@ -91,22 +118,23 @@
       else log.normalize();
       if (follow.checked) log.scrollTop = log.scrollHeight;
     };
-    log.scrollTop = log.scrollHeight;
     log.addEventListener("scroll", () => { follow.checked = log.scrollHeight - log.scrollTop - log.clientHeight < 40; });
     follow.addEventListener("change", () => { if (follow.checked) log.scrollTop = log.scrollHeight; });
-    const stream = new EventSource(log.dataset.stream);
-    stream.addEventListener("open", () => { state.textContent = "live"; });
-    stream.addEventListener("error", () => { state.textContent = stream.readyState === EventSource.CLOSED ? "no longer live" : "coming back…"; });
-    stream.addEventListener("text", (event) => {
-      const said = JSON.parse(event.data);
-      add((said.skipped ? "… something was left out …\n" : "") + said.text);
+    const stop = listen(() => {
+      const stream = new EventSource(`${log.dataset.stream}?place=${encodeURIComponent(place)}`);
+      stream.addEventListener("open", () => { state.textContent = "live"; });
+      stream.addEventListener("error", () => { state.textContent = stream.readyState === EventSource.CLOSED ? "no longer live" : "coming back…"; });
+      stream.addEventListener("text", (event) => {
+        const said = JSON.parse(event.data);
+        place = event.lastEventId || place;
+        add((said.skipped ? "… something was left out …\n" : "") + said.text);
+      });
+      stream.addEventListener("attempt", (event) => { const said = JSON.parse(event.data); add(`── attempt ${said.number}, fence ${said.fence} ──\n`); });
+      stream.addEventListener("elsewhere", (event) => { add(JSON.parse(event.data).text); });
+      stream.addEventListener("end", (event) => { stop(); state.textContent = JSON.parse(event.data).words; soon(); });
+      stream.addEventListener("bye", () => { stop(); location.reload(); });
+      return stream;
     });
-    stream.addEventListener("attempt", (event) => { const said = JSON.parse(event.data); add(`── attempt ${said.number}, fence ${said.fence} ──\n`); });
-    stream.addEventListener("elsewhere", (event) => { const said = JSON.parse(event.data); add(said.text); });
-    stream.addEventListener("end", (event) => { stream.close(); state.textContent = JSON.parse(event.data).words; soon(); });
-    stream.addEventListener("bye", () => { stream.close(); location.reload(); });
-  } else if (log) {
-    log.scrollTop = log.scrollHeight;
   }
 
   // Questions in place: the same page that the link leads to, in a dialog.
