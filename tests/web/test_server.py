@@ -86,7 +86,7 @@ def test_up_serves_the_door_beside_itself_and_takes_it_along_when_it_ends(site: 
 def test_up_starts_the_door_again_when_it_dies_and_still_ends_with_it(site: Site) -> None:
     up = site.up("--port", "0", "--workers", "0", web=True)
     port, _ = greeted(site)
-    (child,) = [one for one in children(up.pid) if "--parent" in one[1]]
+    (child,) = [one for one in children(up.pid) if "fencepost web" in one[1]]
     os.kill(child[0], signal.SIGKILL)  # noqa: TID251  # our own child's child, by its number
 
     site.until(lambda: len(LINK.findall(site.said())) == 2)
@@ -101,7 +101,7 @@ def test_up_starts_the_door_again_when_it_dies_and_still_ends_with_it(site: Site
 
 def children(parent: int) -> list[tuple[int, str]]:
     """Return the processes that one has started, with their command lines."""
-    table = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    table = subprocess.run(["ps", "-eww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in table.splitlines()]
     return [(int(row[0]), row[2]) for row in rows if int(row[1]) == parent]
 

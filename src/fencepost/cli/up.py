@@ -74,7 +74,15 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     web = _web_beside(args, url, settings.tenant) if name == "up" else None
     try:
         return serving.serve(
-            url, plan, settings, name=name, folder=folder, projects=projects, post=post, quiet=args.quiet
+            url,
+            plan,
+            settings,
+            name=name,
+            folder=folder,
+            projects=projects,
+            post=post,
+            quiet=args.quiet,
+            beside=web.keep if web else None,
         )
     finally:
         if web is not None:

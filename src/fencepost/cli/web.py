@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from threading import Event, Lock, Thread
 
 from fencepost.cli import options
 from fencepost.model.errors import Misconfigured
@@ -20,7 +19,8 @@ MISSING = "the web door is not installed; install it with: pip install 'fencepos
 PORT_MAX = 65_535
 END_SECONDS = 10
 AGAIN_SECONDS, AGAIN_MAX_SECONDS = 1.0, 60.0
-HOPELESS = (0, 2, 78)  # it was asked to end, or what it was told cannot work
+LOOK_SECONDS = 1.0
+HOPELESS = (2, 78)  # what it was told cannot work
 
 
 def main(argv: list[str]) -> int:
@@ -73,46 +73,44 @@ def is_installed() -> bool:
 
 
 class Beside:
-    """The web door as a program of its own: it shares nothing with us, is started again when it dies, ends with us."""
+    """The web door as a program of its own: it shares nothing with us, is started again when it dies, ends with us.
+
+    Nobody watches it in a thread, because `up` forks: it is looked at now and then, as one of the station's chores.
+    """
 
     def __init__(self, words: Sequence[str], *, store: str, say: Callable[[str], None]) -> None:
         self._argv = [sys.executable, "-m", "fencepost", "web", *words, "--parent", str(os.getpid())]
         self._environment = {**os.environ, "FENCEPOST_STORE": store}  # not an argument: others can read those
         self._say = say
-        self._lock = Lock()
-        self._stopping = Event()
+        self._pause = AGAIN_SECONDS
+        self._ended = False
         self._process = self._start()
-        self._watch = Thread(target=self._keep, name="web", daemon=True)
-        self._watch.start()
+
+    def keep(self) -> float:
+        """Start it again if it has died, later each time; return in how many seconds to look again.
+
+        It is left alone when it has said that it cannot work with what it was told.
+        """
+        if self._ended:
+            self._ended = False
+            self._process = self._start()
+            return LOOK_SECONDS
+        code = self._process.poll()
+        if code is None or code in HOPELESS:
+            return LOOK_SECONDS
+        pause, self._pause = self._pause, min(self._pause * 2, AGAIN_MAX_SECONDS)
+        self._say(f"web: it ended with code {code}; it is started again in {pause:g} s.")
+        self._ended = True
+        return pause
 
     def stop(self) -> None:
         """End it, and wait for that."""
-        self._stopping.set()
-        with self._lock:
-            process = self._process
-        process.terminate()
+        self._process.terminate()
         try:
-            process.wait(END_SECONDS)
+            self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self._watch.join(END_SECONDS)
-
-    def _keep(self) -> None:
-        """Start it again whenever it dies, later each time; not when it has said that it cannot work like this."""
-        pause = AGAIN_SECONDS
-        while True:
-            code = self._process.wait()
-            if self._stopping.is_set() or code in HOPELESS:
-                return
-            self._say(f"web: it ended with code {code}; it is started again in {pause:g} s.")
-            if self._stopping.wait(pause):
-                return
-            pause = min(pause * 2, AGAIN_MAX_SECONDS)
-            with self._lock:
-                if self._stopping.is_set():
-                    return
-                self._process = self._start()
+            self._process.kill()
+            self._process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, env=self._environment, start_new_session=True)

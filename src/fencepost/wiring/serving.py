@@ -11,7 +11,7 @@ from fencepost.wiring import LOG_FORMAT, audit_key, log_folder, open_gate, open_
 
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings
-    from fencepost.model.light import Any, Mapping
+    from fencepost.model.light import Any, Callable, Mapping
     from fencepost.ports.engine import Engine
     from fencepost.service.chores import Chore
     from fencepost.service.courier import Post
@@ -35,15 +35,16 @@ def serve(
     projects: Mapping[str, Mapping[str, Any]],
     post: Post | None = None,
     quiet: bool = False,
+    beside: Callable[[], float] | None = None,
 ) -> int:
-    """Schedule, work, or both, until asked to stop."""
+    """Schedule, work, or both, until asked to stop; `beside` is looked after now and then, and says when again."""
     from datetime import timedelta
 
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.service.attempt import attempt
     from fencepost.service.bench import Bench
-    from fencepost.service.chores import delivering
+    from fencepost.service.chores import Chore, delivering
     from fencepost.service.lane import lane
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools
@@ -79,6 +80,8 @@ def serve(
     chores = chores_of(plan, tools, settings, folder)
     if post is not None and plan.ticks:
         chores.append(delivering(post, clock, say))
+    if beside is not None:
+        chores.append(Chore(lambda _: beside()))
     hint = open_hint(url) if plan.slots else None
     return Station(plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence, hint=hint).serve()
 

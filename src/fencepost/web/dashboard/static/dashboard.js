@@ -10,7 +10,7 @@
   const now = () => base + performance.now() - since;
 
   const span = (ms) => {
-    const seconds = Math.floor(Math.abs(ms) / 1000);
+    const seconds = Math.round(Math.abs(ms) / 1000);
     if (seconds < 60) return `${seconds}s`;
     if (seconds < 3600) return `${Math.floor(seconds / 60)}m${seconds % 60 ? `${seconds % 60}s` : ""}`;
     const minutes = Math.floor(seconds / 60);
