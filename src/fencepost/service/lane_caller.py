@@ -20,7 +20,7 @@ from fencepost.service.line import Line, Message
 from fencepost.service.output import Output
 
 LOG_MAX = 1_000_000
-PERMITS_MAX = 250
+PERMITS_MAX = 500
 
 
 class Caller:

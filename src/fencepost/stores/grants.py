@@ -112,6 +112,9 @@ def _fit(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, ahead: Standin
     may_go = _may_go(runs, wanted, look)
     gates_of = _remembering(wanted.gates_of)
     for run in runs:
+        if run.schedule is None and not look.halted and _kind(run) in may_go:
+            yield _Offer(run, gates_of(run), once=False)  # as nearly all of them
+            continue
         if run.schedule is not None and look.is_busy(run):
             continue
         if look.halted or not look.has_room(run):
