@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid, Unknown
@@ -17,16 +18,22 @@ from fencepost.stores.run_rows import audit, lock_run, run_of
 from fencepost.stores.ticks import MONTH_US, has_budget, has_time_budget, live_run, make_room, put_runs, send_runs
 from fencepost.stores.transaction import Later, Transaction
 
+LIMITS_KEPT = 1000
+
 
 class SqlRequests(SqlBatches):
     """RequestStore's verbs over named statements."""
+
+    @cached_property
+    def _limits(self) -> dict[tuple[str, str], int]:
+        return {}
 
     def ask(self, ask: Ask, decide: Callable[[Grounds], Placement]) -> Asked:
         """Answer a request in one transaction; the same key finds the run that it made before."""
 
         def work(tx: Transaction) -> Asked:
             origin = _origin(tx, ask)
-            ahead = _Ahead()
+            ahead = _Ahead(self._limits)
             target = _target(tx, ask, origin, ahead)
             known = _by_key(tx, ask.tenant, target.schedule or target.agent, ask.key) if ask.key else None
             if known is not None:
@@ -63,7 +70,9 @@ class SqlRequests(SqlBatches):
         """Put many runs of an agent into the queue, all or none; return the id of each, and whether it is new."""
 
         def work(tx: Transaction) -> list[tuple[str, bool]]:
-            return put_batch(tx, ask, decide(_grounds(tx, ask, _target(tx, ask, None), None)))
+            ahead = _Ahead(self._limits)
+            target = _target(tx, ask, None, ahead)
+            return put_batch(tx, ask, decide(_grounds(tx, ask, target, None, looked=ahead.answer(target))))
 
         return self._dialect.write(work, often=True)
 
@@ -124,23 +133,28 @@ def _origin(tx: Transaction, ask: Ask) -> RunRow | None:
 
 
 class _Ahead:
-    """What will be asked next about an agent, asked with the first question, since most agents let as many wait."""
+    """What will be asked next about an agent, asked with the first question: as many may wait as the last time."""
 
-    def __init__(self) -> None:
-        self._asked: tuple[str, Later, Later] | None = None
+    def __init__(self, limits: dict[tuple[str, str], int]) -> None:
+        self._limits = limits  # how many may wait for each agent, as far as is known
+        self._asked: tuple[tuple[str, str], int, Later, Later] | None = None
 
     def ask(self, tx: Transaction, tenant: str, agent: str) -> None:
         """Have it looked up after the target's row is locked, and before anybody knows whether it is wanted."""
-        waiting = tx.later("waiting_of_agent", tenant=tenant, agent=agent, limit=LINE_MAX + 1)
-        self._asked = (agent, tx.later("clock"), waiting)
+        limit = self._limits.get((tenant, agent), LINE_MAX)
+        waiting = tx.later("waiting_of_agent", tenant=tenant, agent=agent, limit=limit + 1)
+        self._asked = ((tenant, agent), limit, tx.later("clock"), waiting)
 
     def answer(self, target: Target) -> tuple[int, int] | None:
         """Return the time and how many wait, if that was the right question."""
-        if self._asked is None or target.schedule is not None or target.agent != self._asked[0]:
+        if self._asked is None or target.schedule is not None:
             return None
-        if agent_from_json(target.manifest).waiting_max != LINE_MAX:
+        key, limit, now, waiting = self._asked
+        if len(self._limits) > LIMITS_KEPT:
+            self._limits.clear()
+        self._limits[key] = agent_from_json(target.manifest).waiting_max
+        if limit != self._limits[key]:
             return None
-        _, now, waiting = self._asked
         return int(now()[0][0]), int(waiting()[0][0])
 
 
