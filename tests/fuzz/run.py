@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
+GROWN = Path(__file__).parents[2] / "var" / "fuzz"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target")
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--grown", metavar="FOLDER", help="where inputs that reach new code are kept")
+    parser.add_argument("--grown", metavar="FOLDER", help="where inputs that reach new code go (default: var/fuzz)")
     arguments = parser.parse_args()
     try:
         import atheris  # noqa: PLC0415  # only who fuzzes needs it
@@ -28,7 +29,9 @@ def main() -> int:
         parser.error(f"there is no target {arguments.target!r}; one of {', '.join(TARGETS)}")
     kept = CORPUS / arguments.target
     kept.mkdir(exist_ok=True)
-    folders = [*([arguments.grown] if arguments.grown else []), str(kept)]
+    grown = Path(arguments.grown or GROWN / arguments.target)
+    grown.mkdir(parents=True, exist_ok=True)
+    folders = [str(grown), str(kept)]  # new inputs go into the first; only what was found to be wrong is kept for ever
     options = [f"-max_total_time={arguments.seconds}", f"-artifact_prefix={kept}/", "-max_len=2000", "-timeout=20"]
     atheris.Setup([sys.argv[0], *folders, *options], TARGETS[arguments.target])
     atheris.Fuzz()
