@@ -1,5 +1,6 @@
 """What `up` says of a run that has ended: one calm line, whatever became of it."""
 
+import json
 import os
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -55,7 +56,9 @@ def ended(run_id: str, settlement: Settlement, report: Report) -> Ended:
     ],
 )
 def test_each_end_has_its_line(settlement: Settlement, report: Report, told: Told) -> None:
-    assert end_of(run("r1", "nightly"), settlement, report, seconds=90.0) == told
+    said = end_of(run("r1", "nightly"), settlement, report, seconds=90.0)
+    assert (said.text, said.tone) == (told.text, told.tone)
+    assert dict(said.facts).items() >= {("run_id", "r1"), ("schedule", "nightly"), ("state", settlement.state.value)}
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.0312, "30ms"), (8.13, "8s"), (3724.9, "1h2m5s"), (-1.0, "0s")])
@@ -80,6 +83,17 @@ def test_a_lane_counts_what_succeeds_and_names_what_does_not() -> None:
     telling.count()
     telling.count(last=True)
     assert said[1:] == ["2 short runs succeeded"]
+
+
+def test_a_machine_that_collects_logs_gets_the_facts_apart(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
+    with open(os.dup(2), "w") as errors:
+        monkeypatch.setattr("sys.stderr", errors)
+        say_end(end_of(run("r1"), Settlement(RunState.DEAD, Reason.EXIT_CODE), Report("failed", exit_code=3)))
+    line = json.loads(capfd.readouterr().err)
+    assert (line["level"], line["run_id"], line["state"], line["exit_code"]) == ("warning", "r1", "dead", 3)
 
 
 def test_nobody_waits_for_a_reader_who_has_stopped_to_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,11 @@ COUNT_SECONDS = 10.0  # how often the short runs of a lane are counted aloud
 
 
 class Told(NamedTuple):
-    """What is said, and how it should look where there are colours."""
+    """What is said, how it should look where there are colours, and what of it a machine may want."""
 
     text: str
     tone: str = ""  # good, bad, or neither
+    facts: tuple[tuple[str, object], ...] = ()
 
 
 Tell = Callable[[Told], None]
@@ -28,6 +29,19 @@ def tell_nobody(_: Told) -> None:
 
 def end_of(run: RunRow, settlement: Settlement, report: Report, *, seconds: float | None = None) -> Told:
     """Say how an attempt ended and what becomes of its run."""
+    facts = (
+        ("run_id", run.id),
+        ("tenant", run.tenant),
+        ("agent", run.agent),
+        ("schedule", run.schedule),
+        ("state", settlement.state.value),
+        ("reason", settlement.reason.value if settlement.reason else None),
+        ("exit_code", report.exit_code),
+    )
+    return _words(run, settlement, report, seconds)._replace(facts=facts)
+
+
+def _words(run: RunRow, settlement: Settlement, report: Report, seconds: float | None) -> Told:
     what = f"{run.schedule or run.agent} {run.id}"
     took = "" if seconds is None else f" after {_span(seconds)}"
     match settlement.state:

@@ -257,12 +257,13 @@ def now_text() -> str:
     return format_instant(from_us(SystemClock().wall_us()))
 
 
-def json_line(text: str) -> str:
+def json_line(text: str, level: str = "", **facts: object) -> str:
     """Spell what is said for a machine that collects logs."""
     import json
 
-    level = "warning" if text.startswith(("warning:", "the store is out of reach")) else "info"
-    return json.dumps({"ts": now_text(), "level": level, "logger": "fencepost", "pid": os.getpid(), "message": text})
+    level = level or ("warning" if text.startswith(("warning:", "the store is out of reach")) else "info")
+    line = {"ts": now_text(), "level": level, "logger": "fencepost", "pid": os.getpid(), "message": text}
+    return json.dumps({**line, **facts})
 
 
 def new_run_id() -> str:

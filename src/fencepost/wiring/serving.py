@@ -7,7 +7,17 @@ import sys
 
 from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.wiring import LOG_FORMAT, audit_key, log_folder, open_gate, open_runtime, say, shown, sqlite_opening
+from fencepost.wiring import (
+    LOG_FORMAT,
+    audit_key,
+    json_line,
+    log_folder,
+    open_gate,
+    open_runtime,
+    say,
+    shown,
+    sqlite_opening,
+)
 
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings
@@ -210,14 +220,19 @@ def say_end(told: Told) -> None:
     """
     from select import select
 
-    shade = SHADES.get(told.tone) if _is_coloured() else None
     try:
         if select([], [sys.stderr.fileno()], [], 0)[1]:
-            say(f"{shade}{told.text}{PLAIN}" if shade else told.text)
+            print(_spelled(told), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return  # nobody listens any more
 
 
+def _spelled(told: Told) -> str:
+    if os.environ.get(LOG_FORMAT) == "json":
+        return json_line(told.text, "warning" if told.tone == "bad" else "info", **dict(told.facts))
+    shade = SHADES.get(told.tone) if _is_coloured() else None
+    return f"fencepost: {shade}{told.text}{PLAIN}" if shade else f"fencepost: {told.text}"
+
+
 def _is_coloured() -> bool:
-    plain = os.environ.get(LOG_FORMAT) == "json" or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return not plain and sys.stderr.isatty()
+    return sys.stderr.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
