@@ -75,3 +75,13 @@ def test_an_empty_ledger_says_whose_it_is(tmp_path: Path, capsys: pytest.Capture
     main(["ledger", "list", "--store", f"sqlite:{tmp_path}/new.db"])
 
     assert f"the ledger of sqlite:{tmp_path}/new.db has no entries" in capsys.readouterr().out
+
+
+def test_a_plan_makes_no_store_either(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "fencepost.toml").write_text('[agents.a]\ncommand = ["true"]\n')
+
+    assert main(["plan", "--store", f"sqlite:{tmp_path}/typo.db"]) == 0
+    said = capsys.readouterr().out
+    assert f"sqlite:{tmp_path}/typo.db (new), tenant default" in said
+    assert "+ agent a: added" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["fencepost.toml"]

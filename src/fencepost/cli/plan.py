@@ -2,11 +2,16 @@
 
 import argparse
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 
+from fencepost import wiring
 from fencepost.cli import render
-from fencepost.cli.registry import common_options, desk, file_of
+from fencepost.cli.registry import Desk, common_options, desk, file_of
+from fencepost.config.find import resolved_store
 from fencepost.config.load import Config, load
 from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
@@ -34,12 +39,27 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     path = file_of(args)
     config = load(path)
-    with desk(args, config) as at:
+    with planning(args, config) as (at, url):
         planned = plan_config(at.registry, config, tenant=at.tenant, take_over=args.take_over, probing=gate_problems)
-        where = f"{args.file or path} -> {at.url}, tenant {planned.plan.wanted.tenant}"
+        where = f"{args.file or path} -> {url}, tenant {planned.plan.wanted.tenant}"
     for line in json_lines(planned, config) if args.json else page(planned, config, where):
         print(line)
     return 2 if planned.plan.conflicts else 0
+
+
+@contextmanager
+def planning(args: argparse.Namespace, config: Config) -> Iterator[tuple[Desk, str]]:
+    """Open the registry and say which store is meant; for one that is not there yet, an empty one stands in."""
+    url = args.store or os.environ.get("FENCEPOST_STORE")
+    url = url or resolved_store(config.settings.store, config.path, os.environ)
+    if wiring.may_be_there(url):
+        with desk(args, config) as at:
+            yield at, at.url
+        return
+    with TemporaryDirectory(prefix="fencepost-plan-") as folder:
+        args.store = f"sqlite:{folder}/state.db"
+        with desk(args, config) as at:
+            yield at, f"{url} (new)"
 
 
 def parser() -> argparse.ArgumentParser:
