@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from fencepost import wiring
 from fencepost.model.errors import StoreUnavailable
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.sqlite.store import newest_schema
+from tests.stores.rig import QUEUE_DIFFERS
 from tests.support.site import Site
 from tests.upgrade.conftest import PACKED, OldSite
 
@@ -21,6 +23,10 @@ def test_an_old_program_does_a_days_work_on_the_schema_of_today(now: Site, then:
     assert states["succeeded"] >= 3
     assert (states["dead"], states["cancelled"]) >= (2, 1)
     assert now.fencepost("prove", "--store", now.store)
+    if now.store.startswith("postgresql"):  # it has never heard of the queue's tables, and has kept them all the same
+        with psycopg.connect(now.store) as connection:
+            assert connection.execute(QUEUE_DIFFERS.encode()).fetchall() == []
+            assert connection.execute("SELECT count(*) FROM fencepost.served").fetchone() != (0,)
 
 
 def test_the_packed_programs_are_those_that_the_schema_still_admits(now: Site) -> None:
