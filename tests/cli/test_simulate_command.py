@@ -64,6 +64,21 @@ def test_the_page_tells_what_stands_out(folder: Path, capsys: pytest.CaptureFixt
     assert all(len(line) <= 80 for line in said.splitlines())
 
 
+def test_a_run_of_which_nothing_is_known_is_assumed_to_leave_room_for_the_next_tick(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "fencepost.toml").write_text(
+        '[fencepost]\ntimezone = "UTC"\n[agents.a]\ncommand = ["true"]\ntimeout = "5m"\n'
+        '[schedules.minutely]\nagent = "a"\ncron = "* * * * *"\n[schedules.daily]\nagent = "a"\ncron = "0 0 * * *"\n'
+    )
+
+    daily, minutely, _ = sorted(rows(capsys, "--for", "60d"), key=lambda row: str(row.get("schedule", "~")))
+
+    assert minutely["run_seconds"] == 30
+    assert (minutely["owed"], minutely["runs"]) == (60 * 1440, 60 * 1440)
+    assert daily["run_seconds"] == 150, "half of its time-out"
+
+
 def test_costs_are_summed_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001
     nightly, _, total = rows(capsys, *SPAN, "--cost", "nightly=0.30")
 

@@ -4,19 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from itertools import islice, pairwise
 
 from fencepost.model.budget import MicroUsd
-from fencepost.model.definition import AgentDefinition, ScheduleDefinition, trigger_of
+from fencepost.model.definition import AgentDefinition, ScheduleDefinition, timeouts_of, trigger_of
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import format_instant
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.spread import spread
-from fencepost.model.trigger import EveryTrigger
+from fencepost.model.trigger import CronTrigger, EveryTrigger
 
 SPAN_MAX = timedelta(days=3660)
 TICKS_MAX = 5_000_000
 CRASHES_MAX = 10_000
 DOWN_MIN, DOWN_MAX = timedelta(minutes=1), timedelta(hours=12)
 DURATION = timedelta(minutes=5)
+GAPS = 50  # ticks that are looked at for the usual time between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,20 @@ class Scenario:
 
     def expects(self, schedule: str) -> Expected:
         """Return what a run of a schedule needs."""
-        return self.expected.get(schedule, Expected())
+        return self.expected.get(schedule) or assumed(self, schedule)
+
+
+def assumed(scenario: Scenario, name: str) -> Expected:
+    """Return what a run needs of which nothing is known: five minutes, or less if that is no usual run of such a schedule."""
+    schedule = scenario.schedules[name]
+    bounds = [DURATION]
+    if (limit := timeouts_of(scenario.agents[schedule.agent]).timeout) is not None:
+        bounds.append(limit / 2)
+    trigger = trigger_of(schedule)
+    if isinstance(trigger, CronTrigger | MergedTrigger):
+        ticks = list(islice(trigger.instants(scenario.start, scenario.end), GAPS))
+        bounds += [(later - earlier) / 2 for earlier, later in pairwise(ticks) if later > earlier]
+    return Expected(duration=min(bounds))
 
 
 def only(scenario: Scenario, names: Sequence[str]) -> Scenario:
