@@ -7,7 +7,7 @@ ROUNDS = 2 * len(FAULTS)
 
 
 def test_killed_and_frozen_holders_never_overlap(any_ground: Ground) -> None:
-    totals = rampage(any_ground, rounds=ROUNDS, seed=7420, lanes=4)  # they mostly wait for leases to run out
+    totals = rampage(any_ground, rounds=ROUNDS, seed=7420)
     assert totals.failures == []
     assert totals.rounds.keys() == FAULTS.keys()
     assert totals.bites.total() == ROUNDS  # every fault was injected
