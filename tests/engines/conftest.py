@@ -4,9 +4,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fencepost import wiring
+from fencepost.operations.looking import show
+from fencepost.operations.run_detail import detail_fields
 from tests.support.site import Site
 
 STANDINS = Path(__file__).parent / "standins"
@@ -29,6 +33,14 @@ class Bench(Site):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.path = install(folder)
+
+    def shown(self, run_id: str) -> dict[str, Any]:
+        """Return what `show --json` says of a run, without a process for it."""
+        store = wiring.open_runtime(self.store)
+        try:
+            return detail_fields(show(store, "default", run_id), None)
+        finally:
+            store.close()
 
     def environment(self) -> dict[str, str]:
         made = super().environment()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fencepost.config.presets import shipped, shipped_names
 from fencepost.model.cli_definition import command_line, definition_from
 from fencepost.model.errors import Invalid
+from fencepost.model.figures import SoFar
 from fencepost.model.json_path import find
 from fencepost.model.judge import judge
 from fencepost.model.outcome import Failed, Outcome, OverBudget, Succeeded
@@ -22,6 +23,33 @@ def heard(*events: object, name: str = "claude", resumes: str | None = None) -> 
     for event in events:
         transcript.hear(event if isinstance(event, bytes) else json.dumps(event).encode())
     return transcript
+
+
+MESSAGE = {"id": "m1", "content": [], "usage": {"input_tokens": 10, "output_tokens": 1}}
+WHOLE = {"big": {"inputTokens": 30, "outputTokens": 21, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}}
+
+
+def test_a_message_counts_once_however_many_parts_it_has_and_the_result_has_the_last_word() -> None:
+    part = {"type": "assistant", "message": MESSAGE}
+    another = {"type": "assistant", "message": {**MESSAGE, "id": "m2"}}
+
+    assert heard(part, part, another).usage == {"input": 20, "output": 2}
+    assert heard(part, part, another).cost is None
+    told = heard(part, another, result(total_cost_usd=0.5, modelUsage=WHOLE))
+    assert (told.usage["input"], told.usage["output"], told.cost) == (30, 21, 500_000)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "cost", "tokens"),
+    [(SoFar(), 540, 30), (SoFar(180, (("input", 10),)), 360, 20), (SoFar(900, (("input", 50),)), 540, 30)],
+    ids=["not resumed", "of the whole session", "each for itself"],
+)
+def test_what_earlier_attempts_told_of_a_session_is_not_counted_again(earlier: SoFar, cost: int, tokens: int) -> None:
+    transcript = Transcript(CLAUDE, so_far=earlier)
+
+    transcript.hear(json.dumps(result(total_cost_usd=0.0005399999999999999, modelUsage=WHOLE)).encode())
+
+    assert (transcript.cost, transcript.usage["input"]) == (cost, tokens)
 
 
 def result(**more: object) -> dict[str, object]:

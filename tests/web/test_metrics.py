@@ -29,7 +29,7 @@ def test_the_figures_are_those_of_the_store(web_on_both: WebDoor) -> None:
     runtime.tick()  # the first still waits
     leased = runtime.leased(start=True)
     runtime.pass_time(5)
-    runtime.settle(leased, SUCCEEDED)
+    runtime.settle(leased, SUCCEEDED, cost_micro=250_000, usage='{"input": 12, "output": 5, "partial": true}')
     runtime.pass_time(55)
     runtime.tick()
     answer = web.ask("GET", "/metrics", headers=web.bearer("read"))
@@ -42,6 +42,10 @@ def test_the_figures_are_those_of_the_store(web_on_both: WebDoor) -> None:
     assert found["fencepost_run_duration_seconds_count", frozenset(("s", "agent"))] == 1
     assert found["fencepost_run_duration_seconds_bucket", frozenset(("s", "agent", "10.0"))] == 1
     assert found["fencepost_run_duration_seconds_bucket", frozenset(("s", "agent", "1.0"))] == 0
+    assert found["fencepost_cost_usd_total", frozenset(("s", "agent"))] == 0.25
+    assert found["fencepost_llm_tokens_total", frozenset(("s", "agent", "input"))] == 12
+    assert found["fencepost_llm_tokens_total", frozenset(("s", "agent", "output"))] == 5
+    assert not any("partial" in labels for _, labels in found)
     assert found["fencepost_leases_lost_total", frozenset()] == 0
     assert leased.run.id not in answer.text
 

@@ -10,6 +10,7 @@ from fencepost.cli.runs import COLOURS, standing
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
 from fencepost.model.run import Reason, RunState
+from fencepost.model.usage import is_partial
 from fencepost.operations.fields import MICRO, usage_of
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail, show
@@ -99,17 +100,25 @@ def result_lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
     if held is not None:
         left = "expired" if held.expired else f"expires {rfc3339(held.expires_us)}"
         yield "lease", f"pid {held.supervisor.pid} on {held.supervisor.host.name}, {left}"
-    if run.cost_micro is not None:
-        yield "cost", f"{run.cost_micro / MICRO:.4f} USD"
-    elif run.ended_us and run.started_us and (run.reserved_micro or is_paid(run.manifest)):
-        aside = f"; {run.reserved_micro / MICRO:.2f} USD were set aside and are counted" if run.reserved_micro else ""
-        yield "cost", f"not told{aside}; counted as one run of {span(run.ended_us - run.started_us)}"
-    if usage := usage_of(detail.seen.attempts):
-        yield "usage", ", ".join(f"{name} {amount:,}" for name, amount in usage.items())
+    yield from spending_lines(detail)
     if run.summary:
         yield "summary", run.summary
     if log is not None:
         yield "log", options.homely(log.path) if log.here else f"on {log.host}; what the store has of it is below"
+
+
+def spending_lines(detail: Detail) -> Iterator[tuple[str, str]]:
+    """Yield what it cost and used, and whether that is all of it."""
+    run, attempts = detail.seen.run, detail.seen.attempts
+    partial = any(is_partial(one.usage) for one in attempts)
+    if run.cost_micro is not None:
+        yield "cost", f"{'at least ' if partial else ''}{run.cost_micro / MICRO:.4f} USD"
+    elif run.ended_us and run.started_us and (run.reserved_micro or is_paid(run.manifest)):
+        why = "unknown, for the agent was cut off" if partial else "not told"
+        aside = f"; {run.reserved_micro / MICRO:.2f} USD were set aside and are counted" if run.reserved_micro else ""
+        yield "cost", f"{why}{aside}; counted as one run of {span(run.ended_us - run.started_us)}"
+    if usage := usage_of(attempts):
+        yield "usage", ("at least " if partial else "") + ", ".join(f"{name} {one:,}" for name, one in usage.items())
 
 
 def is_paid(manifest: str) -> bool:

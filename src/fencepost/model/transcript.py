@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from fencepost.model.budget import MicroUsd, measured_usd
+from fencepost.model.budget import MICRO, MicroUsd, measured_usd
 from fencepost.model.errors import Invalid
+from fencepost.model.figures import NOTHING_YET, Figure, SoFar
 from fencepost.model.json_path import find, spelled
 
 TEXT_MAX = 4096  # characters of a text line that patterns look at
@@ -21,6 +22,7 @@ SUMMARY_MAX = 2000
 JSON_MAX = 8_000_000
 CALLS_MAX = 1000
 NUMBER_MAX = 10**15
+ROUNDED = 9  # digits of a cost after the point: beyond them are traces of binary arithmetic
 
 Wanted = str | tuple[str, ...]
 
@@ -33,6 +35,8 @@ class Rule(NamedTuple):
     match: str = ""
     say: str = ""
     add: bool = False
+    by: str = ""  # with add: what is told again for the same value here is not added again
+    session: bool = False  # the figure is of the whole session, also of what was done before it was resumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class OutputRules:
 class Transcript:
     """Reads an agent's output line by line. Unknown events, torn lines and nonsense are passed over."""
 
-    def __init__(self, rules: OutputRules, *, resumes: str | None = None) -> None:
+    def __init__(self, rules: OutputRules, *, resumes: str | None = None, so_far: SoFar = NOTHING_YET) -> None:
         self._rules = rules
         self._resumes = resumes  # the session that was asked for
         self._whole: list[bytes] = []
@@ -77,9 +81,25 @@ class Transcript:
         self.ambiguous = False
         self.lost_session = False
         self.summary = ""
-        self.cost: MicroUsd | None = None
-        self.turns: int | None = None
-        self.usage: dict[str, int] = {}
+        self._cost = Figure(so_far.cost_micro / MICRO)
+        self._turns = Figure()
+        counted = dict(so_far.usage)
+        self._usage = {name: Figure(counted.get(name, 0)) for name in rules.usage}
+
+    @property
+    def cost(self) -> MicroUsd | None:
+        """What this attempt has cost, as far as that was told."""
+        return None if self._cost.value is None else measured_usd(Decimal(repr(round(self._cost.value, ROUNDED))))
+
+    @property
+    def turns(self) -> int | None:
+        """How many turns it took."""
+        return None if self._turns.value is None else int(self._turns.value)
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """The llm_tokens of this attempt, by kind, as far as they were told."""
+        return {name: int(one.value) for name, one in self._usage.items() if one.value is not None}
 
     @property
     def failure(self) -> str | None:
@@ -159,7 +179,7 @@ class Transcript:
             self._failure = next(words, "it said so")[:SUMMARY_MAX]
             return True
         if _any(rules.succeeded, event, text):
-            self._success, self._failure = True, None
+            self._success = True  # what it said of a failure stands, unless it has gone on since
             self.open_calls.clear()
             return True
         return False
@@ -177,16 +197,10 @@ class Transcript:
         for words in _values(rules.summary, event, text):
             if isinstance(words, str) and words.strip():
                 self.summary = words.strip()[:SUMMARY_MAX]
-        cost = _number(rules.cost_usd, event, text, before=None if self.cost is None else self.cost / 1_000_000)
-        if cost is not None:
-            self.cost = measured_usd(Decimal(repr(cost)))
-        turns = _number(rules.turns, event, text, before=self.turns)
-        if turns is not None:
-            self.turns = int(turns)
+        _hear(self._cost, rules.cost_usd, event, text)
+        _hear(self._turns, rules.turns, event, text)
         for name, where in rules.usage.items():
-            amount = _number(where, event, text, before=self.usage.get(name))
-            if amount is not None:
-                self.usage[name] = int(amount)
+            _hear(self._usage[name], where, event, text)
 
 
 def _event(line: bytes) -> Any:  # noqa: ANN401  # likewise
@@ -236,24 +250,27 @@ def _values(rules: tuple[Rule, ...], event: Any, text: str) -> Iterator[Any]:  #
             yield from find(event, rule.take)
 
 
-def _number(
-    rules: tuple[Rule, ...],
-    event: Any,  # noqa: ANN401  # likewise
-    text: str,
-    *,
-    before: float | None,
-) -> float | None:
-    """Return the new figure, or None if this says nothing about it; a rule that takes nothing counts events."""
+def _hear(figure: Figure, rules: tuple[Rule, ...], event: Any, text: str) -> None:  # noqa: ANN401  # likewise
+    """Take in what an event says about a figure; a rule that takes nothing counts events."""
     for rule in rules:
         if not _applies(rule, event, text):
             continue
         if not rule.take and not rule.match:
-            return (before or 0) + 1
+            figure.count()
+            return
         amounts = [amount for one in _values((rule,), event, text) if (amount := _amount(one)) is not None]
         if amounts:
-            total = sum(amounts)
-            return (before or 0) + total if rule.add else total
-    return None
+            _take(figure, rule, sum(amounts), event)
+            return
+
+
+def _take(figure: Figure, rule: Rule, amount: float, event: Any) -> None:  # noqa: ANN401  # likewise
+    if rule.session:
+        figure.take_of_session(amount)
+    elif rule.add:
+        figure.add(amount, next((str(one) for one in find(event, rule.by)), None) if rule.by else None)
+    else:
+        figure.take(amount)
 
 
 def _amount(value: object) -> float | None:
@@ -307,6 +324,8 @@ def _rule(row: Any, where: str) -> Rule:  # noqa: ANN401  # likewise
         match=str(row.get("match", "")),
         say=str(row.get("say", "")),
         add=row.get("add", False) is True,
+        by=str(row.get("by", "")),
+        session=row.get("session", False) is True,
     )
     _check(rule, where)
     return rule
@@ -323,8 +342,10 @@ def _wanted(value: Any, where: str) -> Wanted:  # noqa: ANN401  # likewise
 def _check(rule: Rule, where: str) -> None:
     if rule.match and (rule.when or rule.take):
         raise Invalid(f"{where}: match is for lines of text, when and take are for JSON; keep one of the two.")
+    if rule.by and not rule.add:
+        raise Invalid(f"{where}: by is for figures that are added; write add = true too.")
     try:
-        for path in (*(path for path, _ in rule.when), *((rule.take,) if rule.take else ())):
+        for path in (*(path for path, _ in rule.when), *filter(None, (rule.take, rule.by))):
             find({}, path)
         re.compile(rule.match)
     except (Invalid, re.error) as error:

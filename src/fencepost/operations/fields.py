@@ -1,10 +1,10 @@
 """Runs, dead letters and ticks as scripts see them: names that are never changed, only added to."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 
 from fencepost.model.definition import agent_from_json
+from fencepost.model.usage import is_partial, llm_tokens
 from fencepost.operations.commands import Command
 from fencepost.operations.looking import Listing, Seen
 from fencepost.operations.places import resources_in
@@ -93,7 +93,8 @@ def attempt_fields(attempt: AttemptRow) -> dict[str, object]:
         "session": attempt.session,
         "cost_usd": None if attempt.cost_micro is None else attempt.cost_micro / MICRO,
         "turns": attempt.turns,
-        "usage": json.loads(attempt.usage) if attempt.usage else None,
+        "usage": llm_tokens(attempt.usage) or None,
+        "partial": is_partial(attempt.usage),
     }
 
 
@@ -101,7 +102,7 @@ def usage_of(attempts: Sequence[AttemptRow]) -> dict[str, int]:
     """Return the llm_tokens of all tries at a run, by kind."""
     total: Counter[str] = Counter()
     for attempt in attempts:
-        total.update(json.loads(attempt.usage) if attempt.usage else {})
+        total.update(llm_tokens(attempt.usage))
     return dict(sorted(total.items()))
 
 

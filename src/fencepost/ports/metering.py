@@ -34,6 +34,15 @@ class Ended(NamedTuple):
     cost_micro: int
 
 
+class Tokens(NamedTuple):
+    """The llm_tokens of one kind that the runs of an agent used, as they said."""
+
+    schedule: str
+    agent: str
+    kind: str
+    number: int
+
+
 class Sums(NamedTuple):
     """What is not told apart by schedule."""
 
@@ -51,6 +60,7 @@ class Figures(NamedTuple):
     counts: Sequence[Counts]
     live: Sequence[Live]
     ended: Sequence[Ended]
+    tokens: Sequence[Tokens]
     sums: Sums
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.outcome import Settlement
 from fencepost.model.project import Workplace
@@ -108,6 +109,7 @@ class LeasedRun(NamedTuple):
     checkpoint: str | None
     started: bool = False  # its start is on record already, with the lease
     session: str | None = None  # the conversation to go on with, when resuming
+    so_far: SoFar = SoFar()  # what it came to in earlier attempts
 
 
 class Report(NamedTuple):

@@ -237,7 +237,7 @@ class _Attempt:
         for name, text in launch.files:
             folder.put(name, text)
         fill_standard_input(found.run.payload if launch.stdin is None else launch.stdin)
-        self._listen(found.run, launch, folder.path, log)
+        self._listen(found, launch, folder.path, log)
         key = os.urandom(24).hex()
         watching = Watching(
             self._seat, found, self._agent, renewal=self._renewal, listening=self._listening, cgroup=self._cgroup
@@ -256,7 +256,7 @@ class _Attempt:
         finally:
             answering.close()
 
-    def _listen(self, run: RunRow, launch: Launch, folder: str, log: LogFile) -> None:
+    def _listen(self, found: LeasedRun, launch: Launch, folder: str, log: LogFile) -> None:
         """Listen to an agent whose output is understood."""
         if launch.manner is None:
             return
@@ -266,6 +266,7 @@ class _Attempt:
             folder=folder,
             output=self._output,
             now_ns=self._tools.clock.awake_ns,
-            budget_micro=self._left_micro(run),
+            budget_micro=self._left_micro(found.run),
+            so_far=found.so_far,
         )
         self._listening.keep(log, list(secrets_of(self._agent, os.environ).values()))

@@ -3,15 +3,16 @@
 Standard error has a way of its own here, so that a warning never tears an event apart; both go to the same log.
 """
 
-import json
 import os
 from collections.abc import Callable
 
 from fencepost.host.logs import LogFile
+from fencepost.model.figures import NOTHING_YET, SoFar
 from fencepost.model.judge import judge
 from fencepost.model.light import NamedTuple
 from fencepost.model.outcome import Outcome
 from fencepost.model.transcript import Transcript
+from fencepost.model.usage import usage_text
 from fencepost.ports.engine import Launch, Manner
 from fencepost.service.output import Output
 
@@ -76,9 +77,11 @@ class Listening:
         output: Output,
         now_ns: Callable[[], int],
         budget_micro: int | None,
+        so_far: SoFar = NOTHING_YET,
     ) -> None:
         self._manner = manner
-        self._transcript = Transcript(manner.output, resumes=manner.resumes)
+        counted = so_far if manner.resumes else NOTHING_YET
+        self._transcript = Transcript(manner.output, resumes=manner.resumes, so_far=counted)
         self._given = launch.session
         self._noted = launch.session
         self._now_ns = now_ns
@@ -164,8 +167,8 @@ class Listening:
             ended_by_us=ended_by_us,
         )
 
-    def told(self) -> Told:
-        """Return what is worth keeping."""
+    def told(self, *, cut_off: bool) -> Told:
+        """Return what is worth keeping; `cut_off` by somebody else, it may not have told all of it."""
         told = self._transcript
         words = told.failure or told.summary
         if told.lost_session:
@@ -174,6 +177,6 @@ class Listening:
             summary=words or None,
             cost_micro=told.cost,
             turns=told.turns,
-            usage=json.dumps(told.usage, sort_keys=True) if told.usage else None,
+            usage=usage_text(told.usage, partial=cut_off and not told.is_over and told.work > 0),
             session=told.session,
         )

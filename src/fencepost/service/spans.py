@@ -17,6 +17,11 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 EXPORT_SECONDS = 3
 PROVIDERS = {"claude": "anthropic", "codex": "openai", "gemini": "gcp.gemini", "cursor-agent": "cursor"}
 USAGE = {
+    "input": "gen_ai.usage.input_tokens",
+    "output": "gen_ai.usage.output_tokens",
+    "cache_read": "gen_ai.usage.cache_read.input_tokens",
+    "cache_write": "gen_ai.usage.cache_creation.input_tokens",
+    # as functions may report them, by the names that APIs have for them
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
     "cache_read_input_tokens": "gen_ai.usage.cache_read.input_tokens",

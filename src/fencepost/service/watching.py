@@ -137,7 +137,8 @@ class Watching:
         self._output.finish()
         if self._listening:
             self._listening.finish()
-        told = answers.told() if self._listening is None else self._listening.told()
+        cut_off = self._why not in (None, DONE) or os.WIFSIGNALED(ended["ended"])
+        told = answers.told() if self._listening is None else self._listening.told(cut_off=cut_off)
         told = told._replace(summary=self._output.hide(told.summary) if told.summary else None)
         outcome = self._outcome(ended, resumable=self._is_resumable(answers))
         return End(outcome, started=True, exit_code=self._exit_code, told=told, gone=bool(ended["gone"]))

@@ -1,6 +1,6 @@
 """Reads the figures, all of one snapshot, once for both dialects."""
 
-from fencepost.ports.metering import Counts, Ended, Figures, Live, Sums
+from fencepost.ports.metering import Counts, Ended, Figures, Live, Sums, Tokens
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
 
@@ -21,6 +21,7 @@ class SqlMetering:
                 [Counts(*row) for row in tx.rows("meter_counts", tenant=tenant)],
                 [Live(*row) for row in tx.rows("meter_live", tenant=tenant)],
                 [_ended(row) for row in tx.rows("meter_runs", tenant=tenant)],
+                [Tokens(*row) for row in tx.rows("meter_tokens", tenant=tenant)],
                 Sums(*tx.rows("meter_sums", tenant=tenant)[0]),
             )
 

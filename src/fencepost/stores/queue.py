@@ -5,11 +5,14 @@ the next is looked at. So it holds the rows of one schedule and one set of resou
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.project import Workplace, apart
 from fencepost.model.run import Reason, RunState
+from fencepost.model.usage import llm_tokens
 from fencepost.ports.runs import LeasedRun, RunRow, Standing
 from fencepost.ports.ticks import Counted
 from fencepost.stores.run_rows import ScheduleRow, audit, end_ready, lock_schedule, run_of, try_schedule
@@ -106,7 +109,9 @@ class SqlQueue(SqlTicks):
             worker=worker,
             stop=None,
         )
-        return LeasedRun(now, lease, answer.predecessors, checkpoint_of(tx, run.id), session=_session(tx, run))
+        session, so_far = _session(tx, run)
+        kept = checkpoint_of(tx, run.id)
+        return LeasedRun(now, lease, answer.predecessors, kept, session=session, so_far=so_far)
 
 
 def checkpoint_of(tx: Transaction, run_id: str) -> str | None:
@@ -115,10 +120,14 @@ def checkpoint_of(tx: Transaction, run_id: str) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-def _session(tx: Transaction, run: RunRow) -> str | None:
-    """Return the conversation that a resumed run shall go on with."""
-    rows = tx.rows("session_of", run_id=run.id) if run.resume else []
-    return str(rows[0][0]) if rows else None
+def _session(tx: Transaction, run: RunRow) -> tuple[str | None, SoFar]:
+    """Return the conversation that a resumed run shall go on with, and what it came to so far."""
+    rows = tx.rows("sessions_of", run_id=run.id) if run.resume else []
+    if not rows:
+        return None, SoFar()
+    told = [(cost_micro, usage) for session, cost_micro, usage in rows if session == rows[0][0]]
+    usage = sum((Counter(llm_tokens(text)) for _, text in told), Counter[str]())
+    return str(rows[0][0]), SoFar(sum(cost_micro or 0 for cost_micro, _ in told), tuple(sorted(usage.items())))
 
 
 def _heads(

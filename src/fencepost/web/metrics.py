@@ -61,7 +61,12 @@ class Reading(Collector):
             within = [*zip(names, map(float, one.within), strict=True), ("+Inf", float(one.number))]
             took.add_metric(who, within, one.took_us / SECOND_US)
             cost.add_metric(who, one.cost_micro / SECOND_US)
-        yield from (took, cost)
+        tokens = CounterMetricFamily(
+            "fencepost_llm_tokens", "The llm_tokens that the runs on record used, as they said.", labels=[*WHO, "kind"]
+        )
+        for used in self._figures.tokens:
+            tokens.add_metric([used.schedule, used.agent, used.kind], used.number)
+        yield from (took, cost, tokens)
 
     def _sums(self) -> Iterator[Metric]:
         sums = self._figures.sums

@@ -6,6 +6,9 @@
 - `--session-id` takes a UUID of the caller's; `--resume` goes on with a session, and says "No conversation found with
   session ID" on standard error, with exit code 1, where there is none. Sessions are kept by working directory.
 - SIGINT ends the turn; SIGTERM leaves it unfinished and exits with 143; `--resume` continues an unfinished turn.
+- In a session that was resumed, total_cost_usd and modelUsage are of the whole session, what earlier processes did in it
+  included; num_turns and usage are of this process (seen with 2.1.325).
+- Each message of the model tells its own usage, in one event for each of its parts.
 - Known to misbehave: it prints its result and never exits; `is_error` comes with `subtype: success` on API errors; a
   poisoned session returns no turns, no cost and an empty result with exit code 0; MCP servers leave the process group;
   keep-alive frames go on while nothing happens.
@@ -46,14 +49,18 @@ def answer(name: str) -> None:
     emit(type="user", message={"content": [{"type": "tool_result", "tool_use_id": name, "content": "ok"}]})
 
 
-def result(text: str = "all done", **more: object) -> None:
+def result(text: str = "all done", *, total_cost_usd: float = 0.0123, **more: object) -> None:
+    spent = folder / f"{session}.cost"
+    total = round(total_cost_usd + (float(spent.read_text()) if spent.exists() else 0), 6)
+    if spent.parent.is_dir():
+        spent.write_text(str(total))
     emit(**{
         "type": "result",
         "subtype": "success",
         "is_error": False,
         "num_turns": 3,
         "result": text,
-        "total_cost_usd": 0.0123,
+        "total_cost_usd": total,
         "modelUsage": USAGE,
         **more,
     })  # fmt: skip

@@ -2,12 +2,13 @@
 """Stands in for Gemini CLI (`gemini --output-format stream-json`), as its headless reference describes it.
 
 Events are init, message, tool_use, tool_result, error and result with status and stats; 41 is the exit code of missing
-authentication.
+authentication. `--resume UUID` goes on with a session, whose id stays the same.
 """
 
 import json
 import os
 import sys
+import time
 
 STANDIN = os.environ.get("STANDIN", "works")
 prompt = sys.stdin.read()
@@ -24,6 +25,11 @@ if STANDIN == "no login":
 emit(type="init", session_id="8f14e45f-ceea-4e7a-9c5d-0c8a7b6d5e4f", model="auto")
 emit(type="message", role="user", content=prompt)
 emit(type="tool_use", tool_name="run_shell_command", tool_id="t1", parameters={})
+if STANDIN == "mid-turn" and "--resume" not in sys.argv:
+    time.sleep(600)
+if STANDIN == "fails":
+    emit(type="result", status="error", error={"type": "ApiError", "message": "quota exceeded", "code": 429}, stats={})
+    sys.exit(1)
 emit(type="tool_result", tool_id="t1", status="success", output="")
 emit(type="message", role="assistant", content=f"gemini answers: {prompt}")
 emit(type="result", status="success", stats={"input_tokens": 70, "output_tokens": 7, "cached": 0, "tool_calls": 1})

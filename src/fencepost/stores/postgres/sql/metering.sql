@@ -35,6 +35,16 @@ SELECT coalesce(schedule, ''), agent, count(*), sum(ended_us - started_us)::bigi
  GROUP BY schedule, agent
  ORDER BY schedule, agent
 
+-- :name meter_tokens
+-- The llm_tokens of the runs on record, by agent, schedule and kind.
+SELECT coalesce(run.schedule, ''), run.agent, told.key, sum(told.value::text::numeric)::bigint
+  FROM fencepost.run JOIN fencepost.attempt ON attempt.run_id = run.id,
+       LATERAL jsonb_each(attempt.usage::jsonb) AS told
+ WHERE run.tenant = %(tenant)s AND run.ended_us IS NOT NULL AND attempt.usage IS NOT NULL
+   AND jsonb_typeof(told.value) = 'number'
+ GROUP BY run.schedule, run.agent, told.key
+ ORDER BY run.schedule, run.agent, told.key
+
 -- :name meter_sums
 SELECT (SELECT coalesce(sum(requests - 1), 0)::bigint FROM fencepost.run WHERE tenant = %(tenant)s AND requests > 1),
        (SELECT count(*) FROM fencepost.attempt JOIN fencepost.run ON run.id = attempt.run_id

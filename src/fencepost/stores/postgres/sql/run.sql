@@ -243,8 +243,9 @@ UPDATE fencepost.attempt SET session = %(session)s
    AND EXISTS (SELECT 1 FROM fencepost.run WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running')
 RETURNING run_id
 
--- :name session_of
-SELECT session FROM fencepost.attempt WHERE run_id = %(run_id)s AND session IS NOT NULL ORDER BY fence DESC LIMIT 1
+-- :name sessions_of
+-- Which conversations the attempts of a run were in, the latest first, and what they told.
+SELECT session, cost_micro, usage FROM fencepost.attempt WHERE run_id = %(run_id)s AND session IS NOT NULL ORDER BY fence DESC
 
 -- :name put_completion
 -- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.

@@ -33,6 +33,14 @@ SELECT coalesce(schedule, ''), agent, count(*), sum(ended_us - started_us),
  GROUP BY schedule, agent
  ORDER BY schedule, agent
 
+-- :name meter_tokens
+-- The llm_tokens of the runs on record, by agent, schedule and kind.
+SELECT coalesce(run.schedule, ''), run.agent, told.key, sum(told.value)
+  FROM run JOIN attempt ON attempt.run_id = run.id, json_each(attempt.usage) AS told
+ WHERE run.tenant = :tenant AND run.ended_us IS NOT NULL AND attempt.usage IS NOT NULL AND told.type = 'integer'
+ GROUP BY run.schedule, run.agent, told.key
+ ORDER BY run.schedule, run.agent, told.key
+
 -- :name meter_sums
 SELECT (SELECT coalesce(sum(requests - 1), 0) FROM run WHERE tenant = :tenant AND requests > 1),
        (SELECT count(*) FROM attempt JOIN run ON run.id = attempt.run_id

@@ -254,8 +254,9 @@ UPDATE attempt SET session = :session
    AND EXISTS (SELECT 1 FROM run WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running')
 RETURNING run_id
 
--- :name session_of
-SELECT session FROM attempt WHERE run_id = :run_id AND session IS NOT NULL ORDER BY fence DESC LIMIT 1
+-- :name sessions_of
+-- Which conversations the attempts of a run were in, the latest first, and what they told.
+SELECT session, cost_micro, usage FROM attempt WHERE run_id = :run_id AND session IS NOT NULL ORDER BY fence DESC
 
 -- :name put_completion
 -- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.
