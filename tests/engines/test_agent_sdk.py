@@ -1,55 +1,72 @@
-"""The hook for programs on the Claude Agent SDK, called as the SDK documents it: (input, tool_use_id, context)."""
+"""The hook for programs on the Claude Agent SDK: with the real SDK and the Claude Code that comes with it."""
 
 import asyncio
 import json
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
 
 import pytest
+from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultMessage, query
 
 from fencepost.integrations.claude_agent_sdk import check_lease, hooks, report
+from tests.support.messages_api import INPUT_TOKENS, OUTPUT_TOKENS, MessagesApi, messages_api
 from tests.support.site import Site
 
-INPUT = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, "session_id": "s"}
-
 PROGRAM = """\
-import asyncio, json, sys
-from types import SimpleNamespace
-from fencepost.integrations.claude_agent_sdk import check_lease, report
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+from fencepost.integrations.claude_agent_sdk import hooks, report
 
 async def work(run):
-    first = await check_lease({"hook_event_name": "PreToolUse", "tool_name": "Bash"}, "toolu_1", {"signal": None})
-    usage = {"big": {"inputTokens": 5, "outputTokens": 2, "cacheReadInputTokens": 0}}
-    report(run, SimpleNamespace(total_cost_usd=0.25, num_turns=3, result="finished", model_usage=usage))
-    print(json.dumps(first))
+    options = ClaudeAgentOptions(hooks=hooks(), allowed_tools=["Bash"])
+    async for message in query(prompt="please WRITE", options=options):
+        if isinstance(message, ResultMessage):
+            report(run, message)
 """
 
 
-def test_outside_of_a_run_every_tool_is_denied_and_the_agent_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FENCEPOST_SOCKET", raising=False)
-
-    answer = asyncio.run(check_lease(INPUT, "toolu_1", {"signal": None}))
-
-    assert answer["continue_"] is False
-    assert answer["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
-    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert answer["hookSpecificOutput"]["permissionDecisionReason"]
+@pytest.fixture
+def api() -> Iterator[MessagesApi]:
+    with messages_api() as found:
+        yield found
 
 
-def test_inside_a_run_tools_pass_and_the_result_is_settled_with_its_cost(site: Site) -> None:
+def test_inside_a_run_tools_pass_and_the_result_is_settled_with_its_cost(site: Site, api: MessagesApi) -> None:
     (site.folder / "mine.py").write_text(PROGRAM)
-    site.configure('[agents.worker]\nengine = "python"\nfunction = "mine:work"\n')
-    site.up("--workers", "1", "--ttl", "5s")
+    env = ", ".join(f"{key} = {json.dumps(value)}" for key, value in api.environment.items())
+    site.configure(f'[agents.worker]\nengine = "python"\nfunction = "mine:work"\nenv = {{ {env} }}\n')
+    site.up("--workers", "1", "--ttl", "5s", command="worker")
 
     site.fencepost("run", "worker", "--wait")
     (run,) = site.runs()
     (shown,) = site.rows("show", run.id)
 
-    assert json.loads(Path(run.log or "").read_text()) == {}
-    assert (run.cost_micro, run.summary) == (250_000, "finished")
-    assert (shown["attempts"][0]["turns"], shown["usage"]) == (3, {"input": 5, "output": 2})
+    assert (site.folder / "written").read_text() == "written\n"
+    assert (run.state, run.summary, (run.cost_micro or 0) > 0) == ("succeeded", "done", True)
+    assert shown["attempts"][0]["turns"] == 2
+    assert shown["usage"] == {"input": 2 * INPUT_TOKENS, "output": 2 * OUTPUT_TOKENS}
+
+
+def test_without_a_lease_the_tool_is_denied_and_the_agent_stops(
+    api: MessagesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FENCEPOST_SOCKET", raising=False)
+    env = {**api.environment, "HOME": str(tmp_path)}
+    options = ClaudeAgentOptions(hooks=hooks(), allowed_tools=["Bash"], cwd=tmp_path, env=env)
+
+    async def ask() -> list[ResultMessage]:
+        asked = query(prompt="please WRITE", options=options)
+        return [message async for message in asked if isinstance(message, ResultMessage)]
+
+    (ended,) = asyncio.run(ask())
+
+    assert not (tmp_path / "written").exists()
+    assert len(api.asked) == 1, "the model was not asked again"
+    assert ended.terminal_reason == "hook_stopped"
+
+
+def test_the_hooks_are_a_matcher_for_every_tool() -> None:
+    assert hooks() == {"PreToolUse": [HookMatcher(None, [check_lease], 10)]}
 
 
 def test_a_result_without_usage_is_reported_all_the_same() -> None:
@@ -59,19 +76,3 @@ def test_a_result_without_usage_is_reported_all_the_same() -> None:
     report(run, SimpleNamespace(total_cost_usd=None, num_turns=1, result="x", model_usage=None))
 
     assert said == [{"cost_usd": None, "turns": 1, "summary": "x", "usage": {}}]
-
-
-class HookMatcher(NamedTuple):
-    """The SDK's own class, with the fields that version 0.2 documents."""
-
-    matcher: str | None = None
-    hooks: list[Any] = []  # noqa: RUF012  # as the SDK has it
-    timeout: float | None = None
-
-
-def test_the_hooks_are_a_matcher_for_every_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    sdk = ModuleType("claude_agent_sdk")
-    monkeypatch.setattr(sdk, "HookMatcher", HookMatcher, raising=False)
-    monkeypatch.setitem(sys.modules, "claude_agent_sdk", sdk)
-
-    assert hooks() == {"PreToolUse": [HookMatcher(None, [check_lease], 10)]}

@@ -131,8 +131,8 @@ def test_a_definition_that_cannot_work_is_refused_at_apply(tmp_path: Path, text:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('checks = true\nargs = ["--bare"]', "--bare leaves hooks out"),
-        ("checks = true\nsettings = { disableAllHooks = true }", "disableAllHooks would undo checks"),
+        ('args = ["--bare"]', "--bare leaves hooks out"),
+        ("settings = { disableAllHooks = true }", "disableAllHooks would undo checks"),
         ('args = ["--resume=x"]', "is set by the engine itself"),
         ('tools = ["--dangerously-skip-permissions"]', "is no tool"),
         ('permission_mode = "yolo"', "is none of default"),

@@ -9,10 +9,11 @@ from fencepost.config.kinds import did_you_mean
 from fencepost.config.presets import shipped, shipped_names
 from fencepost.config.schema import ENGINE
 from fencepost.model.address import target_of
+from fencepost.model.check import is_checked
 from fencepost.model.cli_definition import CliDefinition, definition_from
 from fencepost.model.errors import Invalid
 from fencepost.model.http_secrets import is_reference, secrets_in
-from fencepost.model.placeholders import FIELDS, check_placeholders
+from fencepost.model.placeholders import FIELDS, IN_CALLBACK, check_placeholders
 
 PROMPT_MAX = 1_000_000
 # What the claude engine says itself, on every run.
@@ -68,6 +69,10 @@ def _check_http(checker: Checker, entry: Entry) -> None:
             target_of(url)
         except Invalid as error:
             checker.complain(str(error), *entry.path, "url")
+    try:
+        check_placeholders(entry.values.get("callback_url", ""), IN_CALLBACK)
+    except Invalid as error:
+        checker.complain(str(error), *entry.path, "callback_url")
     if hidden := secrets_in(entry.values):
         entry.values["secrets"] = {**entry.values.get("secrets", {}), **hidden}
 
@@ -104,13 +109,19 @@ def _check_claude(checker: Checker, entry: Entry) -> None:
     for word in values.get("args", ()):
         if word.partition("=")[0] in OURS:
             checker.complain(f"{word} is set by the engine itself; remove it.", *entry.path, "args")
-        if values.get("checks") and word in UNHOOKED:
+        if is_checked(values) and word in UNHOOKED:
             checker.complain(
-                f"{word} leaves hooks out, so that checks = true would check nothing.", *entry.path, "args"
+                f"{word} leaves hooks out, and with them the check of the lease; remove it, or write checks = false.",
+                *entry.path,
+                "args",
             )
-    if values.get("checks") and values.get("settings", {}).get("disableAllHooks"):
-        checker.complain("disableAllHooks would undo checks = true; remove one of the two.", *entry.path, "settings")
-    for server, settings in values.get("mcp_servers", {}).items() if values.get("checks") else ():
+    if is_checked(values) and values.get("settings", {}).get("disableAllHooks"):
+        checker.complain(
+            "disableAllHooks would undo checks of the lease; remove it, or write checks = false.",
+            *entry.path,
+            "settings",
+        )
+    for server, settings in values.get("mcp_servers", {}).items() if is_checked(values) else ():
         if problem := _ungateable(settings):
             checker.complain(f"{server}: {problem}", *entry.path, "mcp_servers")
     for name in ("tools", "disallowed_tools"):

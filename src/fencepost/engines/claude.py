@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.config.presets import shipped
 from fencepost.engines.cli import launch_by
 from fencepost.model.budget import MicroUsd, parse_usd, show_usd
-from fencepost.model.check import check_line
+from fencepost.model.check import check_line, is_checked
 from fencepost.model.cli_definition import definition_from
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Invalid, Misconfigured
@@ -15,7 +15,8 @@ from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import RunRow
 
 SETTINGS_FILE, MCP_FILE = "claude-settings.json", "claude-mcp.json"
-CHECKED_TOOLS = "Bash|Edit|Write|MultiEdit|NotebookEdit|mcp__.*"
+# Every tool but those that are known to look only: one that nobody has heard of yet is checked too.
+CHECKED_TOOLS = "^(?!(Read|Glob|Grep|LS|NotebookRead|TodoRead|TodoWrite|ToolSearch|ListAgents|ReportFindings)$)"
 CHECK_SECONDS = 10
 FENCEPOST = (sys.executable, "-m", "fencepost")  # absolute: hooks and servers may see another PATH
 FLAGS = {
@@ -79,7 +80,7 @@ def _file_flags(files: dict[str, str], folder: str) -> tuple[str, ...]:
 
 def settings_files(options: dict[str, Any]) -> dict[str, str]:
     """Return the settings and the MCP servers of one run, each as a file; none that would say nothing."""
-    checks = bool(options.get("checks"))
+    checks = is_checked(options)
     settings = dict(options.get("settings") or {})
     servers = dict(options.get("mcp_servers") or {})
     if checks:

@@ -30,6 +30,11 @@ def denial(environ: Mapping[str, str], why: str) -> str:
     return f"fencepost: run {run}{where}: {printable(why)} Stop now."
 
 
+def is_checked(options: Mapping[str, object]) -> bool:
+    """Tell whether runs of an agent whose CLI we start with its hooks are checked: unless somebody says otherwise."""
+    return options.get("checks", True) is not False
+
+
 def check_line(words: Sequence[str]) -> str:
     """Return the shell line that an agent's settings call before each tool.
 

@@ -1,5 +1,6 @@
 """What is promised about an agent's effects: which pass a gate, which are only checked, and which are neither."""
 
+from fencepost.model.check import is_checked
 from fencepost.model.definition import AgentDefinition, gate_targets
 from fencepost.model.light import NamedTuple
 
@@ -29,7 +30,7 @@ def effects_of(agent: AgentDefinition) -> Effects:
 
 def _checked(agent: AgentDefinition) -> tuple[str, ...]:
     """Name what the hook looks at, and the MCP servers that the gateway stands before."""
-    if not agent.options.get("checks"):
+    if agent.engine != "claude" or not is_checked(agent.options):
         return ()
     servers = agent.options.get("mcp_servers") or {}
     return ("hook", *(f"mcp-gate {name}" for name in servers))
