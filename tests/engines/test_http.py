@@ -8,13 +8,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 
+import httpx
 import pytest
 
 from fencepost import wiring
+from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FenceRefused, Invalid, Unauthorised
 from fencepost.model.signature import is_signed, sign
 from fencepost.operations.completion import complete_run
 from fencepost.ports.runs import RunRow
+from tests.support.scratch import free_port
 from tests.support.site import Site
 
 SECRET = "a-signing-secret-of-32-characters"
@@ -189,6 +192,34 @@ def test_after_a_202_the_signed_word_of_the_receiver_ends_the_run(site: Site, re
     assert (site.runs()[0].summary, site.runs()[0].cost_micro) == ("all sent", 1_500_000)
     with pytest.raises(FenceRefused):
         said(site, found.id, fence=fence, status="running")
+
+
+def test_a_receiver_reports_to_the_web_door_by_the_address_that_it_was_told(site: Site, receiver: Receiver) -> None:
+    port = free_port()
+    door = f'"http://127.0.0.1:{port}/completions/{{tenant}}/{{run_id}}"'
+    configure(site, receiver.url, callback_url=door, stall_timeout='"5s"')
+    receiver.answer = lambda: (202, {}, b"")
+    site.up("--workers", "1", "--ttl", "5s", "--port", str(port), web=True)
+    site.until(lambda: f"127.0.0.1:{port}" in site.said())
+    site.fencepost("run", "remote")
+    site.until(lambda: receiver.requests)
+    told = json.loads(receiver.requests[0][2])
+
+    def report(status: str, *, fence: int = told["fence"], secret: str = SECRET) -> httpx.Response:
+        body = json.dumps({"fence": fence, "status": status, "summary": "all sent", "cost_usd": 0.25}).encode()
+        headers = sign(secret, message_id="m1", at_seconds=SystemClock().wall_us() // 1_000_000, body=body)
+        return httpx.post(told["callback_url"], content=body, headers=headers)
+
+    assert report("succeeded", secret="somebody-elses-secret-of-32-chars").status_code == 401
+    assert report("succeeded", fence=told["fence"] - 1).status_code == 409
+    for _ in range(4):  # longer than it may be silent
+        assert report("running").json() == {"run_id": told["run_id"], "state": "running"}
+        Event().wait(1.5)
+    assert report("succeeded").json()["state"] == "succeeded"
+    site.until(lambda: site.runs(state="succeeded"))
+
+    assert (site.runs()[0].summary, site.runs()[0].cost_micro) == ("all sent", 250_000)
+    assert report("running").status_code == 409, "it is over"
 
 
 def test_heartbeats_keep_a_run_alive_and_silence_ends_it(site: Site, receiver: Receiver) -> None:

@@ -3,12 +3,14 @@
 import json
 import sys
 from typing import Any
+from urllib.parse import quote
 
 from fencepost.engines.facts import facts_of
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Misconfigured
 from fencepost.model.http_secrets import URL, header_secret, is_reference
+from fencepost.model.placeholders import IN_CALLBACK, fill
 from fencepost.model.transcript import rules_from
 from fencepost.ports.engine import Launch, Manner, Setting
 from fencepost.ports.runs import RunRow
@@ -79,12 +81,13 @@ def _headers(headers: dict[str, str]) -> list[tuple[str, str, str]]:
 
 
 def _body(run: RunRow, options: dict[str, Any], *, resumes: bool) -> dict[str, Any]:
-    facts = {name: value or None for name, value in facts_of(run).items() if name != "payload"}
+    facts = facts_of(run)
+    callback = fill(str(options.get("callback_url", "")), {name: quote(facts[name], safe="") for name in IN_CALLBACK})
     return {
-        **facts,
+        **{name: value or None for name, value in facts.items() if name != "payload"},
         "attempt": run.attempt,
         "fence": run.fence,
         "resume": resumes,
-        "callback_url": options.get("callback_url") or None,
+        "callback_url": callback or None,
         "payload": json.loads(run.payload),
     }

@@ -27,6 +27,7 @@ FIELDS = (
     "fence",
     "payload",
 )
+IN_CALLBACK = ("tenant", "run_id")  # what the address of a report may ask for
 _PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 
 
