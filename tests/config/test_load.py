@@ -55,6 +55,26 @@ def test_pyproject_holds_the_same_below_tool_fencepost(tmp_path: Path) -> None:
     assert store_url_of(str(tmp_path / "pyproject.toml"), {}) == "sqlite:/x.db"
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("sqlite:state/s.db", "sqlite:{folder}/state/s.db"),
+        ("sqlite:s.db", "sqlite:{folder}/s.db"),
+        ("sqlite:/var/s.db", "sqlite:/var/s.db"),
+        ("sqlite:~/s.db", "sqlite:~/s.db"),
+        ("env:WHERE", "sqlite:{folder}/from/env.db"),
+        ("postgresql://host/db", "postgresql://host/db"),
+    ],
+)
+def test_a_store_beside_the_configuration_is_the_same_from_everywhere(tmp_path: Path, written: str, meant: str) -> None:
+    (tmp_path / "fencepost.toml").write_text(f'[fencepost]\nstore = "{written}"\n')
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    for way in (tmp_path, tmp_path / "link"):
+        found = store_url_of(str(way / "fencepost.toml"), {"WHERE": "sqlite:from/env.db"})
+        assert found == meant.format(folder=tmp_path)
+
+
 def test_a_problem_in_pyproject_is_found_at_its_own_line(tmp_path: Path) -> None:
     text = '[project]\nname = "x"\n\n[tool.fencepost.agents.echo]\ncomand = ["echo"]\n'
     with pytest.raises(Invalid, match=r"pyproject\.toml:5:1: agents\.echo\.comand"):

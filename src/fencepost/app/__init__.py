@@ -253,7 +253,8 @@ class Fencepost:
     @property
     def store_url(self) -> str:
         """The store that this program uses: named, from the environment, or the program's own."""
-        return resolved_store(self._store or os.environ.get("FENCEPOST_STORE"), self._source, os.environ)
+        named = None if self._store else os.environ.get("FENCEPOST_STORE")
+        return named or resolved_store(self._store, self._source, os.environ)
 
     def _agent(self, function: Function, name: str, options: Mapping[str, object], line: int) -> None:
         values = {"engine": "python", "function": target_of(function), **options}

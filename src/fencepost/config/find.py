@@ -64,8 +64,16 @@ def resolved_store(store: object, path: str, environ: Mapping[str, str]) -> str:
         value = environ.get(store[4:])
         if not value:
             raise Misconfigured(f"{path}: store is {store!r}, but {store[4:]} is not set.")
-        return value
-    return store
+        return _anchored(value, path)
+    return _anchored(store, path)
+
+
+def _anchored(url: str, path: str) -> str:
+    """Take a file that is named relatively from the configuration's folder: wherever it is used from, it is one store."""
+    kind, colon, file = url.partition(":")
+    if kind != "sqlite" or file.startswith(("/", "~", ":")) or not file:
+        return url
+    return f"{kind}{colon}{os.path.join(os.path.dirname(os.path.realpath(path)), file)}"
 
 
 def tenant_of(path: str) -> str:
