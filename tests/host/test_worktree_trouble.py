@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import wiring
+from fencepost.host import filesystem
 from fencepost.host.project import project_resource, resolve
 from fencepost.host.worktree import Worktree, open_repository, worktrees_of
 from fencepost.model.errors import Misconfigured
@@ -338,6 +339,30 @@ def test_a_full_disk_keeps_the_worktree_and_says_so(yard: Yard) -> None:
 
     assert any("saved" in line for line in place.leave(worktree, succeeded=True))
     assert "large" in git(yard.repo, "ls-tree", "--name-only", f"fencepost/{RUN}").split()
+
+
+def test_a_checkout_for_which_there_is_no_room_says_so_and_leaves_nothing(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (yard.repo / "large").write_bytes(os.urandom(4 << 20))
+    git(yard.repo, "add", ".")
+    git(yard.repo, "commit", "-qm", "large")
+    monkeypatch.setattr(filesystem, "LITTLE_BYTES", 1 << 60)
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write is refused, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        try:
+            yard.enter()
+        except Misconfigured as error:
+            told = str(error)
+            os._exit(0 if "cannot be made: git reset in" in told and "are free at" in told else 2)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+    assert worktrees_of(open_repository(str(yard.repo))) == []
+    assert git(yard.repo, "branch", "--list", "fencepost/*") == ""
+    assert not list(yard.folder.glob(".repo.worktrees*"))
 
 
 def test_a_bind_mount_is_the_same_project(yard: Yard) -> None:

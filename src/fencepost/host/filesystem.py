@@ -32,6 +32,7 @@ _SYNCED_NAMES = {
     "GoogleDrive": "Google Drive",
 }
 _SYNCED_MARKERS = {".dropbox": "Dropbox", ".stfolder": "Syncthing"}
+LITTLE_BYTES = 50_000_000  # below this, a write that failed may well have failed for want of room
 
 
 def kind_of(path: str) -> str | None:
@@ -102,3 +103,15 @@ def parse_mount(line: str) -> Mount:
     """Read a line that macOS prints: "//me@nas/share on /Volumes/share (smbfs, nodev)"."""
     where, _, traits = line.rpartition(" (")
     return Mount("/", where.partition(" on ")[2], traits.rstrip(")").split(",", 1)[0])
+
+
+def little_room(path: str) -> str:
+    """Say how little is free where something could not be written; nothing where that is not why."""
+    try:
+        room = os.statvfs(nearest_existing(path))
+    except OSError:
+        return ""
+    free = room.f_bavail * room.f_frsize
+    if free > LITTLE_BYTES and (room.f_favail > 0 or not room.f_files):
+        return ""
+    return f" Only {free // 1000:,} kB are free at {nearest_existing(path)}."

@@ -54,7 +54,7 @@ class Git:
         """Return what git printed, or raise GitFailed with what it complained about; `accept` another code than 0."""
         done = self._run(words, data)
         if done.returncode not in (0, accept):
-            said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+            said = done.stderr.decode(errors="replace").strip() or _ending(done.returncode)
             raise GitFailed(f"git {words[0]} in {self.folder}: {said[-TOLD_MAX:]}", code=done.returncode)
         return done.stdout.decode(errors="surrogateescape")
 
@@ -93,6 +93,10 @@ class Git:
             raise Misconfigured("git was not found on PATH; install it, or set isolation = 'none'.") from None
         except subprocess.TimeoutExpired:
             raise GitFailed(f"git {words[0]} in {self.folder} took longer than {SECONDS_MAX:.0f} s.") from None
+
+
+def _ending(code: int) -> str:
+    return f"it was ended by signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def environment(inherited: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from fencepost.flow.leaser import Undertaker
 from fencepost.gates.git.repository import Move, RepositoryGate
+from fencepost.host.filesystem import little_room
 from fencepost.host.git import GitFailed
 from fencepost.host.merging import Merged, merge
 from fencepost.host.project import folder_key, merge_gate
@@ -25,6 +26,7 @@ from fencepost.host.worktree import (
     forget,
     open_repository,
     step_aside,
+    worktrees_folder,
     worktrees_of,
 )
 from fencepost.model.errors import (
@@ -61,16 +63,23 @@ class Workplace:
     def enter(self) -> Worktree:
         """Make the worktree; what an earlier attempt of this run left is saved first."""
         repository = self._open()
+        made: Worktree | None = None
         try:
             with self._hold_repository(repository):
                 self._take_over(repository)
                 self.check()
                 made = self._try(lambda: add(self.project, repository, run=self.lease.run_id, fence=self.lease.fence))
             return fill(made, self.project, repository)
-        except OSError as error:
-            raise Misconfigured(f"the worktree of run {self.lease.run_id} cannot be made: {error}.") from None
-        except (GitFailed, Busy) as error:
-            raise Misconfigured(f"the worktree of run {self.lease.run_id} cannot be made: {error}") from None
+        except (OSError, GitFailed, Busy) as error:
+            why = f"{str(error).rstrip('.')}.{little_room(worktrees_folder(self.project, repository))}"
+            self._abandon(repository, made)
+            raise Misconfigured(f"the worktree of run {self.lease.run_id} cannot be made: {why}") from None
+
+    def _abandon(self, repository: Repository, made: Worktree | None) -> None:
+        """Remove what could not be finished; if that does not work either, the doctor tells of it."""
+        if made is not None:
+            with suppress(FencepostError, OSError), self._hold_repository(repository):
+                put_away(repository, made, ())
 
     def leave(self, worktree: Worktree, *, succeeded: bool) -> list[str]:
         """Save what is there, merge it if that is wanted, and remove the worktree; return what to tell."""
