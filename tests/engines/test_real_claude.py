@@ -91,7 +91,7 @@ def test_one_that_is_killed_tells_what_it_used_until_then(real: Bench, api: Mess
     run = shown(real)
 
     assert (run["cost_usd"], run["partial"], run["usage"]["input"]) == (None, True, INPUT_TOKENS)
-    assert "unknown: the agent was cut off" in " ".join(real.fencepost("show", run["id"]).split())
+    assert "unknown, for the agent was cut off" in " ".join(real.fencepost("show", run["id"]).split())
 
 
 @pytest.mark.parametrize("events", [("PreToolUse",), ("PreToolUse", "UserPromptSubmit")], ids=["tool", "turn"])
