@@ -38,6 +38,23 @@ def test_a_failed_run_shows_its_exit_code_and_how_long_it_took(desk: Desk) -> No
     assert line.split() == [leased.run.id, "dead", "nightly", "1m35s", "ago", "1m35s", "exit", "code", "3"]
 
 
+def test_cost_and_tokens_are_listed_where_they_were_told(desk: Desk) -> None:
+    one_run(desk)
+    leased = desk.lease()
+    assert "COST" not in desk.text("runs")
+    desk.settle(leased, cost_micro=1_250_000, usage='{"input": 1200, "output": 300, "partial": true}')
+
+    (listed,) = desk.json("runs")
+    head, line = desk.text("runs").splitlines()
+    shown = desk.text("show", leased.run.id)
+
+    assert (listed["cost_usd"], listed["usage"]) == (1.25, {"input": 1200, "output": 300})
+    assert head.split()[-3:] == ["COST", "TOKENS", "WHY"]
+    assert line.split()[-2:] == ["$1.25", "1.5k"]
+    assert "at least 1.2500 USD" in shown
+    assert "at least input 1,200, output 300" in shown
+
+
 def test_filters_narrow_the_listing(desk: Desk) -> None:
     one_run(desk)
     dead = desk.dead()

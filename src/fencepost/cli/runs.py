@@ -8,7 +8,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
-from fencepost.operations.fields import MICRO, run_fields
+from fencepost.operations.fields import MICRO, run_fields, usage_of
 from fencepost.operations.looking import Filter, Listing, Seen, Store, list_runs
 from fencepost.operations.words import ago, span
 
@@ -20,6 +20,7 @@ EXAMPLES = """\
 LIMIT = 20
 WHAT_MAX = 16
 COLOURS = {"running": options.GREEN, "dead": options.RED, "cancelled": options.FAINT}
+THOUSAND = 1000
 
 
 def main(argv: list[str]) -> int:
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> int:
         wanted = Filter(args.schedule, args.agent, args.state or "", since_us(args.since, store) if args.since else 0)
         listing = list_runs(store, options.tenant_of(args), wanted, limit=args.limit)
     if args.json:
-        options.print_json(map(run_fields, listing.runs))
+        options.print_json({**run_fields(seen), "usage": usage_of(seen.attempts) or None} for seen in listing.runs)
     else:
         print_runs(listing)
     return 0
@@ -77,6 +78,9 @@ def print_runs(listing: Listing) -> None:
     if any(seen.run.cost_micro is not None for seen in listing.runs):  # a column that says something
         head = (*head[:-1], "COST", head[-1])
         rows = [(*one[:-1], cost(seen), one[-1]) for one, seen in zip(rows, listing.runs, strict=True)]
+    if any(usage_of(seen.attempts) for seen in listing.runs):
+        head = (*head[:-1], "TOKENS", head[-1])
+        rows = [(*one[:-1], tokens(seen), one[-1]) for one, seen in zip(rows, listing.runs, strict=True)]
     colours = [COLOURS.get(seen.run.state, "") for seen in listing.runs]
     options.print_table(head, rows, colours)
 
@@ -85,6 +89,15 @@ def cost(seen: Seen) -> str:
     """Tell what a run has cost, where it said so."""
     micro = seen.run.cost_micro
     return "" if micro is None else f"${micro / MICRO:.2f}"
+
+
+def tokens(seen: Seen) -> str:
+    """Tell how many llm_tokens a run went through, where it said so."""
+    usage = usage_of(seen.attempts)
+    total = usage.get("total") or sum(usage.values())
+    if not total:
+        return ""
+    return f"{total / 1000:.1f}k" if total >= THOUSAND else str(total)
 
 
 def row(seen: Seen, now_us: int) -> tuple[str, ...]:

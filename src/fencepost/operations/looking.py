@@ -1,7 +1,7 @@
 """What may be looked at: runs and where they stand, dead letters, ticks, the audit, and how a run ended."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
 
@@ -106,7 +106,8 @@ def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Listi
     )
     if not found:
         _check_names(look, wanted)
-    return _listing(store, look, tenant, found)
+    listing, tries = _listing(store, look, tenant, found), look.attempts(run.id for run in found)
+    return replace(listing, runs=[replace(seen, attempts=tries.get(seen.run.id, ())) for seen in listing.runs])
 
 
 def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = False) -> Listing:
