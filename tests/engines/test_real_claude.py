@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,39 @@ def test_the_hook_stops_an_agent_whose_supervisor_is_gone(
         assert api.asked == [], "the model was never asked"
     else:
         assert any("fencepost: " in answer for answer in api.tool_answers())
+
+
+SERVER = """\
+from pathlib import Path
+from mcp.server import MCPServer
+
+server = MCPServer("notes")
+
+
+@server.tool()
+def add(line: str) -> str:
+    with Path("notes").open("a") as file:
+        file.write(f"{line}\\n")
+    return "added"
+
+
+server.run("stdio")
+"""
+
+
+def test_a_write_by_mcp_passes_the_gateway_and_is_in_the_ledger(real: Bench, api: MessagesApi) -> None:
+    (real.folder / "notes.py").write_text(SERVER)
+    server = f'{{ notes = {{ command = "{sys.executable}", args = ["{real.folder}/notes.py"] }} }}'
+    asks = agent(api, "coder", "please NOTE", mcp_servers=server)
+    real.configure(asks.replace('tools = ["Bash"]', 'tools = ["mcp__notes__add"]'))
+    real.up("--workers", "1", "--ttl", "5s", command="worker")
+
+    real.fencepost("run", "coder", "--wait")
+    (entry,) = real.rows("ledger", "list")
+
+    assert shown(real)["state"] == "succeeded"
+    assert (real.folder / "notes").read_text() == "a note\n"
+    assert (entry["state"], "add" in entry["key"]) == ("completed", True)
 
 
 def test_a_session_that_is_not_there_is_told_as_the_definition_reads_it(real: Bench, api: MessagesApi) -> None:

@@ -13,11 +13,12 @@ from threading import Thread
 from typing import Any, ClassVar
 
 INPUT_TOKENS, OUTPUT_TOKENS = 10, 7
-# What a word in the prompt makes the model do first, by its shell tool.
-COMMANDS = {
-    "WRITE": "echo written > written",
-    "STAY": "echo half > draft; tail -f /dev/null",
-    "DIE": "kill -9 $PPID",
+# What a word in the prompt makes the model do first: a tool, and what it is called with.
+CALLS: dict[str, tuple[str, dict[str, str]]] = {
+    "WRITE": ("Bash", {"command": "echo written > written"}),
+    "STAY": ("Bash", {"command": "echo half > draft; tail -f /dev/null"}),
+    "DIE": ("Bash", {"command": "kill -9 $PPID"}),
+    "NOTE": ("mcp__notes__add", {"line": "a note"}),
 }
 
 
@@ -100,11 +101,11 @@ def _answer(request: dict[str, Any], number: int) -> tuple[dict[str, Any], str]:
     blocks = [block for message in _since_its_last(request["messages"]) for block in _blocks(message)]
     answered = any(block.get("type") == "tool_result" for block in blocks)
     text = " ".join(block.get("text", "") for block in blocks)
-    word = next((one for one in COMMANDS if one in text), None)
+    word = next((one for one in CALLS if one in text), None)
     if word is None or answered or not request.get("tools"):
         return {"type": "text", "text": "done" if answered else "went on"}, "end_turn"
-    call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": COMMANDS[word]}}
-    return call, "tool_use"
+    tool, arguments = CALLS[word]
+    return {"type": "tool_use", "id": f"toolu_{number}", "name": tool, "input": arguments}, "tool_use"
 
 
 def _since_its_last(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
