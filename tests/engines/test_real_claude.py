@@ -15,6 +15,7 @@ import pytest
 from fencepost.engines.claude import SETTINGS_FILE, settings_files
 from tests.engines.conftest import Bench
 from tests.support.messages_api import INPUT_TOKENS, OUTPUT_TOKENS, MessagesApi, messages_api
+from tests.support.repository import files_of, git, make_repository
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
@@ -82,6 +83,30 @@ def test_a_deploy_interrupts_a_turn_and_what_the_session_cost_is_counted_once(re
     assert "please STAY" in json.dumps(api.asked[-1]), "the conversation goes on"
     assert (run["summary"], run["usage"]) == ("went on", used(2))
     assert run["cost_usd"] == pytest.approx(2 * between["cost_usd"])
+
+
+def test_a_nightly_agent_goes_on_in_its_worktree_after_a_deploy(real: Bench, api: MessagesApi) -> None:
+    repo = real.folder / "repo"
+    make_repository(repo)
+    nightly = (
+        agent(api, "coder", "please STAY", project='"repo"') + '[schedules.nightly]\nagent = "coder"\nevery = "1h"\n'
+    )
+    real.configure(f'[projects.repo]\npath = "repo"\nisolation = "worktree"\n{nightly}')
+    daemon = real.up("--workers", "1", "--ttl", "5s")
+    real.until(lambda: any((real.folder / ".repo.worktrees").glob("*/draft")))
+
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(30) == 0
+    between = shown(real)
+    real.up("--workers", "1", "--ttl", "5s")
+    real.until(lambda: real.runs(state="succeeded"))
+    run = shown(real)
+
+    assert (between["reason"], run["summary"]) == ("drained", "went on")
+    assert len({one["session"] for one in run["attempts"]}) == 1
+    assert run["cost_usd"] == pytest.approx(2 * between["cost_usd"])
+    assert files_of(repo, f"fencepost/{run['id']}")["draft"] == "half"
+    assert git(repo, "status", "--porcelain") == ""
 
 
 def test_one_that_is_killed_tells_what_it_used_until_then(real: Bench, api: MessagesApi) -> None:
