@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.config.presets import shipped
 from fencepost.engines.cli import launch_by
 from fencepost.model.budget import MicroUsd, parse_usd, show_usd
-from fencepost.model.check import check_line, is_checked
+from fencepost.model.check import CLAUDE_TOOLS, check_line, is_checked
 from fencepost.model.cli_definition import definition_from
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Invalid, Misconfigured
@@ -15,8 +15,6 @@ from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import RunRow
 
 SETTINGS_FILE, MCP_FILE = "claude-settings.json", "claude-mcp.json"
-# Every tool but those that are known to look only: one that nobody has heard of yet is checked too.
-CHECKED_TOOLS = "^(?!(Read|Glob|Grep|LS|NotebookRead|TodoRead|TodoWrite|ToolSearch|ListAgents|ReportFindings)$)"
 CHECK_SECONDS = 10
 FENCEPOST = (sys.executable, "-m", "fencepost")  # absolute: hooks and servers may see another PATH
 FLAGS = {
@@ -99,7 +97,7 @@ def with_checks(hooks: dict[str, Any]) -> dict[str, Any]:
     check = {"type": "command", "command": check_line(FENCEPOST), "timeout": CHECK_SECONDS}
     return {
         **hooks,
-        "PreToolUse": [*hooks.get("PreToolUse", []), {"matcher": CHECKED_TOOLS, "hooks": [check]}],
+        "PreToolUse": [*hooks.get("PreToolUse", []), {"matcher": CLAUDE_TOOLS, "hooks": [check]}],
         "UserPromptSubmit": [*hooks.get("UserPromptSubmit", []), {"hooks": [check]}],
     }
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 PASSED, DENIED = 0, 2
 # Any of these means that the process belongs to a run, also where somebody has lost the others on the way.
 MARKS = ("FENCEPOST_RUN_ID", "FENCEPOST_SOCKET", "FENCEPOST_RUN_KEY", "FENCEPOST_FENCE")
+# Every tool of Claude Code but those that are known to look only: one that nobody has heard of yet is checked too.
+CLAUDE_TOOLS = "^(?!(Read|Glob|Grep|LS|NotebookRead|TodoRead|TodoWrite|ToolSearch|ListAgents|ReportFindings)$)"
 UNASKED = "fencepost: the check of the lease could not be made, so this is refused. Stop now."
 
 

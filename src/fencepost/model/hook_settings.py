@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.model import jsonc
-from fencepost.model.check import check_line, quoted
+from fencepost.model.check import CLAUDE_TOOLS, check_line, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class Cli(NamedTuple):
 CLIS = {
     "claude": Cli(
         "claude", "claude", ".claude", "CLAUDE_CONFIG_DIR", "settings.json", "PreToolUse", "UserPromptSubmit",
-        "Bash|Edit|Write|MultiEdit|NotebookEdit|mcp__.*",
+        CLAUDE_TOOLS,
     ),
     "codex": Cli("codex", "codex", ".codex", "CODEX_HOME", "hooks.json", "PreToolUse", "UserPromptSubmit", "", end_seconds=3),
     "gemini": Cli(
