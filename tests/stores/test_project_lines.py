@@ -158,6 +158,18 @@ def test_a_place_stays_fenced_off_until_somebody_started_there_and_ended_well(ru
     assert granted(runtime, slots=2).lease.gates == ("file:/two",)
 
 
+def test_a_gate_that_is_gone_is_forgotten_for_all_places_of_a_project(runtime: Runtime) -> None:
+    first, second = granted(runtime, slots=2), granted(runtime, slots=2, gates=("file:/gone", "file:/here"))
+    runtime.store.start(second.lease)
+    runtime.store.release(second.lease, clean=False)
+    runtime.store.release(first.lease, clean=True)
+
+    assert runtime.store.forget_gate("default", PROJECT, "file:/gone")
+    assert not runtime.store.forget_gate("default", PROJECT, "file:/gone")
+
+    assert granted(runtime, slots=2).lease.gates == ("file:/here",)
+
+
 def test_a_project_that_lets_fewer_in_than_before_waits_for_those_who_are_in(runtime: Runtime) -> None:
     first, second, third = (granted(runtime, slots=3) for _ in range(3))
     runtime.store.release(first.lease, clean=True)

@@ -91,12 +91,12 @@ class SqlLeases:
         """No longer owe a gate that is gone for good its fence; False if it was not owed."""
 
         def forget(tx: Transaction) -> bool:
-            keys = rules.keys_of(tenant, [resource])
-            locked = tx.rows("lock_resources", keys=json.dumps(keys))
-            owed = owed_by(locked)
-            kept = [one for one in owed if one != gate]
-            tx.rows("owe", keys=json.dumps(keys), owed_gates=json.dumps(kept))
-            return len(kept) < len(owed)
+            keys = rules.keys_of(tenant, _all_of(tx, resource))
+            owing = [row for row in tx.rows("lock_resources", keys=json.dumps(keys)) if gate in owed_by([row])]
+            for row in owing:
+                kept = [one for one in owed_by([row]) if one != gate]
+                tx.rows("owe", keys=json.dumps(_named([row])), owed_gates=json.dumps(kept))
+            return bool(owing)
 
         return self._dialect.write(forget)
 
@@ -272,6 +272,12 @@ def _wanted(tx: Transaction, claim: Claim) -> list[tuple[str, str]]:
 def places_in(tx: Transaction, project: str, slots: int) -> list[str]:
     """Return a project's places, and those that it had when more were let in: somebody may still be there."""
     return [*rules.slots_of(project, slots), *(str(name) for (name,) in tx.rows("places_beside", project=project))]
+
+
+def _all_of(tx: Transaction, resource: str) -> list[str]:
+    """Return a resource, or all places of the project that it is or is a place of."""
+    project = rules.project_in([resource])
+    return [resource] if project is None else places_in(tx, project.partition("#")[0], 1)
 
 
 def _keys(lease: Lease | Held) -> list[tuple[str, str]]:
