@@ -120,9 +120,9 @@ def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _stream(start: dict[str, Any], content: dict[str, Any], stop: str) -> Iterator[bytes]:
-    if content["type"] == "text":
-        begun, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": content["text"]}
-    else:
+    begun: dict[str, Any] = {"type": "text", "text": ""}
+    delta = {"type": "text_delta", "text": content.get("text")}
+    if content["type"] != "text":
         begun = {**content, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(content["input"])}
     ended = {"stop_reason": stop, "stop_sequence": None}

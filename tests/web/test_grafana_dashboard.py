@@ -12,7 +12,7 @@ BOARD: dict[str, Any] = json.loads((Path(__file__).parents[2] / "examples/grafan
 SPOKEN = re.compile(r"(fencepost_[a-z_]+)(?:\{([^}]*)\})?")
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
 EVEN_WITHOUT = {"fencepost_build_info"}
-FIGURES = Figures(now_us=1, counts=(), live=(), ended=(), sums=Sums(0, 0, 0, 0, cursor_us=0))
+FIGURES = Figures(now_us=1, counts=(), live=(), ended=(), tokens=(), sums=Sums(0, 0, 0, 0, cursor_us=0))
 
 
 def told() -> dict[str, set[str]]:
