@@ -131,17 +131,17 @@ def _check_claude(checker: Checker, entry: Entry) -> None:
 
 
 def _ungateable(server: object) -> str:
-    """Say why the MCP gateway cannot stand before a server, which checks = true would need; nothing if it can."""
+    """Say why the MCP gateway cannot stand before a server, which checks would need; nothing if it can."""
     if not isinstance(server, Mapping) or not ("command" in server or isinstance(server.get("url"), str)):
         return 'an MCP server has a command, or type = "http" and a url.'
     if "command" in server:
         return ""
     kind = server.get("type", "http")
     if kind not in STREAMABLE:
-        return f"the gateway speaks streamable HTTP and not {kind!r}; use its http address, or leave out checks."
+        return f"the gateway speaks streamable HTTP and not {kind!r}; use its http address, or write checks = false."
     helpers = [name for name in BEYOND_THE_GATEWAY if name in server]
     if helpers:
-        return f"the gateway cannot log in by {helpers[0]}; hand it a header, or leave out checks."
+        return f"the gateway cannot log in by {helpers[0]}; hand it a header, or write checks = false."
     return ""
 
 
