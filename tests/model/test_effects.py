@@ -21,14 +21,15 @@ def test_an_agent_that_says_it_writes_nothing_is_believed() -> None:
 
 
 def test_checks_are_no_gates() -> None:
-    agent = AgentDefinition("a", options={"checks": True})
+    agent = AgentDefinition("a", engine="claude")
 
     assert effects_of(agent).words() == "checked: hook · ungated: all else that it changes"
-    assert effects_of(AgentDefinition("a", options={"checks": False})).checked == ()
+    assert effects_of(AgentDefinition("a", engine="claude", options={"checks": False})).checked == ()
+    assert effects_of(AgentDefinition("a", engine="cli")).checked == ()
 
 
 def test_the_gateway_is_named_for_each_server_that_it_stands_before() -> None:
     servers = {"mail": {"command": "mail-server"}, "far": {"type": "http", "url": "https://example.org/mcp"}}
-    agent = AgentDefinition("a", options={"checks": True, "mcp_servers": servers})
+    agent = AgentDefinition("a", engine="claude", options={"mcp_servers": servers})
 
     assert effects_of(agent).checked == ("hook", "mcp-gate mail", "mcp-gate far")

@@ -50,10 +50,12 @@ def answer(name: str) -> None:
 
 
 def result(text: str = "all done", *, total_cost_usd: float = 0.0123, **more: object) -> None:
-    spent = folder / f"{session}.cost"
-    total = round(total_cost_usd + (float(spent.read_text()) if spent.exists() else 0), 6)
-    if spent.parent.is_dir():
-        spent.write_text(str(total))
+    book = folder / f"{session}.book"
+    before, results = json.loads(book.read_text()) if book.exists() else (0, 0)
+    total, results = round(before + total_cost_usd, 6), results + 1
+    if book.parent.is_dir():
+        book.write_text(json.dumps([total, results]))
+    usage = {model: {kind: amount * results for kind, amount in used.items()} for model, used in USAGE.items()}
     emit(**{
         "type": "result",
         "subtype": "success",
@@ -61,7 +63,7 @@ def result(text: str = "all done", *, total_cost_usd: float = 0.0123, **more: ob
         "num_turns": 3,
         "result": text,
         "total_cost_usd": total,
-        "modelUsage": USAGE,
+        "modelUsage": usage,
         **more,
     })  # fmt: skip
 
