@@ -304,7 +304,7 @@ def _hooks(who: Patient) -> Iterator[Finding]:
             yield Finding(
                 check,
                 Status.WARN,
-                "absent: sessions hold no project, and runs of this CLI are checked only where the agent says checks = true",
+                "absent: sessions hold no project, and of its runs only those of the claude engine are checked",
                 f"fencepost hook install {name}",
             )
         elif one.trust:
