@@ -10,12 +10,14 @@ from pathlib import Path
 import apsw
 import pytest
 
+from fencepost import wiring
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Granted
 from fencepost.stores.sqlite.store import Opening, SqliteStore, check_library
 from tests.stores.rig import ManualClock, claim, granted, open_sqlite, opening
 
 ROOT = Path(__file__).parents[2]
+FULL = 2  # as SQLite counts them
 
 
 @pytest.fixture
@@ -65,6 +67,7 @@ def test_a_disk_that_fills_up_at_any_point_is_one_sentence_each(tmp_path: Path) 
 
 FILL_THE_DISK = """
 import os, sys
+from fencepost import wiring
 from fencepost.model.errors import StoreUnavailable
 from tests.stores.rig import granted, open_sqlite
 folder = sys.argv[1]
@@ -111,6 +114,7 @@ def test_a_file_that_is_read_only_is_one_sentence(used: Path) -> None:
 
 EXPECT_READ_ONLY = """
 import sys
+from fencepost import wiring
 from fencepost.model.errors import StoreUnavailable
 from tests.stores.rig import granted, open_sqlite
 try:
@@ -175,6 +179,19 @@ def test_a_file_that_is_taken_away_while_in_use_is_noticed(path: Path, name: str
         with pytest.raises(StoreUnavailable, match="moved, deleted or replaced"):
             verb()
     store.close()
+
+
+def test_a_commit_means_disk(path: Path) -> None:
+    durable = wiring.open_store(f"sqlite:{path}")
+    assert isinstance(durable, SqliteStore)
+    assert _setting(durable, "synchronous") == FULL
+    assert _setting(durable, "fullfsync") == 1
+    durable.close()
+
+
+def _setting(store: SqliteStore, name: str) -> int:
+    ((found,),) = store._sqlite._connection.execute(f"PRAGMA {name}").fetchall()
+    return int(str(found))
 
 
 def test_a_network_file_system_is_refused(path: Path) -> None:
