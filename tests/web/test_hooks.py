@@ -4,6 +4,7 @@ import base64
 import hmac
 import json
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -13,7 +14,7 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.registry import want
 from fencepost.model.signature import sign
 from fencepost.web import hooks as door
-from tests.support.webdoor import WebDoor
+from tests.support.webdoor import WebDoor, web_door
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,11 +216,11 @@ def test_a_hook_goes_with_the_file_that_had_it(web_on_both: WebDoor) -> None:
 
 
 def test_nothing_that_was_acknowledged_in_a_burst_is_lost_and_a_full_line_says_429(web: WebDoor) -> None:
-    define(web, waiting_max=200, scheme="bearer", rate_per_minute=100_000)
+    define(web, waiting_max=80, scheme="bearer", rate_per_minute=100_000)
     path = "/hooks/default/push"
     burst = [
-        ("POST", path, {"headers": signed("bearer", BODY, 0, delivery=f"d{n % 400}"), "content": BODY})
-        for n in range(1_000)
+        ("POST", path, {"headers": signed("bearer", BODY, 0, delivery=f"d{n % 160}"), "content": BODY})
+        for n in range(400)
     ]
     answers = [one for start in range(0, len(burst), 100) for one in web.ask_all(burst[start : start + 100])]
     acknowledged = {one.json()["run_id"] for one in answers if one.status_code in (200, 202)}
@@ -227,8 +228,8 @@ def test_nothing_that_was_acknowledged_in_a_burst_is_lost_and_a_full_line_says_4
 
     assert {one.status_code for one in answers} == {200, 202, 429}
     assert acknowledged == kept
-    assert len(kept) == 200
-    assert sum(one.status_code == 202 for one in answers) == 200
+    assert len(kept) == 80
+    assert sum(one.status_code == 202 for one in answers) == 80
 
 
 def test_the_secret_is_base64_after_its_prefix(web: WebDoor) -> None:
@@ -236,3 +237,83 @@ def test_the_secret_is_base64_after_its_prefix(web: WebDoor) -> None:
     web.secrets["env:S"] = "whsec_" + base64.b64encode(b"k" * 24).decode()
     shown = signed("standard", BODY, web.now_seconds(), secret=web.secrets["env:S"])
     assert post(web, shown).status_code == 202
+
+
+def delivered(web: WebDoor, number: int, body: bytes = BODY) -> httpx.Response:
+    return post(web, signed("bearer", body, 0, delivery=f"d{number}"), body)
+
+
+def test_deliveries_close_together_are_one_run_with_the_newest_body_once_it_is_quiet(web_on_both: WebDoor) -> None:
+    web, runtime = web_on_both, web_on_both.runtime
+    define(web, scheme="bearer", debounce="30s")
+    answers = []
+    for number in range(3):
+        answers.append(delivered(web, number, BODY.replace(b"main", f"b{number}".encode())))
+        runtime.pass_time(20)
+        assert runtime.lease() is None, "each delivery moves the start"
+
+    assert [one.status_code for one in answers] == [202, 202, 202]
+    assert [one.json()["status"] for one in answers] == ["accepted", "coalesced", "coalesced"]
+    assert len({one.json()["run_id"] for one in answers}) == 1
+    runtime.pass_time(11)
+    leased = runtime.lease()
+    assert leased is not None
+    payload = json.loads(leased.run.payload)
+    assert payload["body"]["ref"] == "refs/heads/b2"
+    assert payload["webhook"]["deliveries"] == 3
+    assert leased.run.id == answers[0].json()["run_id"]
+
+
+def test_a_delivery_that_was_coalesced_is_known_when_it_comes_again(web_on_both: WebDoor) -> None:
+    web = web_on_both
+    define(web, scheme="bearer", debounce="30s")
+    runs = {delivered(web, number).json()["run_id"] for number in range(3)}
+    again = [delivered(web, number) for number in range(3)]
+    other = delivered(web, 1, BODY.replace(b"main", b"next"))
+
+    assert [one.status_code for one in again] == [200, 200, 200]
+    assert {one.json()["run_id"] for one in again} == runs
+    assert (other.status_code, other.json()["code"]) == (409, "key_reused")
+    (run,) = web.store.runs(tenant="default")
+    assert json.loads(run.payload)["webhook"]["deliveries"] == 3
+    web.runtime.pass_time(31)
+    assert web.runtime.lease() is not None
+    assert delivered(web, 0).json()["run_id"] in runs, "also after it has started"
+
+
+def test_what_comes_after_the_start_is_a_run_of_its_own(web_on_both: WebDoor) -> None:
+    web = web_on_both
+    define(web, scheme="bearer", debounce="30s")
+    first = delivered(web, 0).json()["run_id"]
+    web.runtime.pass_time(31)
+    second = delivered(web, 1).json()  # due, and not started yet: what it was told stays as it is
+
+    assert second["status"] == "accepted"
+    assert second["run_id"] != first
+
+
+def test_deliveries_without_an_end_do_not_hold_their_run_back_for_ever(web: WebDoor) -> None:
+    define(web, scheme="bearer", debounce="30s", rate_per_minute=10_000)
+    for number in range(16):
+        delivered(web, number)
+        web.runtime.pass_time(20)
+
+    started = web.runtime.lease()
+    assert started is not None, "ten times the debounce after the first"
+    assert json.loads(started.run.payload)["webhook"]["deliveries"] == 15
+
+
+def test_gathering_goes_on_where_it_was_after_a_restart(web: WebDoor, tmp_path: Path) -> None:
+    define(web, scheme="bearer", debounce="30s")
+    first = delivered(web, 0).json()["run_id"]
+    with web_door(web.runtime, tmp_path) as another:
+        another.secrets.update(web.secrets)
+        assert delivered(another, 1).json() == {"status": "coalesced", "run_id": first}
+
+
+def test_a_cancelled_run_gathers_nothing_more(web: WebDoor) -> None:
+    define(web, scheme="bearer", debounce="30s")
+    first = delivered(web, 0).json()["run_id"]
+    web.store.cancel(first, tenant="default", by="ada")
+
+    assert delivered(web, 1).json()["status"] == "accepted"

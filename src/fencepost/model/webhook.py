@@ -16,6 +16,7 @@ from fencepost.model.signature import TOLERANCE_SECONDS, is_signed
 DEPTH_MAX = 64
 ID_MAX = 400
 RATE_DEFAULT = 600
+HELD_FOR = 10  # times the debounce, at most: deliveries without an end must not keep their run from starting
 SIGNATURES_MAX = 8
 Headers = Mapping[str, str]  # names in lower case; what came twice is not there
 
@@ -32,6 +33,7 @@ class Hook:
     filter: Mapping[str, str] = field(default_factory=dict)
     payload: Mapping[str, str] = field(default_factory=dict)
     rate_per_minute: int = RATE_DEFAULT
+    debounce: str = ""
 
 
 def hook_from_json(text: str) -> Hook:
@@ -110,6 +112,11 @@ def payload_of(hook: Hook, content: Mapping[str, Any]) -> dict[str, Any]:
         return {"body": content}
     found = {name: find(content, path) for name, path in hook.payload.items()}
     return {name: values[0] if len(values) == 1 else values or None for name, values in found.items()}
+
+
+def held_until_us(now_us: int, first_us: int, hold_us: int) -> int:
+    """Return until when a run waits for more deliveries: so long after the last, and not for ever after the first."""
+    return min(now_us + hold_us, first_us + HELD_FOR * hold_us)
 
 
 def read_content(body: bytes) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol
 
+from fencepost.model.duration import parse_duration
 from fencepost.model.errors import KeyReused, Misconfigured, Unauthorised
 from fencepost.model.run import TriggerKind
 from fencepost.model.webhook import (
@@ -19,7 +20,7 @@ from fencepost.model.webhook import (
 )
 from fencepost.operations.making import Recipe, afford, make_run, own_key
 from fencepost.operations.requests import admitted
-from fencepost.ports.hooks import HookStore
+from fencepost.ports.hooks import Delivered, DeliveryStore, HookStore, Parcel
 from fencepost.ports.requests import Ask, Grounds, Placement, RequestStore
 
 SECRET_MIN = 16
@@ -32,6 +33,10 @@ class HookedStore(RequestStore, Protocol):
         """Return the verbs about webhooks."""
         ...
 
+    def deliveries(self) -> DeliveryStore:
+        """Return the verbs about deliveries that share a run."""
+        ...
+
 
 class Delivery(NamedTuple):
     """A request as it came: the raw body, and the headers in lower case."""
@@ -41,7 +46,7 @@ class Delivery(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What became of a delivery: accepted, duplicate, filtered, or a handshake that wants its own text back."""
+    """What became of a delivery: accepted, coalesced, duplicate, filtered, or a handshake that wants its own text back."""
 
     status: str
     run_id: str | None = None
@@ -85,6 +90,7 @@ def receive(
     payload: dict[str, Any] = {**payload_of(hook, content), "webhook": about}
     run_id = new_run_id()
     key = f"hook:{name}:{identity}" if identity else None
+    hold_us = round(parse_duration(hook.debounce) * 1e6) if hook.debounce else 0
 
     def decide(grounds: Grounds) -> Placement:
         recipe = Recipe.of(grounds.target)
@@ -94,20 +100,33 @@ def receive(
             run_id=run_id,
             tenant=tenant,
             trigger=TriggerKind.WEBHOOK,
-            ready_us=grounds.now_us,
+            ready_us=grounds.now_us + hold_us,
             idempotency_key=own_key(tenant, "hook", name, identity or run_id),
             reservation=afford(recipe, grounds),
-            payload=payload,
+            payload=_counted(payload, 1) if hold_us else payload,
             request_key=key,
         )
         return Placement(run, room.displaces, room.stops)
 
-    asked = store.ask(Ask(tenant, hook.agent, f"hook:{name}", key=key), decide)
-    if asked.is_new:
-        return Received("accepted", asked.run.id)
-    if json.loads(asked.run.payload).get("webhook", {}).get("sha256") != digest:
-        raise KeyReused(f"delivery {identity} came before with another body, as run {asked.run.id}.")
-    return Received("duplicate", asked.run.id)
+    ask = Ask(tenant, hook.agent, f"hook:{name}", key=key)
+    if hold_us:
+        parcel = Parcel(name, identity, digest, hold_us, lambda count: _counted(payload, count), _digest_in)
+        found = store.deliveries().deliver(ask, parcel, decide)
+    else:
+        asked = store.ask(ask, decide)
+        found = Delivered("accepted" if asked.is_new else "duplicate", asked.run.id, _digest_in(asked.run.payload))
+    if found.status == "duplicate" and found.digest != digest:
+        raise KeyReused(f"delivery {identity} came before with another body, as run {found.run_id}.")
+    return Received(found.status, found.run_id)
+
+
+def _counted(payload: Mapping[str, Any], count: int) -> str:
+    """Spell what a run is told that stands for so many deliveries."""
+    return json.dumps({**payload, "webhook": {**payload["webhook"], "deliveries": count}})
+
+
+def _digest_in(payload: str) -> str:
+    return str(json.loads(payload).get("webhook", {}).get("sha256", ""))
 
 
 def _secret(fetch_secret: Callable[[str], str], reference: str) -> str:

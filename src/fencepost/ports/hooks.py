@@ -1,6 +1,9 @@
 """What the web door asks of a store about webhooks."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
+
+from fencepost.ports.requests import Ask, Grounds, Placement
 
 
 class HookRow(NamedTuple):
@@ -17,4 +20,31 @@ class HookStore(Protocol):
 
     def hook(self, tenant: str, name: str) -> HookRow | None:
         """Return one webhook."""
+        ...
+
+
+class Parcel(NamedTuple):
+    """A delivery of a hook whose deliveries share a run; `payload` spells what the run is told of so many of them."""
+
+    hook: str
+    id: str  # empty: nothing makes two deliveries the same one
+    digest: str
+    hold_us: int
+    payload: Callable[[int], str]
+    digest_in: Callable[[str], str]  # finds the digest in what a run was told
+
+
+class Delivered(NamedTuple):
+    """What became of a delivery: accepted, coalesced or duplicate; and the digest of the body that is known for it."""
+
+    status: str
+    run_id: str
+    digest: str
+
+
+class DeliveryStore(Protocol):
+    """Deliveries that share a run."""
+
+    def deliver(self, ask: Ask, parcel: Parcel, decide: Callable[[Grounds], Placement]) -> Delivered:
+        """Let a delivery join the run that its hook gathers for, or make one; a known one changes nothing."""
         ...

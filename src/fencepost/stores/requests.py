@@ -34,11 +34,11 @@ class SqlRequests(SqlBatches):
         def work(tx: Transaction) -> Asked:
             origin = _origin(tx, ask)
             ahead = _Ahead(self._limits)
-            target = _target(tx, ask, origin, ahead)
-            known = _by_key(tx, ask.tenant, target.schedule or target.agent, ask.key) if ask.key else None
+            target = target_to_run(tx, ask, origin, ahead)
+            known = known_by_key(tx, ask.tenant, target.schedule or target.agent, ask.key) if ask.key else None
             if known is not None:
                 return Asked(known, is_new=False)
-            return _place(tx, ask, decide(_grounds(tx, ask, target, origin, looked=ahead.answer(target))))
+            return place_run(tx, ask, decide(grounds_of(tx, ask, target, origin, looked=ahead.answer(target))))
 
         return self._dialect.write(work, often=True)
 
@@ -49,7 +49,7 @@ class SqlRequests(SqlBatches):
         """
 
         def work(tx: Transaction) -> list[str]:
-            grounds = _grounds(tx, ask, _target(tx, ask, None), None, with_versions=True)
+            grounds = grounds_of(tx, ask, target_to_run(tx, ask, None), None, with_versions=True)
             runs = decide(grounds)
             made = put_runs(tx, runs)
             if made and len(grounds.live) + len(made) > line_max:
@@ -59,7 +59,7 @@ class SqlRequests(SqlBatches):
                 )
             for run in runs:
                 if run.id not in made:
-                    _by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
+                    known_by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
             detail = {"runs": len(made), "known": len(runs) - len(made)}
             audit(tx, ask.tenant, actor=ask.by, verb="backfill", subject=f"schedule:{ask.target}", detail=detail)
             return [run.id for run in runs if run.id in made]
@@ -71,25 +71,25 @@ class SqlRequests(SqlBatches):
 
         def work(tx: Transaction) -> list[tuple[str, bool]]:
             ahead = _Ahead(self._limits)
-            target = _target(tx, ask, None, ahead)
-            return put_batch(tx, ask, decide(_grounds(tx, ask, target, None, looked=ahead.answer(target))))
+            target = target_to_run(tx, ask, None, ahead)
+            return put_batch(tx, ask, decide(grounds_of(tx, ask, target, None, looked=ahead.answer(target))))
 
         return self._dialect.write(work, often=True)
 
     def enqueue_run(self, run: NewRun, *, by: str = "door") -> Asked:
         """Put a run into the queue, durably; the same request key finds the run that it made before."""
         ask = Ask(run.tenant, run.schedule or run.agent, by, key=run.request_key)
-        return self._dialect.write(lambda tx: _place(tx, ask, Placement(run)))
+        return self._dialect.write(lambda tx: place_run(tx, ask, Placement(run)))
 
 
-def _place(tx: Transaction, ask: Ask, placement: Placement) -> Asked:
+def place_run(tx: Transaction, ask: Ask, placement: Placement) -> Asked:
     """Make the run, unless its key is known: two that ask at once get the same."""
     run = placement.run
     if isinstance(run, RunRow):
         return Asked(_touched(tx, run), is_new=False)
     made, found = send_runs(tx, [run]), tx.later("run", id=run.id, tenant=run.tenant)
     if not made():
-        known = _by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
+        known = known_by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
         assert known is not None, "only a known key keeps a run from being made"
         return Asked(known, is_new=False)
     make_room(tx, placement.displaces, placement.stops)
@@ -107,7 +107,7 @@ def _detail(run: NewRun, placement: Placement) -> dict[str, object]:
     return {name: value for name, value in {**said, **links, **room}.items() if value}
 
 
-def _by_key(tx: Transaction, tenant: str, target: str, key: str) -> RunRow | None:
+def known_by_key(tx: Transaction, tenant: str, target: str, key: str) -> RunRow | None:
     """Find a run by its request key, and write that it was asked for again.
 
     The writing is what makes the second answer as durable as the first: its commit waits for the same standbys.
@@ -158,7 +158,7 @@ class _Ahead:
         return int(now()[0][0]), int(waiting()[0][0])
 
 
-def _target(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahead | None = None) -> Target:
+def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahead | None = None) -> Target:
     """Lock what shall run, so that nobody else is admitted at the same time, and read what it is now."""
     name = (origin.schedule or origin.agent) if origin else ask.target
     schedules = tx.later("schedule_to_run", tenant=ask.tenant, name=name)
@@ -183,7 +183,7 @@ def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
     return Unknown(f"there is no schedule or agent {name!r}; {hint}")
 
 
-def _grounds(
+def grounds_of(
     tx: Transaction,
     ask: Ask,
     target: Target,
@@ -192,6 +192,7 @@ def _grounds(
     with_versions: bool = False,
     looked: tuple[int, int] | None = None,
 ) -> Grounds:
+    """Read what a request is decided by."""
     now_us, waiting = looked or _now_and_waiting(tx, ask.tenant, target)
     dated = with_versions or ask.tick_us is not None
     return Grounds(

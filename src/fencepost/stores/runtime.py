@@ -12,6 +12,7 @@ from fencepost.stores.transaction import Dialect
 from fencepost.stores.workplaces import SqlWorkplaces
 
 if TYPE_CHECKING:
+    from fencepost.stores.deliveries import SqlDeliveries
     from fencepost.stores.hooks import SqlHooks
     from fencepost.stores.keys import SqlKeys
     from fencepost.stores.metering import SqlMetering
@@ -76,6 +77,12 @@ class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces
         from fencepost.stores.hooks import SqlHooks
 
         return SqlHooks(self._dialect)
+
+    def deliveries(self) -> "SqlDeliveries":
+        """Return the verbs about deliveries that share a run."""
+        from fencepost.stores.deliveries import SqlDeliveries
+
+        return SqlDeliveries(self._dialect)
 
     def metering(self) -> "SqlMetering":
         """Return how the figures are read."""

@@ -16,6 +16,7 @@ from fencepost.web.security import OPEN, access
 
 router = APIRouter(tags=["hooks"])
 HOOKS_MAX = 10_000
+KEPT = ("accepted", "coalesced")
 Name = Annotated[str, Path(max_length=200)]
 
 
@@ -47,15 +48,23 @@ class Pace:
 pace = Pace()
 
 
-@router.post("/hooks/{tenant}/{name}", status_code=202, response_model=Answer, openapi_extra=access(OPEN))
+@router.post(
+    "/hooks/{tenant}/{name}",
+    status_code=202,
+    response_model=Answer,
+    responses={
+        200: {"model": Answer, "description": "It came before, or is not for the hook.", "content": {"text/plain": {}}}
+    },
+    openapi_extra=access(OPEN),
+)
 async def deliver(request: Request, tenant: Name, name: Name) -> Response:
-    """Take a signed delivery: 202 a new run, 200 one that was there before or that the hook is not for."""
+    """Take a signed delivery: 202 for what is kept for good, 200 for what came before or is not for the hook."""
     door = door_of(request)
     delivery = Delivery(_single(request), await request.body())
     got = await door.desk.ask(_deliver, delivery, tenant, name, door=door)
     if got.challenge is not None:
         return PlainTextResponse(got.challenge)
-    return JSONResponse({"status": got.status, "run_id": got.run_id}, 202 if got.status == "accepted" else 200)
+    return JSONResponse({"status": got.status, "run_id": got.run_id}, 202 if got.status in KEPT else 200)
 
 
 def _deliver(store: Store, delivery: Delivery, tenant: str, name: str, *, door: Door) -> Received:

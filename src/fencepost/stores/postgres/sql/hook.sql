@@ -13,3 +13,31 @@ ON CONFLICT (tenant, name) DO UPDATE
 
 -- :name drop_hook
 DELETE FROM fencepost.hook WHERE tenant = %(tenant)s AND name = %(name)s
+
+-- :name known_delivery
+-- Writing makes the second answer as durable as the first.
+UPDATE fencepost.delivery SET times = times + 1
+ WHERE tenant = %(tenant)s AND hook = %(hook)s AND id = %(id)s
+RETURNING run_id, digest
+
+-- :name put_delivery
+INSERT INTO fencepost.delivery (tenant, hook, id, run_id, digest, at_us)
+VALUES (%(tenant)s, %(hook)s, %(id)s, %(run_id)s, %(digest)s, %(at_us)s)
+
+-- :name gathering
+SELECT run_id, first_us, count FROM fencepost.gathering WHERE tenant = %(tenant)s AND hook = %(hook)s
+
+-- :name join_gathering
+-- Only while it waits for its time: whoever may have been started already gets no other payload.
+UPDATE fencepost.run
+   SET payload = %(payload)s, waiting_us = %(ready_us)s, place_us = %(ready_us)s, ready_us = %(ready_us)s,
+       give_up_us = give_up_us + (%(ready_us)s - ready_us)
+ WHERE id = %(run_id)s AND tenant = %(tenant)s AND state = 'ready' AND attempt = 0 AND stop IS NULL
+   AND ready_us > %(now_us)s
+RETURNING id
+
+-- :name put_gathering
+INSERT INTO fencepost.gathering (tenant, hook, run_id, first_us, count)
+VALUES (%(tenant)s, %(hook)s, %(run_id)s, %(first_us)s, %(count)s)
+ON CONFLICT (tenant, hook) DO UPDATE
+   SET run_id = excluded.run_id, first_us = excluded.first_us, count = excluded.count

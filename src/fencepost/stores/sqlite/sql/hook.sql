@@ -13,3 +13,31 @@ ON CONFLICT (tenant, name) DO UPDATE
 
 -- :name drop_hook
 DELETE FROM hook WHERE tenant = :tenant AND name = :name
+
+-- :name known_delivery
+-- Writing makes the second answer as durable as the first.
+UPDATE delivery SET times = times + 1
+ WHERE tenant = :tenant AND hook = :hook AND id = :id
+RETURNING run_id, digest
+
+-- :name put_delivery
+INSERT INTO delivery (tenant, hook, id, run_id, digest, at_us)
+VALUES (:tenant, :hook, :id, :run_id, :digest, :at_us)
+
+-- :name gathering
+SELECT run_id, first_us, count FROM gathering WHERE tenant = :tenant AND hook = :hook
+
+-- :name join_gathering
+-- Only while it waits for its time: whoever may have been started already gets no other payload.
+UPDATE run
+   SET payload = :payload, waiting_us = :ready_us, place_us = :ready_us, ready_us = :ready_us,
+       give_up_us = give_up_us + (:ready_us - ready_us)
+ WHERE id = :run_id AND tenant = :tenant AND state = 'ready' AND attempt = 0 AND stop IS NULL
+   AND ready_us > :now_us
+RETURNING id
+
+-- :name put_gathering
+INSERT INTO gathering (tenant, hook, run_id, first_us, count)
+VALUES (:tenant, :hook, :run_id, :first_us, :count)
+ON CONFLICT (tenant, hook) DO UPDATE
+   SET run_id = excluded.run_id, first_us = excluded.first_us, count = excluded.count
