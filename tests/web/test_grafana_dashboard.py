@@ -12,13 +12,13 @@ BOARD: dict[str, Any] = json.loads((Path(__file__).parents[2] / "examples/grafan
 SPOKEN = re.compile(r"(fencepost_[a-z_]+)(?:\{([^}]*)\})?")
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
 EVEN_WITHOUT = {"fencepost_build_info"}
-FIGURES = Figures(now_us=1, counts=(), live=(), ended=(), tokens=(), sums=Sums(0, 0, 0, 0, cursor_us=0))
+FIGURES = Figures(now_us=1, ticks=(), runs=(), live=(), ended=(), tokens=(), sums=Sums(0, 0, 0, 0), cursor_us=0)
 
 
 def told() -> dict[str, set[str]]:
     """Return every name that can be asked for, with its labels."""
     found: dict[str, set[str]] = {}
-    for family in Reading(FIGURES).collect():
+    for family in Reading(FIGURES, 0.0).collect():
         labels = set(getattr(family, "_labelnames", ()))
         for suffix in SUFFIXES[family.type]:
             found[f"{family.name}{suffix}"] = labels | ({"le"} if suffix == "_bucket" else set())
@@ -41,7 +41,7 @@ def test_every_figure_on_the_dashboard_is_told_with_its_labels() -> None:
 
 def test_every_figure_that_is_told_is_on_the_dashboard() -> None:
     shown = {name for expression in expressions() for name, _ in SPOKEN.findall(expression)}
-    families = {family.name for family in Reading(FIGURES).collect()} - EVEN_WITHOUT
+    families = {family.name for family in Reading(FIGURES, 0.0).collect()} - EVEN_WITHOUT
     missing = {name for name in families if not any(one.startswith(name) for one in shown)}
     assert missing == set()
 

@@ -1,11 +1,21 @@
 """Figures for Prometheus: true to the store, of the key's tenant alone, without ids."""
 
+from datetime import timedelta
+
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fencepost.flow.pruner import Pruner
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.outcome import Settlement
+from fencepost.model.run import Reason, RunState
 from fencepost.model.signature import sign
-from tests.support.runtime import SUCCEEDED
+from fencepost.operations.requests import cancel, discard, request_run
+from fencepost.ports.metering import Figures
+from fencepost.ports.pruning import Place
+from fencepost.stores.metering import SqlMetering
+from tests.support.runtime import DEAD, SUCCEEDED, new_id
 from tests.support.webdoor import WebDoor
 
 SECRET = "a-signing-secret-of-32-characters"
@@ -48,6 +58,73 @@ def test_the_figures_are_those_of_the_store(web_on_both: WebDoor) -> None:
     assert not any("partial" in labels for _, labels in found)
     assert found["fencepost_leases_lost_total", frozenset()] == 0
     assert leased.run.id not in answer.text
+
+
+def test_no_figure_falls_when_records_are_pruned(web_on_both: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.web.metrics.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("fencepost.web.metrics.SHARE", 0)
+    web, runtime = web_on_both, web_on_both.runtime
+    runtime.cron("s", "* * * * *")
+    runtime.apply(AgentDefinition("agent", command=("true",), max_attempts=9, on_lost="restart"))
+    for settlement in (SUCCEEDED, DEAD, Settlement(RunState.DEAD, Reason.FENCE_REFUSED)):
+        runtime.pass_time(60)
+        runtime.tick()
+        leased = runtime.leased(start=True)
+        runtime.pass_time(5)
+        runtime.settle(leased, settlement, cost_micro=1_500_000)
+    runtime.pass_time(60)
+    runtime.tick()
+    lost = runtime.leased(start=True)
+    runtime.pass_time(40)
+    runtime.reap()
+    runtime.pass_time(40)
+    runtime.settle(runtime.leased(start=True), SUCCEEDED)
+    made = request_run(web.store, tenant="default", target="agent", key="k", new_run_id=new_id, by="ada").run
+    request_run(web.store, tenant="default", target="agent", key="k", new_run_id=new_id, by="ada")
+    cancel(web.store, made.id, tenant="default", by="ada")
+    for run in runtime.runs():
+        if run.state == "dead":
+            discard(web.store, run.id, tenant="default", by="ada")
+    shown = web.bearer("read")
+    before = samples(web.ask("GET", "/metrics", headers=shown))
+    runtime.pass_time(500 * 86_400)
+    place: Place | None = Place()
+    while place is not None:
+        place = Pruner(web.store, "default", timedelta(days=90)).step(place).next
+    after = samples(web.ask("GET", "/metrics", headers=shown))
+
+    assert runtime.runs() == []
+    totals = {key for key in before if key[0].endswith(("_total", "_bucket", "_count", "_sum"))}
+    assert {key: after.get(key) for key in totals} == {key: before[key] for key in totals}
+    everybody: frozenset[str] = frozenset()
+    assert before["fencepost_leases_lost_total", everybody] == 1, lost
+    assert before["fencepost_takeovers_total", everybody] == 1
+    assert before["fencepost_writes_refused_total", everybody] == 1
+    assert before["fencepost_duplicate_requests_total", everybody] == 1
+    assert before["fencepost_cost_usd_total", frozenset(("s", "agent"))] == 4.5
+
+
+def test_many_who_ask_at_once_cost_the_store_one_look(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    real = SqlMetering.figures
+
+    def counted(self: SqlMetering, tenant: str) -> Figures:
+        looks.append(tenant)
+        return real(self, tenant)
+
+    monkeypatch.setattr(SqlMetering, "figures", counted)
+    shown = web.bearer("read")
+    answers = web.ask_all([("GET", "/metrics", {"headers": shown})] * 20)
+
+    assert {one.status_code for one in answers} == {200}
+    assert looks == ["default"]
+
+
+def test_how_far_the_stores_clock_is_ahead_is_shown(web: WebDoor) -> None:
+    web.skew_us = -90_000_000
+    found = samples(web.ask("GET", "/metrics", headers=web.bearer("read")))
+
+    assert found["fencepost_clock_skew_seconds", frozenset()] == pytest.approx(90, abs=1)
 
 
 def test_another_tenants_figures_are_not_there(web: WebDoor) -> None:

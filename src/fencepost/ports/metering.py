@@ -1,14 +1,15 @@
 """What is measured: figures of one tenant, from its own records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+BUCKETS_SECONDS = (1, 10, 60, 300, 900, 3_600, 14_400)
 
 
 class Counts(NamedTuple):
     """Ticks of one disposition, or runs of one state, of one schedule ('' for runs without one)."""
 
     schedule: str
-    kind: str
     name: str
     number: int
 
@@ -21,6 +22,7 @@ class Live(NamedTuple):
     state: str
     number: int
     oldest_us: int
+    asked_again: int
 
 
 class Ended(NamedTuple):
@@ -50,18 +52,37 @@ class Sums(NamedTuple):
     leases_lost: int
     takeovers: int
     writes_refused: int
-    cursor_us: int | None
 
 
 class Figures(NamedTuple):
     """Everything at one moment of the store."""
 
     now_us: int
-    counts: Sequence[Counts]
+    ticks: Sequence[Counts]
+    runs: Sequence[Counts]
     live: Sequence[Live]
     ended: Sequence[Ended]
     tokens: Sequence[Tokens]
     sums: Sums
+    cursor_us: int | None  # how far the scheduler has looked
 
 
-BUCKETS_SECONDS = (1, 10, 60, 300, 900, 3_600, 14_400)
+def figures_of(meters: Mapping[tuple[str, str, str], int]) -> tuple[list[Ended], Sums]:
+    """Turn meters, by schedule, agent and name, into figures."""
+    who = sorted({key[:2] for key in meters})
+
+    def read(schedule: str, agent: str, name: str) -> int:
+        return meters.get((schedule, agent, name), 0)
+
+    ended = [
+        Ended(
+            *one,
+            number=read(*one, "ended"),
+            took_us=read(*one, "took_us"),
+            within=tuple(read(*one, f"within_{edge}") for edge in BUCKETS_SECONDS),
+            cost_micro=read(*one, "cost_micro"),
+        )
+        for one in who
+    ]
+    totals = {name: sum(read(*one, name) for one in who) for name in ("asked_again", "lost", "takeovers", "refused")}
+    return ended, Sums(totals["asked_again"], totals["lost"], totals["takeovers"], totals["refused"])

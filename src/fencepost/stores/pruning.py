@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fencepost.model.retention import Horizon
 from fencepost.model.run import TriggerKind
 from fencepost.ports.pruning import OldLog, Page, Place, Tally, Watermark
+from fencepost.stores.metering import Pruned, meters_of
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
 SCHEDULES_MAX = 100  # that one transaction looks into
@@ -119,15 +120,17 @@ def _let_runs_go(tx: Transaction, horizon: Horizon, old: Sequence[str]) -> int:
         return 0
     rows = tx.rows("prune_runs", tenant=horizon.tenant, ids=json.dumps(old), horizon_us=horizon.horizon_us)
     ids = json.dumps([row[0] for row in rows])
-    _remember_logs(tx, horizon.tenant, tx.rows("prune_attempts", ids=ids))
-    tx.rows("prune_checkpoints", ids=ids)
-    tx.rows("prune_completions", ids=ids)
+    attempts = tx.rows("prune_attempts", ids=ids)
+    _remember_logs(tx, horizon.tenant, attempts)
+    for what in ("checkpoints", "completions", "deliveries", "gatherings"):
+        tx.rows(f"prune_{what}", ids=ids)
     tx.rows("prune_effects", tenant=horizon.tenant, ids=ids)
     _let_resources_go(tx, horizon.tenant, ids)
     _keep_first_starts(tx, horizon.tenant, rows)
+    _keep_figures(tx, horizon.tenant, rows, attempts)
     _count(tx, horizon.tenant, Counter((schedule or "", "run", state) for _, schedule, state, *_ in rows))
     marks = {"": horizon.horizon_us}
-    for _, schedule, _, _, _, tick_us, _ in rows:
+    for _, schedule, _, _, _, tick_us, *_ in rows:
         if schedule is not None and tick_us is not None:
             marks[schedule] = max(tick_us, marks.get(schedule, tick_us))
     _mark(tx, horizon, [(name, at_us, "") for name, at_us in marks.items()])
@@ -136,7 +139,7 @@ def _let_runs_go(tx: Transaction, horizon: Horizon, old: Sequence[str]) -> int:
 
 def _remember_logs(tx: Transaction, tenant: str, attempts: Iterable[Row]) -> None:
     """Leave word for the workers: each removes from its own disk what is no longer on record."""
-    logs = [(worker.rpartition(":")[0], run_id, fence) for run_id, fence, worker in attempts]
+    logs = [(worker.rpartition(":")[0], run_id, fence) for run_id, fence, worker, *_ in attempts]
     if logs:
         tx.rows("add_old_logs", tenant=tenant, logs=json.dumps(logs))
 
@@ -150,12 +153,23 @@ def _let_resources_go(tx: Transaction, tenant: str, ids: str) -> None:
 
 def _keep_first_starts(tx: Transaction, tenant: str, rows: Iterable[Row]) -> None:
     first: dict[tuple[str, int], int] = {}
-    for _, schedule, _, trigger, version, _, started_us in rows:
+    for _, schedule, _, trigger, version, _, started_us, *_ in rows:
         if schedule is not None and started_us is not None and TriggerKind(trigger).tick_born:
             first[schedule, version] = min(started_us, first.get((schedule, version), started_us))
     if first:
         starts = [(name, version, at_us) for (name, version), at_us in first.items()]
         tx.rows("keep_first_starts", tenant=tenant, starts=json.dumps(starts))
+
+
+def _keep_figures(tx: Transaction, tenant: str, rows: Iterable[Row], attempts: Iterable[Row]) -> None:
+    """Write down what these came to, so that no figure ever falls."""
+    gone = [
+        Pruned(run_id, schedule or "", agent, started_us, ended_us, cost_micro, requests, reason)
+        for run_id, schedule, _, _, _, _, started_us, ended_us, agent, cost_micro, requests, reason in rows
+    ]
+    counts = [(*key, number) for key, number in meters_of(gone, attempts).items() if number]
+    if counts:
+        tx.rows("add_meters", tenant=tenant, counts=json.dumps(counts))
 
 
 def _tick_page(tx: Transaction, horizon: Horizon, place: Place, cursor_us: int, limit: int) -> list[Row]:

@@ -1,6 +1,7 @@
 """`/metrics` for Prometheus: figures of the key's tenant, read from the store; no run ids, so that series stay few."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request
@@ -8,22 +9,26 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from fencepost.operations.looking import Store
 from fencepost.ports.metering import BUCKETS_SECONDS, Figures
-from fencepost.web.door import caller_of, door_of
+from fencepost.web.desk import Desk
+from fencepost.web.door import caller_of
 
 router = APIRouter(tags=["metrics"])
 SECOND_US = 1_000_000
+FRESH_SECONDS = 5.0
+SHARE = 20  # times as long as a look takes nobody looks again, so that looking is little of the store's work
 WHO = ["schedule", "agent"]
 
 
 class Reading(Collector):
     """The figures of one moment, as Prometheus names them."""
 
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: Figures, ahead_seconds: float) -> None:
         self._figures = figures
+        self._ahead_seconds = ahead_seconds
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family."""
@@ -36,9 +41,11 @@ class Reading(Collector):
         ticks = CounterMetricFamily(
             "fencepost_ticks", "Ticks by what became of them.", labels=["schedule", "disposition"]
         )
+        for tick in self._figures.ticks:
+            ticks.add_metric([tick.schedule, tick.name], tick.number)
         runs = CounterMetricFamily("fencepost_runs", "Runs that have ended, by how.", labels=["schedule", "state"])
-        for one in self._figures.counts:
-            (ticks if one.kind == "tick" else runs).add_metric([one.schedule, one.name], one.number)
+        for run in self._figures.runs:
+            runs.add_metric([run.schedule, run.name], run.number)
         yield from (ticks, runs)
 
     def _live(self) -> Iterator[Metric]:
@@ -53,8 +60,10 @@ class Reading(Collector):
         yield from (running, depth, age)
 
     def _ended(self) -> Iterator[Metric]:
-        took = HistogramMetricFamily("fencepost_run_duration_seconds", "How long the runs on record took.", labels=WHO)
-        cost = CounterMetricFamily("fencepost_cost_usd", "What the runs on record cost, as they said.", labels=WHO)
+        took = HistogramMetricFamily(
+            "fencepost_run_duration_seconds", "How long runs took, from their first start to their end.", labels=WHO
+        )
+        cost = CounterMetricFamily("fencepost_cost_usd", "What runs cost, as they said.", labels=WHO)
         for one in self._figures.ended:
             who = [one.schedule, one.agent]
             names = [f"{edge:.1f}" for edge in BUCKETS_SECONDS]
@@ -62,7 +71,7 @@ class Reading(Collector):
             took.add_metric(who, within, one.took_us / SECOND_US)
             cost.add_metric(who, one.cost_micro / SECOND_US)
         tokens = CounterMetricFamily(
-            "fencepost_llm_tokens", "The llm_tokens that the runs on record used, as they said.", labels=[*WHO, "kind"]
+            "fencepost_llm_tokens", "The llm_tokens that runs used, as they said.", labels=[*WHO, "kind"]
         )
         for used in self._figures.tokens:
             tokens.add_metric([used.schedule, used.agent, used.kind], used.number)
@@ -77,24 +86,47 @@ class Reading(Collector):
             ("fencepost_writes_refused", "Runs that ended because a gate refused their fence.", sums.writes_refused),
         ):
             yield CounterMetricFamily(name, words, value=number)
-        if sums.cursor_us is not None:
+        if self._figures.cursor_us is not None:
             words = "How far behind now the scheduler has looked."
-            lag = (self._figures.now_us - sums.cursor_us) / SECOND_US
+            lag = (self._figures.now_us - self._figures.cursor_us) / SECOND_US
             yield GaugeMetricFamily("fencepost_scheduler_cursor_age_seconds", words, value=lag)
+        words = "How far the store's clock is ahead of this server's."
+        yield GaugeMetricFamily("fencepost_clock_skew_seconds", words, value=round(self._ahead_seconds, 3))
         build = GaugeMetricFamily("fencepost_build_info", "Which Fencepost this is.", labels=["version"])
         build.add_metric([version("fencepost")], 1)
         yield build
 
 
-@router.get("/metrics", response_class=Response)
+class Meter:
+    """Reads the figures of each tenant every few seconds at most, however many ask for them."""
+
+    def __init__(self, desk: Desk, now_us: Callable[[], int]) -> None:
+        self._desk = desk
+        self._now_us = now_us
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._read: dict[str, tuple[float, Reading]] = {}  # and until when it is new enough
+
+    async def reading(self, tenant: str) -> Reading:
+        """Return figures that are new enough; of several who ask at once one reads."""
+        clock = asyncio.get_running_loop().time
+        async with self._locks.setdefault(tenant, asyncio.Lock()):
+            until, reading = self._read.get(tenant, (0.0, None))
+            if reading is None or clock() >= until:
+                start = clock()
+                reading = await self._desk.ask(self._look, tenant)
+                self._read[tenant] = (clock() + max(FRESH_SECONDS, SHARE * (clock() - start)), reading)
+            return reading
+
+    def _look(self, store: Store, tenant: str) -> Reading:
+        before_us = self._now_us()
+        ahead_us = store.clock_us() - (before_us + self._now_us()) // 2
+        return Reading(store.metering().figures(tenant), ahead_us / SECOND_US)
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Return the figures of the key's tenant in the format of Prometheus or OpenMetrics."""
-    figures = await door_of(request).desk.ask(_figures, caller_of(request).tenant)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Reading(figures))
+    registry.register(await request.app.state.meter.reading(caller_of(request).tenant))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), headers={"Content-Type": kind})
-
-
-def _figures(store: Store, tenant: str) -> Figures:
-    return store.metering().figures(tenant)

@@ -1,39 +1,55 @@
--- :name meter_counts
--- How many ticks and runs there ever were, by schedule and by what became of them; pruned ones count on.
-SELECT schedule, kind, name, sum(number)::bigint
-  FROM (SELECT schedule, kind, name, number FROM fencepost.tally WHERE tenant = %(tenant)s
+-- :name meter_ticks
+-- How many ticks there ever were, by schedule and by what became of them; pruned ones count on.
+SELECT schedule, name, sum(number)::bigint
+  FROM (SELECT schedule, name, number FROM fencepost.tally WHERE tenant = %(tenant)s AND kind = 'tick'
         UNION ALL
-        SELECT schedule, 'tick', disposition, sum(count) FROM fencepost.tick WHERE tenant = %(tenant)s GROUP BY schedule, disposition
-        UNION ALL
-        SELECT coalesce(schedule, ''), 'run', state, count(*) FROM fencepost.run
-         WHERE tenant = %(tenant)s AND state NOT IN ('ready', 'running') GROUP BY schedule, state) AS each
- GROUP BY schedule, kind, name
- ORDER BY schedule, kind, name
+        SELECT schedule, disposition, sum(count) FROM fencepost.tick WHERE tenant = %(tenant)s GROUP BY schedule, disposition) AS each
+ GROUP BY schedule, name
+ ORDER BY schedule, name
 
 -- :name meter_live
-SELECT coalesce(schedule, ''), agent, state, count(*), min(waiting_us)
+SELECT coalesce(run.schedule, ''), run.agent, run.state, count(*), min(run.waiting_us), sum(run.requests - 1)::bigint
+  FROM (SELECT id FROM fencepost.ready WHERE tenant = %(tenant)s
+        UNION ALL
+        SELECT id FROM fencepost.running WHERE tenant = %(tenant)s) AS live
+  JOIN fencepost.run ON run.id = live.id
+ GROUP BY run.schedule, run.agent, run.state
+ ORDER BY run.schedule, run.agent, run.state
+
+-- :name meter_runs
+-- What the ended runs on record came to, all in one look.
+SELECT coalesce(schedule, ''), agent, state, count(*),
+       coalesce(sum(CASE WHEN ended_us IS NOT NULL AND started_us IS NOT NULL THEN 1 ELSE 0 END), 0),
+       coalesce(sum(ended_us - started_us), 0)::bigint,
+       coalesce(sum(CASE WHEN ended_us - started_us <= 1000000 THEN 1 ELSE 0 END), 0),
+       coalesce(sum(CASE WHEN ended_us - started_us <= 10000000 THEN 1 ELSE 0 END), 0),
+       coalesce(sum(CASE WHEN ended_us - started_us <= 60000000 THEN 1 ELSE 0 END), 0),
+       coalesce(sum(CASE WHEN ended_us - started_us <= 300000000 THEN 1 ELSE 0 END), 0),
+       coalesce(sum(CASE WHEN ended_us - started_us <= 900000000 THEN 1 ELSE 0 END), 0),
+       coalesce(sum(CASE WHEN ended_us - started_us <= 3600000000 THEN 1 ELSE 0 END), 0),
+       coalesce(sum(CASE WHEN ended_us - started_us <= 14400000000 THEN 1 ELSE 0 END), 0),
+       coalesce(sum(cost_micro), 0)::bigint, sum(requests - 1)::bigint,
+       coalesce(sum(CASE WHEN reason = 'fence_refused' THEN 1 ELSE 0 END), 0)
   FROM fencepost.run
- WHERE id IN (SELECT id FROM fencepost.ready WHERE tenant = %(tenant)s
-              UNION ALL SELECT id FROM fencepost.running WHERE tenant = %(tenant)s)
-   AND tenant = %(tenant)s AND state IN ('ready', 'running')
+ WHERE tenant = %(tenant)s AND state IN ('succeeded', 'dead', 'cancelled')
  GROUP BY schedule, agent, state
  ORDER BY schedule, agent, state
 
--- :name meter_runs
--- What the runs on record came to, by agent and schedule.
-SELECT coalesce(schedule, ''), agent, count(*), sum(ended_us - started_us)::bigint,
-       sum(CASE WHEN ended_us - started_us <= 1000000 THEN 1 ELSE 0 END),
-       sum(CASE WHEN ended_us - started_us <= 10000000 THEN 1 ELSE 0 END),
-       sum(CASE WHEN ended_us - started_us <= 60000000 THEN 1 ELSE 0 END),
-       sum(CASE WHEN ended_us - started_us <= 300000000 THEN 1 ELSE 0 END),
-       sum(CASE WHEN ended_us - started_us <= 900000000 THEN 1 ELSE 0 END),
-       sum(CASE WHEN ended_us - started_us <= 3600000000 THEN 1 ELSE 0 END),
-       sum(CASE WHEN ended_us - started_us <= 14400000000 THEN 1 ELSE 0 END),
-       coalesce(sum(cost_micro), 0)::bigint
-  FROM fencepost.run
- WHERE tenant = %(tenant)s AND started_us IS NOT NULL AND ended_us IS NOT NULL
- GROUP BY schedule, agent
- ORDER BY schedule, agent
+-- :name meter_pruned
+SELECT schedule, agent, name, number FROM fencepost.meter WHERE tenant = %(tenant)s ORDER BY schedule, agent, name
+
+-- :name meter_tallies
+SELECT schedule, name, number FROM fencepost.tally WHERE tenant = %(tenant)s AND kind = 'run' ORDER BY schedule, name
+
+-- :name meter_lost
+SELECT (SELECT count(*) FROM fencepost.attempt JOIN fencepost.run ON run.id = attempt.run_id
+         WHERE run.tenant = %(tenant)s AND attempt.outcome = 'lost'),
+       (SELECT count(*)
+          FROM (SELECT run_id, min(fence) AS fence FROM fencepost.attempt WHERE outcome = 'lost' GROUP BY run_id) AS lost
+          JOIN fencepost.run ON run.id = lost.run_id
+          JOIN fencepost.attempt AS later ON later.run_id = lost.run_id AND later.fence > lost.fence
+         WHERE run.tenant = %(tenant)s),
+       (SELECT max(cursor_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL)
 
 -- :name meter_tokens
 -- The llm_tokens of the runs on record, by agent, schedule and kind.
@@ -44,14 +60,3 @@ SELECT coalesce(run.schedule, ''), run.agent, told.key, sum(told.value::text::nu
    AND jsonb_typeof(told.value) = 'number'
  GROUP BY run.schedule, run.agent, told.key
  ORDER BY run.schedule, run.agent, told.key
-
--- :name meter_sums
-SELECT (SELECT coalesce(sum(requests - 1), 0)::bigint FROM fencepost.run WHERE tenant = %(tenant)s AND requests > 1),
-       (SELECT count(*) FROM fencepost.attempt JOIN fencepost.run ON run.id = attempt.run_id
-         WHERE run.tenant = %(tenant)s AND attempt.outcome = 'lost'),
-       (SELECT count(*) FROM fencepost.attempt JOIN fencepost.run ON run.id = attempt.run_id
-         WHERE run.tenant = %(tenant)s
-           AND EXISTS (SELECT 1 FROM fencepost.attempt AS before
-                        WHERE before.run_id = attempt.run_id AND before.fence < attempt.fence AND before.outcome = 'lost')),
-       (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND reason = 'fence_refused'),
-       (SELECT max(cursor_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL)

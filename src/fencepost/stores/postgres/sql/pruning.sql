@@ -19,17 +19,23 @@ DELETE FROM fencepost.run
  WHERE id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb)) AND tenant = %(tenant)s
    AND state IN ('succeeded', 'dead', 'cancelled') AND ended_us <= %(horizon_us)s
    AND (state <> 'dead' OR discarded_us <= %(horizon_us)s)
-RETURNING id, schedule, state, trigger, version, tick_us, started_us
+RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason
 
 -- :name prune_attempts
 DELETE FROM fencepost.attempt WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
-RETURNING run_id, fence, worker
+RETURNING run_id, fence, worker, outcome, usage
 
 -- :name prune_checkpoints
 DELETE FROM fencepost.checkpoint WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
 
 -- :name prune_completions
 DELETE FROM fencepost.completion WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
+
+-- :name prune_deliveries
+DELETE FROM fencepost.delivery WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
+
+-- :name prune_gatherings
+DELETE FROM fencepost.gathering WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
 
 -- :name prune_effects
 -- What was recorded for the attempts of one run; what was recorded for the whole tenant stays.
@@ -69,6 +75,13 @@ SELECT %(tenant)s, value ->> 0, value ->> 1, value ->> 2, (value ->> 3)::bigint
   FROM jsonb_array_elements(%(counts)s::jsonb)
  ORDER BY 2, 3, 4
 ON CONFLICT (tenant, schedule, kind, name) DO UPDATE SET number = tally.number + excluded.number
+
+-- :name add_meters
+INSERT INTO fencepost.meter (tenant, schedule, agent, name, number)
+SELECT %(tenant)s, value ->> 0, value ->> 1, value ->> 2, (value ->> 3)::bigint
+  FROM jsonb_array_elements(%(counts)s::jsonb)
+ ORDER BY 2, 3, 4
+ON CONFLICT (tenant, schedule, agent, name) DO UPDATE SET number = meter.number + excluded.number
 
 -- :name prune_schedule_page
 SELECT name, cursor_us, EXISTS (SELECT 1 FROM fencepost.tick

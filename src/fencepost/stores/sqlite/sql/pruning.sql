@@ -19,16 +19,22 @@ DELETE FROM run
  WHERE id IN (SELECT value FROM json_each(:ids)) AND tenant = :tenant
    AND state IN ('succeeded', 'dead', 'cancelled') AND ended_us <= :horizon_us
    AND (state <> 'dead' OR discarded_us <= :horizon_us)
-RETURNING id, schedule, state, trigger, version, tick_us, started_us
+RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason
 
 -- :name prune_attempts
-DELETE FROM attempt WHERE run_id IN (SELECT value FROM json_each(:ids)) RETURNING run_id, fence, worker
+DELETE FROM attempt WHERE run_id IN (SELECT value FROM json_each(:ids)) RETURNING run_id, fence, worker, outcome, usage
 
 -- :name prune_checkpoints
 DELETE FROM checkpoint WHERE run_id IN (SELECT value FROM json_each(:ids))
 
 -- :name prune_completions
 DELETE FROM completion WHERE run_id IN (SELECT value FROM json_each(:ids))
+
+-- :name prune_deliveries
+DELETE FROM delivery WHERE run_id IN (SELECT value FROM json_each(:ids))
+
+-- :name prune_gatherings
+DELETE FROM gathering WHERE run_id IN (SELECT value FROM json_each(:ids))
 
 -- :name prune_effects
 -- What was recorded for the attempts of one run; what was recorded for the whole tenant stays.
@@ -61,6 +67,11 @@ ON CONFLICT (tenant, schedule) DO UPDATE
 INSERT INTO tally (tenant, schedule, kind, name, number)
 SELECT :tenant, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(:counts) WHERE true
 ON CONFLICT (tenant, schedule, kind, name) DO UPDATE SET number = number + excluded.number
+
+-- :name add_meters
+INSERT INTO meter (tenant, schedule, agent, name, number)
+SELECT :tenant, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(:counts) WHERE true
+ON CONFLICT (tenant, schedule, agent, name) DO UPDATE SET number = number + excluded.number
 
 -- :name prune_schedule_page
 SELECT name, cursor_us, EXISTS (SELECT 1 FROM tick
