@@ -9,11 +9,12 @@ import anyio
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 
 async def main() -> None:
     order = json.load(sys.stdin)
-    async with Client(way_to(order["server"])) as client:
+    async with Client(way_to(order["server"], order["key"]), mode=order["mode"]) as client:
         tools = [tool.model_dump(mode="json") for tool in (await client.list_tools()).tools]
         seen: dict[str, Any] = {"tools": tools, "answers": []}
         for name, arguments in order["calls"]:
@@ -23,9 +24,10 @@ async def main() -> None:
     print(json.dumps(seen))
 
 
-def way_to(server: Any) -> Any:  # noqa: ANN401  # an address, or a command line
+def way_to(server: Any, key: str) -> Any:  # noqa: ANN401  # an address, or a command line
     if isinstance(server, str):
-        return streamable_http_client(server)
+        known = create_mcp_http_client(headers={"Authorization": f"Bearer {key}"})
+        return streamable_http_client(server, http_client=known)
     return stdio_client(StdioServerParameters(command=server[0], args=server[1:], env=dict(os.environ)))
 
 

@@ -1,18 +1,17 @@
 """`fencepost mcp` with the SDK's own client: what an agent may see and do, and what it is told when it may not."""
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.support.site import Site
+from tests.support.site import Site, greeted
 
 CLIENT = str(Path(__file__).parent / "door_client.py")
-HTTP_DOOR = str(Path(__file__).parent / "http_door.py")
 LOOKS = {"list_schedules", "list_runs", "show_run", "why", "list_dead", "show_dead"}
 ACTS = {"run", "cancel", "pause", "resume", "replay", "discard"}
 CONFIG = """
@@ -25,11 +24,13 @@ cron = "0 3 * * *"
 Calls = list[tuple[str, dict[str, Any]]]
 
 
-def talk(site: Site, calls: Calls, *words: str, server: str | None = None) -> dict[str, Any]:
+def talk(
+    site: Site, calls: Calls, *words: str, server: str | None = None, key: str = "", mode: str = "auto"
+) -> dict[str, Any]:
     argv = [sys.executable, "-m", "fencepost", "mcp", *words]
     ran = subprocess.run(
         [sys.executable, CLIENT],
-        input=json.dumps({"server": server or argv, "calls": calls}),
+        input=json.dumps({"server": server or argv, "calls": calls, "key": key, "mode": mode}),
         cwd=site.folder,
         env=site.environment(),
         capture_output=True,
@@ -148,19 +149,70 @@ def test_a_store_that_is_not_there_is_said_at_once(site: Site) -> None:
     assert said == "", "nothing but the protocol may stand on stdout"
 
 
-def test_over_http_each_call_is_held_to_the_role_of_its_caller(site: Site) -> None:
+@pytest.fixture
+def port(site: Site) -> int:
+    """The web door, with the MCP door in it."""
     site.configure(CONFIG)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    site.start(sys.executable, HTTP_DOOR, site.store, "trigger", str(port))
-    site.until(lambda: _answers(port))
-    calls: Calls = [("list_schedules", {}), ("run", {"target": "worker"}), ("pause", {"schedule": "nightly"})]
-    answers = talk(site, calls, server=f"http://127.0.0.1:{port}/mcp")["answers"]
-    assert [one["error"] for one in answers] == [False, False, True]
-    assert all("needs the role" in one["text"] for one in answers if one["error"])
+    site.up("--port", "0", command="web")
+    return greeted(site)[0]
 
 
-def _answers(port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
+def over_http(site: Site, port: int, calls: Calls, key: str, mode: str = "auto") -> dict[str, Any]:
+    return talk(site, calls, server=f"http://127.0.0.1:{port}/mcp", key=key, mode=mode)
+
+
+def new_key(site: Site, role: str, *words: str) -> dict[str, str]:
+    made = json.loads(site.fencepost("key", "create", f"the {role}", "--role", role, "--json", *words))
+    assert isinstance(made, dict)
+    return made
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_over_http_a_key_gets_as_far_as_its_role(site: Site, port: int, mode: str) -> None:
+    calls: Calls = [
+        ("list_schedules", {}),
+        ("run", {"target": "worker", "key": mode}),
+        ("pause", {"schedule": "nightly"}),
+    ]
+    found = {role: over_http(site, port, calls, new_key(site, role)["key"], mode) for role in ("trigger", "admin")}
+    errors = {role: [one["error"] for one in answers["answers"]] for role, answers in found.items()}
+
+    assert errors == {"trigger": [False, False, True], "admin": [False, False, False]}
+    assert "needs the role admin" in found["trigger"]["answers"][2]["text"]
+    actors = {row["actor"] for row in site.rows("audit", "list") if row["verb"] in ("manual", "pause")}
+    assert {actor.split(":")[2] for actor in actors} == {"the trigger", "the admin"}
+
+
+def test_over_http_a_key_that_may_only_look_is_offered_nothing_else(site: Site, port: int) -> None:
+    found = over_http(site, port, [("list_schedules", {}), ("run", {"target": "worker"})], new_key(site, "read")["key"])
+
+    assert {tool["name"] for tool in found["tools"]} == LOOKS
+    assert [one["error"] for one in found["answers"]] == [False, True]
+    assert site.runs() == []
+
+
+def test_over_http_tenants_do_not_see_one_another_and_a_revoked_key_sees_nothing(site: Site, port: int) -> None:
+    theirs = new_key(site, "admin", "--tenant", "theirs")
+    found = over_http(site, port, [("list_schedules", {}), ("why", {"schedule": "nightly"})], theirs["key"])
+    assert found["answers"][0]["data"] == {"schedules": []}
+    assert found["answers"][1]["error"]
+    site.fencepost("key", "revoke", theirs["id"], "--tenant", "theirs")
+    assert post(port, {"Authorization": f"Bearer {theirs['key']}"}) == 401
+
+
+def test_over_http_another_sites_page_and_another_name_are_refused(site: Site, port: int) -> None:
+    shown = {"Authorization": f"Bearer {new_key(site, 'admin')['key']}"}
+
+    assert post(port, {}) == 401
+    assert post(port, {**shown, "Host": "rebound.example"}) == 421
+    assert post(port, {**shown, "Host": f"127.0.0.1.nip.io:{port}"}) == 421
+    assert post(port, {**shown, "Origin": "http://evil.example"}) == 403
+    assert post(port, {**shown, "Sec-Fetch-Site": "cross-site"}) == 403
+    assert post(port, shown) == 200
+    assert httpx.get(f"http://127.0.0.1:{port}/mcp", headers=shown).status_code == 405
+
+
+def post(port: int, headers: dict[str, str]) -> int:
+    ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    accept = {"Accept": "application/json, text/event-stream"}
+    return httpx.post(f"http://127.0.0.1:{port}/mcp", json=ask, headers={**accept, **headers}).status_code

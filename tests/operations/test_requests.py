@@ -346,7 +346,7 @@ def test_ticks_belong_to_schedules_and_again_to_ticks(runtime: Runtime) -> None:
 # --- dead letters
 
 
-def replayed(runtime: Runtime, run_id: str, **options: bool) -> Requested:
+def replayed(runtime: Runtime, run_id: str, **options: Any) -> Requested:  # noqa: ANN401
     return replay(runtime.store, run_id, tenant="default", new_run_id=new_id, by="ada", **options)
 
 

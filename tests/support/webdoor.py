@@ -26,12 +26,25 @@ class WebDoor:
     def __init__(self, runtime: Runtime, folder: Path) -> None:
         self.runtime = runtime
         self.secrets: dict[str, str] = {}
+        self.skew_us = 0  # of this machine's clock
         self._loop = asyncio.new_event_loop()
         self.desk = Desk(runtime.another, threads=2)
+        self._allowed: dict[str, dict[str, Any]] = {}
         self.door = Door(
-            self.desk, new_id, str(folder), self.now_seconds, self._secret, runtime.another, stream_seconds=0.05
+            self.desk,
+            new_id,
+            str(folder),
+            self.now_us,
+            self._secret,
+            runtime.another,
+            stream_seconds=0.05,
+            allowed=self._rights,
         )
-        self.gate = create_app(self.door, hosts=frozenset({HOST}))
+        self.told: list[str] = []
+        self.gate = create_app(self.door, hosts=frozenset({HOST}), tell=self.told.append)
+
+    def now_us(self) -> int:
+        return self.runtime.rig.now_us() + self.skew_us
 
     def now_seconds(self) -> int:
         return self.runtime.rig.now_us() // 1_000_000
@@ -69,6 +82,12 @@ class WebDoor:
         transport = httpx.ASGITransport(self.gate, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}") as client:
             return await client.request(method, path, **request)
+
+    def allow(self, tenant: str, **rights: Any) -> None:  # noqa: ANN401  # as [tenants] of the machine's own file
+        self._allowed[tenant] = rights
+
+    def _rights(self, tenant: str) -> dict[str, Any]:
+        return self._allowed.get(tenant, {})
 
     def _secret(self, reference: str) -> str:
         if reference not in self.secrets:

@@ -1,19 +1,23 @@
 """The HTTP API: the same operations and field names as the command line, for the key's tenant and nobody else."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fencepost.cli.main import COMMANDS
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.ledger import Call
+from fencepost.model.notice import Wish
 from tests.support.desk import RUN_FIELDS
+from tests.support.runtime import SUCCEEDED
 from tests.support.webdoor import WebDoor
 
 API = "/api/v1"
 # Commands of machines, terminals and files, which have no meaning over HTTP.
 ELSEWHERE = {
     *("init", "demo", "up", "scheduler", "worker", "web", "mcp", "version", "import", "store", "service", "simulate"),
-    *("exec", "gate", "hook", "mcp-gate", "worktree", "checkpoint", "progress", "ticks", "plan", "apply"),
+    *("exec", "gate", "hook", "mcp-gate", "worktree", "checkpoint", "progress"),
 }
 OFFERED = {
     "run": "/runs",
@@ -36,6 +40,9 @@ OFFERED = {
     "audit": "/audit",
     "key": "/keys",
     "notice": "/notices",
+    "plan": "/plan",
+    "apply": "/apply",
+    "ticks": "/ticks",
 }
 
 
@@ -92,6 +99,49 @@ def test_the_same_key_is_the_same_run_and_another_body_a_conflict(busy: WebDoor)
     assert other["code"] == "key_reused"
 
 
+def test_a_key_that_was_used_for_another_tick_or_without_a_payload_is_a_conflict(busy: WebDoor) -> None:
+    ask = asking(busy)
+    shown = {"Idempotency-Key": "order-4712"}
+    ask("POST", "/runs", 202, json={"target": "digest", "payload": {"a": 1}}, headers=shown)
+
+    assert ask("POST", "/runs", 409, json={"target": "digest"}, headers=shown)["code"] == "key_reused"
+
+
+def test_whatever_makes_something_makes_it_once_for_each_idempotency_key(busy: WebDoor) -> None:
+    ask = asking(busy)
+    shown = {"Idempotency-Key": "once"}
+    run = ask("POST", "/runs", 202, json={"target": "digest"}, headers=shown)["id"]
+    ask("POST", f"/runs/{run}/cancel")
+    replays = [ask("POST", f"/runs/{run}/replay", json={"again": True}, headers=shown)["id"] for _ in range(2)]
+    keys = [ask("POST", "/keys", code, json={"name": "ci"}, headers=shown) for code in (201, 200)]
+    busy.runtime.pass_time(86_400)
+    busy.runtime.tick()
+    span = {"from": "2000-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}
+    fills = [ask("POST", "/schedules/nightly/backfill", json=span, headers=shown) for _ in range(2)]
+
+    assert replays[0] == replays[1] != run
+    assert keys[0]["key"].startswith(f"fpk_{keys[0]['id']}_")
+    assert (keys[1]["id"], keys[1]["key"]) == (keys[0]["id"], None)
+    assert [len(one["run_ids"]) for one in fills] == [1, 0]
+    ask("POST", "/keys", 409, json={"name": "other"}, headers=shown)
+    others = asking(busy, tenant="theirs")
+    assert others("POST", "/keys", 201, json={"name": "ci"}, headers=shown)["key"]
+
+
+def test_a_batch_is_one_run_for_each_payload_all_or_none_and_once_for_its_key(busy: WebDoor) -> None:
+    ask = asking(busy, "trigger")
+    wanted = {"agent": "digest", "payloads": [{"n": number} for number in range(3)]}
+    shown = {"Idempotency-Key": "batch-1"}
+    first = ask("POST", "/batches", 202, json=wanted, headers=shown)["runs"]
+    again = ask("POST", "/batches", 202, json=wanted, headers=shown)["runs"]
+
+    assert [one["earlier"] for one in first + again] == [False] * 3 + [True] * 3
+    assert [one["id"] for one in first] == [one["id"] for one in again]
+    assert [ask("GET", f"/runs/{one['id']}")["payload"] for one in first] == wanted["payloads"]
+    assert ask("POST", "/batches", 400, json={**wanted, "agent": "nightly"})["code"] == "invalid"
+    assert len(ask("GET", "/runs")["items"]) == 3
+
+
 def test_pages_neither_miss_nor_repeat_a_run_while_others_are_made(busy: WebDoor) -> None:
     ask = asking(busy)
     made = [ask("POST", "/runs", 202, json={"target": "digest"})["id"] for _ in range(5)]
@@ -126,6 +176,106 @@ def test_ticks_schedules_and_the_audit_come_in_pages_too(busy: WebDoor) -> None:
         assert seen == whole
 
 
+def parts(ask: Any, path: str, **params: object) -> list[Any]:  # noqa: ANN401
+    seen, cursor = [], ""
+    for _ in range(100):
+        part = ask("GET", path, params={"limit": 2, "cursor": cursor, **params})
+        seen += part["items"]
+        if not (cursor := part["next"] or ""):
+            return seen
+    raise AssertionError(path)
+
+
+def test_every_other_listing_comes_in_pages_as_well(busy: WebDoor) -> None:
+    runtime, ask = busy.runtime, asking(busy)
+    runtime.store.notices().declare("default", "x", {Wish(f"chat{n}", "succeeded") for n in range(5)})
+    for number in range(5):
+        ask("POST", "/runs", 202, json={"target": "digest"})
+        ask("POST", "/keys", 201, json={"name": f"key {number}"})
+    held = [runtime.leased(start=True) for _ in range(3)]
+    for number in range(3):
+        for one in held:
+            runtime.store.ledger().begin(one.lease, Call(f"k{number}", f"c{number}", f"run:{one.run.id}"))
+    for path in ("/ps", "/queue", "/leases", "/ledger", "/keys"):
+        whole = ask("GET", path, params={"limit": 1000})
+        assert len(whole["items"]) > 2 or path == "/queue", path
+        assert parts(ask, path) == whole["items"], path
+        assert whole["next"] is None
+    runtime.settle(held[0], SUCCEEDED)
+    notices = ask("GET", "/notices", params={"limit": 1000})["items"]
+    assert len(notices) == 5
+    assert parts(ask, "/notices") == notices
+    assert len(parts(ask, "/notices", target="chat3", state="waiting", event="succeeded")) == 1
+    assert parts(ask, "/notices", event="dead") == []
+    assert parts(ask, "/leases", resource="lock:none") == []
+
+
+def test_definitions_are_planned_and_applied_and_retired(busy: WebDoor) -> None:
+    ask = asking(busy)
+    text = '[agents.sweep]\ncommand = ["true"]\n[schedules.hourly]\nagent = "sweep"\ncron = "0 * * * *"\ntimezone = "UTC"\n'
+    before = ask("GET", "/schedules")["items"]
+    planned = ask("POST", "/plan", json={"definitions": text})
+    assert [(one["name"], one["change"]) for one in planned["schedules"]] == [("hourly", "added")]
+    assert len(planned["schedules"][0]["next"]) == 3
+    assert ask("GET", "/schedules")["items"] == before, "planning changes nothing"
+
+    applied = ask("POST", "/apply", json={"definitions": text})
+    assert applied["source"] == "http:definitions"
+    assert ask("GET", "/schedules/hourly")["definition"] == {
+        "name": "hourly", "agent": "sweep", "cron": "0 * * * *", "timezone": "UTC"
+    }  # fmt: skip
+    assert {one["change"] for one in ask("POST", "/apply", json={"definitions": text})["schedules"]} == {"unchanged"}
+    gone = ask("POST", "/apply", json={"definitions": text.partition("[schedules")[0]})
+    assert [(one["name"], one["change"]) for one in gone["schedules"]] == [("hourly", "retired")]
+    assert {one["name"] for one in ask("GET", "/schedules")["items"]} >= {one["name"] for one in before}
+    assert ask("GET", "/audit", params={"verb": "apply"})["items"]
+
+
+def test_definitions_that_are_wrong_are_told_like_a_files_and_change_nothing(busy: WebDoor) -> None:
+    ask = asking(busy)
+    text = '[agents.sweep]\ncomand = ["true"]\n[schedules.x]\nagent = "sweep"\ncron = "0 0 30 2 *"\ntimezone = "UTC"\n'
+    answer = ask("POST", "/apply", 400, json={"definitions": text, "name": "ops"})
+
+    assert answer["code"] == "invalid_config"
+    assert "http:ops:2:" in answer["detail"]
+    assert "command" in answer["detail"]
+    assert "never fires" in answer["detail"]
+    assert ask("GET", "/schedules/x", 404)["code"] == "unknown"
+
+
+def test_definitions_reach_nothing_of_the_servers_machine(busy: WebDoor, tmp_path: Path) -> None:
+    ask = asking(busy)
+    (tmp_path / "secret.txt").write_text("the server's own")
+    text = f'[agents.a]\nengine = "claude"\nprompt_file = "{tmp_path}/secret.txt"\n'
+    assert "was not sent" in ask("POST", "/plan", 400, json={"definitions": text})["detail"]
+    sent = {"definitions": '[agents.a]\nengine = "claude"\nprompt_file = "p.md"\n', "files": {"p.md": "Do it."}}
+    ask("POST", "/apply", json=sent)
+    theirs = '[fencepost]\ntenant = "theirs"\n'
+    assert "key for 'default'" in ask("POST", "/apply", 400, json={"definitions": theirs})["detail"]
+    own = '[fencepost]\nstore = "sqlite:/x.db"\n[tenants.default]\nsecrets = ["env:X"]\n'
+    assert ask("POST", "/plan", json={"definitions": own})["ignored"] == ["fencepost.store", "tenants"]
+
+
+def test_definitions_cannot_give_their_tenant_more_secrets(busy: WebDoor) -> None:
+    busy.allow("default", secrets=("env:MINE",))
+    text = '[tenants.default]\nsecrets = ["env:ROOT"]\n[agents.a]\ncommand = ["true"]\nsecrets = {{ X = "env:{}" }}\n'
+    ask = asking(busy)
+
+    assert "do not list env:ROOT" in ask("POST", "/apply", 400, json={"definitions": text.format("ROOT")})["detail"]
+    ask("POST", "/apply", json={"definitions": text.format("MINE")})
+
+
+def test_ticks_are_previewed_for_a_schedule_or_an_expression(busy: WebDoor) -> None:
+    ask = asking(busy, "read")
+    berlin = {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "from": "2026-03-28", "until": "2026-03-30"}
+    found = ask("GET", "/ticks", params=berlin)["ticks"]
+
+    assert [one["disposition"] for one in found] == ["fired", "dst_gap"]
+    assert len(ask("GET", "/ticks", params={"schedule": "nightly", "limit": 4})["ticks"]) == 4
+    assert ask("GET", "/ticks", 400)["code"] == "invalid"
+    assert ask("GET", "/ticks", 400, params={"cron": "61 * * * *", "timezone": "UTC"})["code"] == "invalid"
+
+
 def test_a_schedule_is_paused_resumed_skipped_and_explained(busy: WebDoor) -> None:
     ask = asking(busy)
     paused = ask("POST", "/schedules/nightly/pause", json={"note": "moving", "until": "2100-01-01T00:00:00Z"})
@@ -135,8 +285,9 @@ def test_a_schedule_is_paused_resumed_skipped_and_explained(busy: WebDoor) -> No
     assert len(ask("POST", "/schedules/nightly/skip-next", json={"count": 2})["skips"]) == 2
     assert ask("GET", "/schedules/nightly/history")["versions"][0]["version"] == 1
     assert ask("GET", "/schedules/nightly/why")["answers"]
-    assert ask("GET", "/prove")["rows"][-1]["missing"] == 0
-    assert "rows" in ask("GET", "/dst-check")
+    assert ask("GET", "/prove")["missing"] == 0
+    assert [one["schedule"] for one in ask("GET", "/prove")["schedules"]] == ["nightly"]
+    assert "items" in ask("GET", "/dst-check")
     assert ask("POST", "/halt", json={"note": "stop"})["kind"] == "pause"
     assert ask("POST", "/unhalt") == {"done": True}
     assert ask("GET", "/audit/verify")["good"] is True

@@ -56,7 +56,7 @@ class Definitions:
     def config(self) -> Config:
         """Check everything, or raise InvalidConfig with every problem and its line."""
         shown = os.path.relpath(self.source) if self.source.startswith(os.getcwd() + os.sep) else self.source
-        return check(WrittenInPython(shown, "", self._table, (), self._places), self.source)
+        return check(WrittenInPython(shown, "", self._table, places=self._places), self.source)
 
 
 def spelled(value: object) -> object:

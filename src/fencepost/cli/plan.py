@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -17,6 +16,7 @@ from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
 from fencepost.model.registry import AgentChange, ChangeKind, FieldChange, ScheduleChange
 from fencepost.operations.gate_probe import gate_problems
+from fencepost.operations.plan_fields import agent_changes, by_subject, schedule_changes
 from fencepost.operations.registry import Planned, Upcoming, plan_config, upcoming
 
 MARKS = {
@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
 
 def page(planned: Planned, config: Config, where: str) -> Iterator[str]:
     """Yield the lines for a person."""
-    warnings = _by_subject(planned)
+    warnings = by_subject(planned)
     yield where
     yield from (f"! project {one.message}" for one in planned.warnings if one.what == "project")
     for agent in planned.plan.agents:
@@ -128,41 +128,13 @@ def tick_line(tick: Upcoming) -> str:
 
 def json_lines(planned: Planned, config: Config) -> Iterator[str]:
     """Yield one object for each agent, schedule and conflict."""
-    warnings = _by_subject(planned)
-    for agent in planned.plan.agents:
-        known_agent = config.agents.get(agent.name)
-        effects = effects_of(known_agent)._asdict() if known_agent else None
-        yield json.dumps(
-            {"what": "agent", **_fields(agent), "effects": effects, "warnings": warnings["agent", agent.name]}
-        )
-    for schedule in planned.plan.schedules:
-        known = config.schedules.get(schedule.name)
-        ticks = upcoming(known, after=planned.now) if known and schedule.kind is not ChangeKind.RETIRED else ()
-        fields = {
-            "version": schedule.version,
-            "agent": schedule.agent,
-            "agent_changed": schedule.agent_changed,
-            "warnings": warnings["schedule", schedule.name],
-            "next": [format_instant(tick.at) for tick in ticks if tick.at],
-        }
-        yield json.dumps({"what": "schedule", **_fields(schedule), **fields})
+    yield from map(json.dumps, agent_changes(planned, config))
+    yield from map(json.dumps, schedule_changes(planned, config))
     yield from (json.dumps({"what": "conflict", "message": message}) for message in planned.plan.conflicts)
-
-
-def _by_subject(planned: Planned) -> defaultdict[tuple[str, str], list[str]]:
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for warning in planned.warnings:
-        found[warning.what, warning.name].append(warning.message)
-    return found
 
 
 def _warning_lines(messages: list[str]) -> Iterator[str]:
     return (f"    warning: {message}" for message in messages)
-
-
-def _fields(change: AgentChange | ScheduleChange) -> dict[str, object]:
-    fields = [one._asdict() for one in change.fields] if change.kind is ChangeKind.CHANGED else []
-    return {"name": change.name, "change": change.kind.value, "fields": fields}
 
 
 def _value(value: object) -> str:

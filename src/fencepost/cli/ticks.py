@@ -12,7 +12,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
 from fencepost.model.trigger import CronTrigger, cron_trigger
 from fencepost.model.zone import Zone, find_zone, tzdata_version
-from fencepost.operations.preview import PreviewedTick, parse_moment, preview
+from fencepost.operations.preview import PreviewedTick, parse_moment, preview, preview_fields
 
 WIDTH = 80
 SHOWN_DEFAULT = 10
@@ -130,21 +130,7 @@ def _now() -> datetime:
 
 
 def _json_lines(lines: Iterable[PreviewedTick], limit: int) -> Iterator[str]:
-    for line in islice(lines, limit):
-        first = line.occurrence
-        yield json.dumps(
-            {
-                "tick_at": format_instant(first.tick_at),
-                "slot": first.slot.isoformat(),
-                "slot_until": line.until.slot.isoformat(),
-                "count": line.count,
-                "zone": first.zone,
-                "fold": first.fold,
-                "occurrence": first.key,
-                "disposition": line.disposition,
-                "note": line.note,
-            }
-        )
+    yield from (json.dumps(preview_fields(line)) for line in islice(lines, limit))
 
 
 def _page(trigger: CronTrigger, lines: Iterator[PreviewedTick], limit: int, *, bounded: bool) -> Iterator[str]:

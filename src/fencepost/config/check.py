@@ -48,10 +48,16 @@ class Checker:
         where = ".".join(str(part) for part in path)
         self.problems.append(Problem(self._document.place(*path), f"{where}: {message}" if where else message))
 
-    @property
-    def folder(self) -> str:
-        """The folder of the file, which its paths are relative to."""
-        return os.path.dirname(os.path.abspath(self._document.path))
+    def content(self, name: str, limit: int) -> str:
+        """Read a file that is named here: beside the configuration, or sent with it; the disk is nothing to a text."""
+        sent = self._document.files
+        if sent is not None:
+            if name not in sent:
+                raise FileNotFoundError(f"it was not sent; send its text in `files` under {shown(name)}")
+            return sent[name][:limit]
+        folder = os.path.dirname(os.path.abspath(self._document.path))
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            return file.read(limit)
 
     def is_text(self, *path: str | int) -> bool:
         """Tell whether a value was written as one text."""

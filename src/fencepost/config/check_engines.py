@@ -1,6 +1,5 @@
 """Checks what only an engine understands: prompts, CLI definitions, and options that would undo one another."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,8 +85,7 @@ def _read_prompt(checker: Checker, entry: Entry) -> None:
         checker.complain("there is a prompt too; keep one of the two.", *entry.path, "prompt_file")
         return
     try:
-        with open(os.path.join(checker.folder, name), encoding="utf-8") as file:
-            text = file.read(PROMPT_MAX + 1)
+        text = checker.content(name, PROMPT_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
         checker.complain(f"{name} cannot be read: {error}.", *entry.path, "prompt_file")
         return

@@ -65,16 +65,20 @@ def load(path: str) -> Config:
     return check(read_document(path), os.path.realpath(path))
 
 
-def check(document: Document, owner: str) -> Config:
-    """Check definitions, wherever they were written; `owner` is the file that has them."""
-    return _Loading(document).config(owner)
+def check(document: Document, owner: str, *, allowed: Mapping[str, Any] | None = None) -> Config:
+    """Check definitions, wherever they were written; `owner` is the file that has them.
+
+    `allowed` is what the tenant may use by another file's [tenants], where the document has no say in that.
+    """
+    return _Loading(document, allowed).config(owner)
 
 
 class _Loading:
     """The sections of one file, in the order in which they refer to one another."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, allowed: Mapping[str, Any] | None = None) -> None:
         self._document = document
+        self._allowed = allowed
         self._checker = Checker(document)
 
     def config(self, real_path: str) -> Config:
@@ -91,7 +95,7 @@ class _Loading:
             "projects": projects,
             "gates": gates,
             "engines": engines,
-            "allowed": tenants.get(settings.tenant, {}),
+            "allowed": tenants.get(settings.tenant, {}) if self._allowed is None else self._allowed,
         }
         agents = {
             entry.name: agent

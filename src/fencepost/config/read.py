@@ -3,6 +3,7 @@
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -43,6 +44,7 @@ class Document:
     text: str
     table: dict[str, Any]
     prefix: tuple[str, ...] = ()  # where our part of the file begins
+    files: Mapping[str, str] | None = None  # what came with a text that has no folder; None: files are on the disk
 
     @cached_property
     def lines(self) -> Lines:
@@ -66,6 +68,12 @@ def read_document(path: str) -> Document:
     if not isinstance(ours, dict):
         raise Invalid(f"{shown} has no section [tool.fencepost]; name another file, or write one: fencepost init")
     return Document(shown, text, _gathered(ours), ("tool", "fencepost"))
+
+
+def read_text(name: str, text: str, files: Mapping[str, str]) -> Document:
+    """Parse a text that was sent, with the files that it names, or raise InvalidConfig."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    return Document(name, text, _parse(name, text), files=files)
 
 
 def _gathered(ours: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
     @server.tool("replay", title="Replay a dead letter", annotations=STARTS_ONCE)
     def replay_(run: RunId) -> dict[str, Any]:
         """Make a new run of a dead letter: the same tick and payload, a key of its own. A second time returns the first."""
-        with counter.served(Role.ADMIN) as (store, seat):
+        with counter.served(Role.TRIGGER) as (store, seat):
             run_id = find_run(store, seat.tenant, run).id
             made = replay(store, run_id, tenant=seat.tenant, new_run_id=counter.new_run_id, by=seat.actor)
             return {"run": run_fields(Seen(made.run)), "is_new": not made.earlier, "said": made.said}
@@ -96,6 +96,6 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
     @server.tool("discard", title="Discard a dead letter", annotations=ENDS)
     def discard_(run: RunId) -> dict[str, Any]:
         """Take a dead letter off the desk; the run stays in the records."""
-        with counter.served(Role.ADMIN) as (store, seat):
+        with counter.served(Role.TRIGGER) as (store, seat):
             run_id = find_run(store, seat.tenant, run).id
             return {"run": run_fields(Seen(discard(store, run_id, tenant=seat.tenant, by=seat.actor)))}

@@ -18,6 +18,7 @@ from fencepost.operations.schedule_fields import schedule_fields
 from fencepost.operations.why import answer_fields, why
 
 LOG_LINES = 100
+LOG_BYTES_MAX = 65_536
 Limit = Annotated[int, Field(ge=1, le=200, description="how many at most")]
 RunId = Annotated[str, Field(min_length=1, max_length=64, description="the run's id, or its beginning")]
 Name = Annotated[str, Field(min_length=1, max_length=200, description="a schedule's name")]
@@ -77,5 +78,5 @@ def add_looking(server: MCPServer[Any], counter: Counter) -> None:
 def _detail(counter: Counter, store: Any, tenant: str, run: str, lines: int) -> dict[str, Any]:  # noqa: ANN401  # a Store
     detail = show(store, tenant, run)
     log = log_of(detail.seen, counter.log_folder)
-    said = content(log, lines=lines).decode(errors="replace") if log and lines else ""
+    said = content(log, lines=lines, most=LOG_BYTES_MAX).decode(errors="replace") if log and lines else ""
     return {**detail_fields(detail, log), "last_lines": said}

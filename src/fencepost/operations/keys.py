@@ -2,10 +2,11 @@
 
 import os
 from datetime import timedelta
+from hashlib import sha256
 from typing import NamedTuple
 
-from fencepost.model.access import RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
-from fencepost.model.errors import Unauthorised, Unknown
+from fencepost.model.access import ID_BYTES, RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
+from fencepost.model.errors import KeyReused, Unauthorised, Unknown
 from fencepost.model.moment import MICROSECOND
 from fencepost.operations.words import rfc3339
 from fencepost.ports.keys import KeyRow, KeyStore, NewKey
@@ -19,6 +20,13 @@ class Made(NamedTuple):
 
     row: KeyRow
     secret: Secret
+
+
+class KeyMade(NamedTuple):
+    """The key that answers a request; one that the same request has made before cannot be shown again."""
+
+    row: KeyRow
+    secret: Secret | None
 
 
 class Caller(NamedTuple):
@@ -41,6 +49,23 @@ def create_key(
 ) -> Made:
     """Make a key for a program."""
     return _make(keys, "key", tenant=tenant, name=check_key_name(name), role=role, by=by, expires_after=expires_after)
+
+
+def create_key_once(
+    keys: KeyStore, request: str, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None
+) -> KeyMade:
+    """Make a key, once for each request; one with other wishes is refused with KeyReused."""
+    known = sha256(f"fencepost-key-1:{tenant}\0{request}".encode()).digest()[:ID_BYTES]  # the id tells of the request
+    secret = new_secret("key", known + os.urandom(RANDOM_BYTES - ID_BYTES))
+    after_us = None if expires_after is None else expires_after // MICROSECOND
+    new = NewKey(secret.id, tenant, "key", check_key_name(name), role.value, secret.hash, None, after_us)
+    made = keys.put_key_once(new, by=by)
+    if made is not None:
+        return KeyMade(made, secret)
+    found = keys.key(secret.id, tenant=tenant)
+    if found is None or (found.name, found.role) != (name, role.value):
+        raise KeyReused("the Idempotency-Key was used for another key; use a new one.")
+    return KeyMade(found, None)
 
 
 def create_link(keys: KeyStore, *, tenant: str, by: str, role: Role = Role.ADMIN) -> Made:

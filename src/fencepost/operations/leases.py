@@ -28,6 +28,19 @@ def list_leases(store: LeaseStore, tenant: str | None = None) -> list[Listed]:
     ]
 
 
+def leases_after(
+    store: LeaseStore, tenant: str, after: "tuple[int, str] | None", *, resource: str = ""
+) -> list[Listed]:
+    """Return a tenant's held resources, oldest grant first, from where an earlier page ended; or one resource."""
+    mine = [one for one in list_leases(store) if one.held.tenant == tenant and resource in ("", one.resource)]
+    return [one for one in sorted(mine, key=lease_place) if after is None or lease_place(one) > after]
+
+
+def lease_place(one: Listed) -> "tuple[int, str]":
+    """Return where a lease stands in the listing."""
+    return one.held.granted_us, one.resource
+
+
 def lease_fields(one: Listed) -> dict[str, object]:
     """Return a lease as scripts see it."""
     held = one.held

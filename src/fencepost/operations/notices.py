@@ -1,14 +1,24 @@
 """What may be asked about notices: which there are, and to send those once more that were given up."""
 
 from fencepost.model.errors import Invalid
+from fencepost.model.moment import FOREVER_US
 from fencepost.operations.looking import Store
 from fencepost.operations.words import rfc3339
 from fencepost.stores.notices import NoticeRow
 
 
-def list_notices(store: Store, tenant: str, *, state: str = "", limit: int) -> list[NoticeRow]:
+def list_notices(
+    store: Store,
+    tenant: str,
+    *,
+    state: str = "",
+    event: str = "",
+    name: str = "",
+    before: tuple[int, int] = (FOREVER_US, 0),
+    limit: int,
+) -> list[NoticeRow]:
     """Return notices, newest first."""
-    return store.notices().listed(tenant, state=state, limit=limit)
+    return store.notices().listed(tenant, state=state, event=event, name=name, before=before, limit=limit)
 
 
 def revive_notices(store: Store, tenant: str, name: str) -> int:

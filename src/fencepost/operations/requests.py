@@ -32,10 +32,15 @@ PAYLOAD_MAX = 1_000_000
 PRIORITY_MAX = 1_000_000
 
 
-def check_same(requested: "Requested", payload: Mapping[str, object] | None) -> None:
+def check_same(requested: "Requested", payload: Mapping[str, object] | None, *, tick: datetime | None = None) -> None:
     """Refuse a key that was used for something else: whoever sent it would take another run for theirs."""
-    if requested.earlier and payload is not None and json.loads(requested.run.payload) != payload:
-        raise KeyReused(f"the key was used for run {requested.run.id} with another payload; use a new one.")
+    run = requested.run
+    usual: Mapping[str, object] | None = {} if run.schedule is None else None
+    wanted = usual if payload is None else payload
+    if requested.earlier and wanted is not None and json.loads(run.payload) != wanted:
+        raise KeyReused(f"the key was used for run {run.id} with another payload; use a new one.")
+    if requested.earlier and run.tick_us != (None if tick is None else to_us(tick)):
+        raise KeyReused(f"the key was used for run {run.id} with another tick; use a new one.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +118,16 @@ def replay(
     by: str,
     again: bool = False,
     as_then: bool = False,
+    key: str | None = None,
 ) -> Requested:
     """Make a new run of a dead letter, or of a run that was cancelled: the same tick and payload, a key of its own.
 
-    It runs what is defined now, because that is where the repair is; `as_then` takes the version of that day.
+    It runs what is defined now, because that is where the repair is; `as_then` takes the version of that day. The same
+    `key` returns the same run, although `again` was said.
     """
+    check_request(key=key)
     new_id = new_run_id()
+    request_key = f"replay:{run_id}:{key}" if key is not None else None
 
     def decide(grounds: Grounds) -> Placement:
         origin = grounds.origin
@@ -142,11 +151,12 @@ def replay(
             reservation=afford(recipe, grounds),
             stretch=stretch,
             payload=origin.payload,
+            request_key=request_key,
             origin=origin.id,
         )
         return Placement(run)
 
-    asked = store.ask(Ask(tenant, "", by, origin=run_id), decide)
+    asked = store.ask(Ask(tenant, "", by, key=request_key, origin=run_id), decide)
     said = "" if asked.is_new else f"run {run_id} was replayed before, as this run; --again makes another."
     return Requested(asked.run, not asked.is_new, said)
 

@@ -38,6 +38,14 @@ class KeyStore(Protocol):
         """Keep a new key."""
         ...
 
+    def put_key_once(self, key: NewKey, *, by: str) -> KeyRow | None:
+        """Keep a new key; None if there is one with its id."""
+        ...
+
+    def key(self, key_id: str, *, tenant: str) -> KeyRow | None:
+        """Return a key, good or not."""
+        ...
+
     def use_link(self, link_id: str, link_hash: str, session: NewKey) -> KeyRow | None:
         """Use a link up for a session; None if somebody was quicker, or its time is over."""
         ...
@@ -46,8 +54,8 @@ class KeyStore(Protocol):
         """Return a key that is good now, and its hash."""
         ...
 
-    def keys(self, tenant: str, *, kind: str = "", limit: int) -> list[KeyRow]:
-        """Return a tenant's keys, newest first."""
+    def keys(self, tenant: str, *, kind: str = "", before: tuple[int, str] = ..., limit: int) -> list[KeyRow]:
+        """Return a tenant's keys, newest first; `before` is where an earlier page ended."""
         ...
 
     def revoke_key(self, key_id: str, *, tenant: str, by: str) -> KeyRow | None:

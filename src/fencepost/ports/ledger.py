@@ -47,8 +47,16 @@ class LedgerStore(Protocol):
         """Return one entry."""
         ...
 
-    def entries(self, tenant: str, *, scope: str | None = None, standing: str = "", limit: int = 100) -> list[Entry]:
-        """Return entries, newest first; of one scope, or of all."""
+    def entries(
+        self,
+        tenant: str,
+        *,
+        scope: str | None = None,
+        standing: str = "",
+        after: tuple[int, str, str] = ...,
+        limit: int = 100,
+    ) -> list[Entry]:
+        """Return entries, newest first; of one scope, or of all; `after` is where an earlier page ended."""
         ...
 
     def resolve(self, seen: Entry, *, answer: str | None, by: str) -> bool:

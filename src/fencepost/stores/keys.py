@@ -1,5 +1,6 @@
 """The verbs about keys, once for both dialects."""
 
+from fencepost.model.moment import FOREVER_US
 from fencepost.ports.keys import KeyRow, NewKey
 from fencepost.stores.registry_writing import storable, write_audit
 from fencepost.stores.transaction import Dialect, Transaction
@@ -16,7 +17,18 @@ class SqlKeys:
 
     def put_key(self, key: NewKey, *, by: str) -> KeyRow:
         """Keep a new key."""
+        made = self.put_key_once(key, by=by)
+        assert made is not None, "its id is random"
+        return made
+
+    def put_key_once(self, key: NewKey, *, by: str) -> KeyRow | None:
+        """Keep a new key; None if there is one with its id."""
         return self._dialect.write(lambda tx: _put(tx, key, by))
+
+    def key(self, key_id: str, *, tenant: str) -> KeyRow | None:
+        """Return a key, good or not."""
+        rows = self._dialect.read(lambda tx: tx.rows("key", id=key_id, tenant=tenant))
+        return KeyRow(*rows[0]) if rows else None
 
     def use_link(self, link_id: str, link_hash: str, session: NewKey) -> KeyRow | None:
         """Use a link up for a session; None if somebody was quicker, or its time is over."""
@@ -33,9 +45,12 @@ class SqlKeys:
         rows = self._dialect.read(lambda tx: tx.rows("key_in_force", id=key_id))
         return (KeyRow(*rows[0][:-1]), str(rows[0][-1])) if rows else None
 
-    def keys(self, tenant: str, *, kind: str = "", limit: int) -> list[KeyRow]:
+    def keys(
+        self, tenant: str, *, kind: str = "", before: tuple[int, str] = (FOREVER_US, ""), limit: int
+    ) -> list[KeyRow]:
         """Return a tenant's keys, newest first."""
-        rows = self._dialect.read(lambda tx: tx.rows("list_keys", tenant=tenant, kind=kind, limit=limit))
+        values = {"tenant": tenant, "kind": kind, "before_us": before[0], "before": before[1], "limit": limit}
+        rows = self._dialect.read(lambda tx: tx.rows("list_keys", **values))
         return [KeyRow(*row) for row in rows]
 
     def revoke_key(self, key_id: str, *, tenant: str, by: str) -> KeyRow | None:
@@ -52,10 +67,12 @@ class SqlKeys:
         return self._dialect.write(work)
 
 
-def _put(tx: Transaction, key: NewKey, by: str) -> KeyRow:
+def _put(tx: Transaction, key: NewKey, by: str) -> KeyRow | None:
     tx.rows("drop_old_keys", kept_us=KEPT_US)
-    (row,) = tx.rows("put_key", **key._asdict(), by=storable(by))
-    made = KeyRow(*row)
+    rows = tx.rows("put_key", **key._asdict(), by=storable(by))
+    if not rows:
+        return None
+    made = KeyRow(*rows[0])
     _note(tx, made, "key_create", by)
     return made
 

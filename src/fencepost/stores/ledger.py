@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 TRIES = 3
 
+EVER_US = 2**63 - 1
+
 
 class SqlLedger:
     """LedgerStore's verbs over named statements."""
@@ -116,9 +118,19 @@ class SqlLedger:
         """Return one entry."""
         return self._dialect.read(lambda tx: _entry(tx, tenant, scope, key))
 
-    def entries(self, tenant: str, *, scope: str | None = None, standing: str = "", limit: int = 100) -> list[Entry]:
-        """Return entries, newest first; of one scope, or of all."""
+    def entries(
+        self,
+        tenant: str,
+        *,
+        scope: str | None = None,
+        standing: str = "",
+        after: tuple[int, str, str] = (EVER_US, "", ""),
+        limit: int = 100,
+    ) -> list[Entry]:
+        """Return entries, newest first; of one scope, or of all; `after` is where an earlier page ended."""
+        before_us, key, name = after
         values = {"tenant": tenant, "any_scope": scope is None, "scope": scope or "", "standing": standing}
+        values |= {"before_us": before_us, "after_key": key, "after_scope": name}
         return self._dialect.read(
             lambda tx: [_entry_of(row) for row in tx.rows("ledger_entries", **values, limit=limit)]
         )

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from fencepost.model.moment import FOREVER_US
 from fencepost.model.notice import SUMMARY_MAX, Delivery, Notice, Wish, settled_events
 from fencepost.model.outcome import Settlement
 from fencepost.ports.runs import Ended, Report, RunRow
@@ -37,6 +38,7 @@ class NoticeRow(NamedTuple):
     at_us: int
     due_us: int
     error: str | None
+    seq: int
 
 
 class SqlNotices:
@@ -89,9 +91,20 @@ class SqlNotices:
 
         return self._dialect.write(work)
 
-    def listed(self, tenant: str, *, state: str = "", limit: int) -> list[NoticeRow]:
+    def listed(
+        self,
+        tenant: str,
+        *,
+        state: str = "",
+        event: str = "",
+        name: str = "",
+        before: tuple[int, int] = (FOREVER_US, 0),
+        limit: int,
+    ) -> list[NoticeRow]:
         """Return notices, newest first."""
-        rows = self._dialect.read(lambda tx: tx.rows("list_notices", tenant=tenant, state=state, limit=limit))
+        values: dict[str, str | int] = {"tenant": tenant, "state": state, "event": event, "name": name}
+        values |= {"before_us": before[0], "before_seq": before[1], "limit": limit}
+        rows = self._dialect.read(lambda tx: tx.rows("list_notices", **values))
         return [NoticeRow(*row) for row in rows]
 
     def revive(self, tenant: str, name: str) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -10,18 +11,18 @@ from starlette.responses import Response
 
 from fencepost.model.errors import FencepostError
 from fencepost.web import completions, health, hooks, login, metrics
-from fencepost.web.api import notices, records, runs, schedules
+from fencepost.web.api import definitions, notices, records, runs, schedules
 from fencepost.web.dashboard import routes as dashboard
 from fencepost.web.door import Door
 from fencepost.web.openapi import describe
 from fencepost.web.problems import Problem, problem_of
-from fencepost.web.security import Gatekeeper
+from fencepost.web.security import Gatekeeper, Tell
 
 TITLE = "Fencepost"
 DESCRIPTION = "Runs scheduled AI agents: no tick twice, no overlap where it must not be, no zombie writes."
 
 
-def create_app(door: Door, *, hosts: frozenset[str]) -> Gatekeeper:
+def create_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None) -> Gatekeeper:
     """Return the whole door, for a server that answers to these names (`name:port`)."""
     app = FastAPI(
         title=TITLE,
@@ -34,14 +35,20 @@ def create_app(door: Door, *, hosts: frozenset[str]) -> Gatekeeper:
         lifespan=_closing(door),
     )
     app.state.door = door
-    for module in (health, login, metrics, hooks, completions, runs, schedules, records, notices, *dashboard.ROOMS):
+    app.state.meter = metrics.Meter(door.desk, door.now_us)
+    rooms = (health, login, metrics, hooks, completions, runs, schedules, definitions, records, notices)
+    for module in (*rooms, *dashboard.ROOMS):
         app.router.routes.extend(module.router.routes)  # one flat list, which the gatekeeper goes through
+    if find_spec("mcp") is not None:
+        from fencepost.web.mcp import mcp_route
+
+        app.router.routes.append(mcp_route(door))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # as FastAPI says to extend it
     app.add_exception_handler(FencepostError, _told)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _our_fault)
-    return Gatekeeper(app, routes=app.routes, desk=door.desk, hosts=hosts)
+    return Gatekeeper(app, routes=app.routes, desk=door.desk, hosts=hosts, tell=tell)
 
 
 def _closing(door: Door):  # type: ignore[no-untyped-def]  # noqa: ANN202  # what FastAPI takes for a lifespan

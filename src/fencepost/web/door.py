@@ -1,7 +1,7 @@
 """What the handlers of the web door work with."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from fastapi import Request
 
@@ -11,18 +11,26 @@ from fencepost.web.desk import Desk
 from fencepost.web.security import Admission
 
 
+def _everything(_: str) -> Mapping[str, Any]:
+    return {}
+
+
 class Door(NamedTuple):
     """The way to the store, and what belongs to this machine."""
 
     desk: Desk
     new_run_id: Callable[[], str]
     log_folder: str
-    now_seconds: Callable[[], int]
+    now_us: Callable[[], int]
     fetch_secret: Callable[[str], str]
     open_store: Callable[[], Store]
-    secure_cookies: bool = False
     stream_seconds: float = 600.0  # then a browser takes its stream up anew
     is_leaving: Callable[[], bool] = lambda: False  # whether the server is asked to stop
+    allowed: Callable[[str], Mapping[str, Any]] = _everything  # what this machine's [tenants] lets a tenant use
+
+    def now_seconds(self) -> int:
+        """Return seconds since 1970, for signatures that carry a time."""
+        return self.now_us() // 1_000_000
 
 
 def door_of(request: Request) -> Door:

@@ -1,7 +1,7 @@
 """`/healthz`: whether the door is there, and `/readyz`: whether the store is, for those with a key."""
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse
+from pydantic import BaseModel
 
 from fencepost.operations.looking import Store
 from fencepost.web.door import door_of
@@ -10,17 +10,23 @@ from fencepost.web.security import OPEN, access
 router = APIRouter()
 
 
+class Health(BaseModel):
+    """It is there."""
+
+    status: str = "ok"
+
+
 @router.get("/healthz", openapi_extra=access(OPEN), tags=["health"])
-async def healthz() -> JSONResponse:
+async def healthz() -> Health:
     """Say that the door is open; this asks nobody else."""
-    return JSONResponse({"status": "ok"})
+    return Health()
 
 
 @router.get("/readyz", tags=["health"])
-async def readyz(request: Request) -> JSONResponse:
+async def readyz(request: Request) -> Health:
     """Say whether the store answers; 503 if it does not."""
     await door_of(request).desk.ask(_look)
-    return JSONResponse({"status": "ok"})
+    return Health()
 
 
 def _look(store: Store) -> int:

@@ -16,7 +16,18 @@ PROBLEM = {
         "status": {"type": "integer"},
         "code": {"type": "string", "description": "stable; for programs"},
         "detail": {"type": "string", "description": "what is wrong and what to do, for people"},
-        "errors": {"type": "array", "items": {"type": "object"}},
+        "errors": {
+            "type": "array",
+            "description": "with status 422: each field that is wrong",
+            "items": {
+                "type": "object",
+                "required": ["where", "what"],
+                "properties": {
+                    "where": {"type": "array", "items": {"type": "string"}},
+                    "what": {"type": "string"},
+                },
+            },
+        },
     },
 }
 STATUSES = {

@@ -10,7 +10,7 @@ from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.host.worktree import Repository, Worktree
-    from fencepost.model.light import Callable
+    from fencepost.model.light import Any, Callable, Mapping
     from fencepost.operations.projects import Ground
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
@@ -146,6 +146,15 @@ def log_folder() -> str:
     return os.path.join(state_folder(os.environ), "logs")
 
 
+def tenant_rights(tenant: str) -> Mapping[str, Any]:
+    """Return what this machine's configuration lets a tenant use; nothing said means everything."""
+    from fencepost.config.find import config_path
+    from fencepost.config.load import load
+
+    path = config_path(os.environ, os.getcwd())
+    return load(path).tenants.get(tenant, {}) if path else {}
+
+
 def audit_key(*, create: bool) -> bytes | None:
     """Return the key that seals the audit here: the configuration's, or this machine's own."""
     from fencepost.config.find import audit_key_of, config_path, state_folder
@@ -274,11 +283,11 @@ def new_run_id() -> str:
     return new_id(SystemClock())
 
 
-def now_seconds() -> int:
-    """Return seconds since 1970, for signatures that carry a time."""
+def now_us() -> int:
+    """Return this machine's time, in microseconds since 1970."""
     from fencepost.host.clock import SystemClock
 
-    return SystemClock().wall_us() // 1_000_000
+    return SystemClock().wall_us()
 
 
 def fetch_secret(reference: str) -> str:

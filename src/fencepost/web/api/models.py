@@ -1,25 +1,24 @@
-"""What the API takes and gives, field by field; the names are those of `--json`."""
+"""What the API gives about runs, field by field; the names are those of `--json`."""
 
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, JsonValue
 
 T = TypeVar("T")
-Text = Annotated[str, StringConstraints(max_length=1_000, pattern=r"^[^\x00]*$")]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
-
-
-class Asked(BaseModel):
-    """What somebody sends; a field that is not known is an error, not a typo that goes unseen."""
-
-    model_config = ConfigDict(extra="forbid")
+Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC")]
 
 
 class Page(BaseModel, Generic[T]):
-    """Part of a listing; `next` is the cursor of the part after it."""
+    """Part of a listing; `next` is the cursor of the part after it, and null at the end."""
 
     items: list[T]
     next: str | None = None
+
+
+class Done(BaseModel):
+    """It is done."""
+
+    done: bool = True
 
 
 class Run(BaseModel):
@@ -31,21 +30,21 @@ class Run(BaseModel):
     schedule: str | None
     schedule_version: int | None
     trigger: str
-    tick: str | None
+    tick: Instant | None
     state: str
     reason: str | None
     attempt: int
     fence: int | None
-    resource: Any
+    resource: str = Field(description="what it leases, separated by blanks")
     project: str | None
-    position: int | None
-    ready_at: str | None
-    started_at: str | None
-    ended_at: str | None
+    position: int | None = Field(description="its place in the line, from 1")
+    ready_at: Instant | None
+    started_at: Instant | None
+    ended_at: Instant | None
     exit_code: int | None
     cost_usd: float | None
     summary: str | None
-    created_at: str | None
+    created_at: Instant | None
     worker: str | None
     origin: str | None
     idempotency_key: str
@@ -58,33 +57,110 @@ class RunMade(Run):
     said: str
 
 
-class QueuedRun(Run):
-    """A run that waits."""
+class Triggered(BaseModel):
+    """The run that answers one request of a batch."""
 
+    id: str
+    earlier: bool = Field(description="it was there already")
+
+
+class Batch(BaseModel):
+    """The runs of a batch, in the order of their payloads."""
+
+    runs: list[Triggered]
+
+
+class LiveRun(BaseModel):
+    """What runs or waits: a run, or somebody's command in a project, which has fewer fields."""
+
+    id: str
+    tenant: str
+    agent: str | None
+    schedule: str | None
+    schedule_version: int | None = None
+    trigger: str
+    tick: Instant | None = None
+    state: str
+    reason: str | None = None
+    attempt: int | None = None
+    fence: int | None
+    resource: str
+    project: str | None
+    position: int | None
+    ready_at: Instant | None = None
+    started_at: Instant | None
+    ended_at: Instant | None = None
+    exit_code: int | None = None
+    cost_usd: float | None = None
+    summary: str | None = None
+    created_at: Instant | None
+    worker: str | None
+    origin: str | None = None
+    idempotency_key: str | None = None
+    command: str | None = Field(None, description="of a command that is no run")
     waits_for: str | None
+    depth: int | None = Field(description="how many wait in its project")
 
 
 class DeadLetter(Run):
     """A run that needs a person."""
 
-    died_at: str | None
+    died_at: Instant | None
     last_log: str
+
+
+class Attempt(BaseModel):
+    """One try at a run."""
+
+    attempt: int
+    fence: int
+    worker: str
+    started_at: Instant | None
+    ended_at: Instant | None
+    outcome: str | None
+    exit_code: int | None
+    last_log: str | None
+    session: str | None
+    cost_usd: float | None
+    turns: int | None
+    usage: dict[str, int] | None = Field(description="llm_tokens by kind")
+
+
+class Holding(BaseModel):
+    """Who holds a run."""
+
+    fence: int
+    host: str
+    pid: int
+    expires_at: Instant | None
+
+
+class Effects(BaseModel):
+    """What is promised about an agent's effects."""
+
+    gated: list[str]
+    checked: list[str]
+    ungated: bool
 
 
 class RunDetail(Run):
     """Everything about one run."""
 
-    model_config = ConfigDict(extra="allow")
-    period_start: str | None
-    period_end: str | None
+    period_start: Instant | None
+    period_end: Instant | None
+    backfill_from: Instant | None
+    last_success: Instant | None
     request_key: str | None
-    payload: Any
+    payload: dict[str, JsonValue]
+    effects: Effects
     manifest_hash: str
     stop: str | None
-    discarded_at: str | None
+    discarded_at: Instant | None
     replays: list[str]
-    attempts: list[dict[str, Any]]
-    lease: dict[str, Any] | None
+    usage: dict[str, int] | None
+    attempts: list[Attempt]
+    lease: Holding | None
+    log: str | None = Field(description="the file on the server's machine, if it is there")
     last_log: str
 
 
@@ -96,242 +172,3 @@ class RunLog(BaseModel):
     host: str | None
     complete: bool = Field(description="all that is left of it; else only the last lines, which the store has")
     text: str
-
-
-class Schedule(BaseModel):
-    """A schedule."""
-
-    name: str
-    tenant: str
-    agent: str
-    version: int
-    state: str
-    trigger: str
-    when: str
-    timezone: str
-    next_at: str | None
-    cursor_at: str | None
-    cursor_age_seconds: int
-    failures: int
-    last_success: str | None
-    skip_next: int
-    paused_until: str | None
-    pause_note: str
-    applied_at: str | None
-    retired_at: str | None
-    source: str
-
-
-class ScheduleDetail(Schedule):
-    """A schedule in full."""
-
-    ticks: dict[str, int]
-    runs: dict[str, int]
-    pruned_until: str | None
-    definition: dict[str, Any]
-    manifest: dict[str, Any]
-    upcoming: list[dict[str, Any]]
-
-
-class Tick(BaseModel):
-    """A recorded tick, or a range of neighbours."""
-
-    schedule: str
-    version: int
-    slot: str
-    slot_until: str
-    count: int
-    tick_at: str | None
-    disposition: str
-    run_id: str | None
-    tick_until: str | None
-    into: str | None
-    decided_at: str | None
-
-
-class History(BaseModel):
-    """Versions and pauses of a schedule, newest first."""
-
-    versions: list[dict[str, Any]]
-    pauses: list[dict[str, Any]]
-
-
-class Answers(BaseModel):
-    """Why it ran, or did not."""
-
-    answers: list[dict[str, Any]]
-
-
-class Paused(BaseModel):
-    """A pause."""
-
-    kind: str
-    since: str | None
-    until: str | None
-    note: str
-    by: str
-
-
-class Skips(BaseModel):
-    """The ticks that are left out."""
-
-    name: str
-    skips: list[str]
-
-
-class Backfilled(BaseModel):
-    """What a backfill has made."""
-
-    name: str
-    ticks: int
-    known: int
-    run_ids: list[str]
-
-
-class Lease(BaseModel):
-    """A lease."""
-
-    resource: str
-    fence: int
-    run_id: str
-    host: str
-    pid: int
-    granted_at: str | None
-    expires_at: str | None
-    started_at: str | None
-    tenant: str
-    holder: str | None
-    label: str
-    renewals: int
-
-
-class LedgerEntry(BaseModel):
-    """An effect that happens once."""
-
-    key: str
-    scope: str
-    state: str
-    answer: Any
-    doubt: str | None
-    run_id: str
-    fence: int
-    begun_at: str | None
-    completed_at: str | None
-    resolved_by: str | None
-    tenant: str
-
-
-class AuditEntry(BaseModel):
-    """Who did what."""
-
-    seq: int
-    at: str | None
-    actor: str
-    verb: str
-    subject: str
-    detail: str
-
-
-class Key(BaseModel):
-    """A key, without its secret half."""
-
-    id: str
-    tenant: str
-    kind: str
-    name: str
-    role: str
-    created_at: str | None
-    created_by: str
-    expires_at: str | None
-    revoked_at: str | None
-
-
-class NewKey(Key):
-    """A new key, which is shown this once."""
-
-    key: str
-
-
-class Rows(BaseModel):
-    """Rows of a report."""
-
-    rows: list[dict[str, Any]]
-
-
-class Done(BaseModel):
-    """It is done."""
-
-    done: bool = True
-
-
-class AskRun(Asked):
-    """Run an agent or a schedule."""
-
-    target: Name
-    payload: dict[str, Any] | None = None
-    tick: Text | None = Field(None, description="run this tick of a schedule, with its period and key")
-    again: bool = False
-    overlap: Text | None = None
-    priority: int | None = Field(None, ge=-1_000_000, le=1_000_000)
-
-
-class AskReplay(Asked):
-    """Replay a dead letter."""
-
-    again: bool = False
-    as_then: bool = False
-
-
-class AskPause(Asked):
-    """Pause a schedule."""
-
-    note: Text = ""
-    until: Text | None = Field(None, description="an instant such as 2026-12-01T06:00:00Z")
-
-
-class AskNote(Asked):
-    """Say why."""
-
-    note: Text = ""
-
-
-class AskSkip(Asked):
-    """Leave out the next ticks; 0 takes it back."""
-
-    count: int = Field(1, ge=0, le=1_000_000)
-
-
-class AskBackfill(Asked):
-    """Make runs for ticks that are over."""
-
-    from_: Text = Field(alias="from")
-    until: Text
-    current: bool = False
-    name: Name | None = None
-    limit: int = Field(1_000, ge=1, le=1_000)
-    stagger: Text | None = None
-    again: bool = False
-
-
-class AskBreak(Asked):
-    """Take a lease from its holder."""
-
-    resource: Name
-    note: Text = "broken by hand"
-
-
-class AskResolve(Asked):
-    """Say what became of an ambiguous effect: with an answer it took place, without one it is forgotten."""
-
-    key: Name
-    scope: Text = "tenant"
-    forget: bool = False
-    answer: Any = None
-
-
-class AskKey(Asked):
-    """Make a key."""
-
-    name: Name
-    role: Annotated[str, StringConstraints(pattern="^(read|trigger|admin)$")] = "read"
-    expires: Text | None = Field(None, description="good for so long, such as 90d")

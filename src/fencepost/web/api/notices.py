@@ -4,20 +4,34 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 
+from fencepost.model.notice import EVENTS
 from fencepost.operations.notices import list_notices, notice_fields, revive_notices
-from fencepost.web.api import models
-from fencepost.web.api.paging import LIMIT, Limit
+from fencepost.web.api import models, record_models
+from fencepost.web.api.paging import LIMIT, Cursor, Limit, numbers, page
 from fencepost.web.door import caller_of, door_of
 
 router = APIRouter(prefix="/api/v1", tags=["notices"])
+Plain = Annotated[str, Query(max_length=200)]
 State = Annotated[str, Query(pattern="^(|waiting|sent|dead)$")]
+Event = Annotated[str, Query(pattern=f"^(|{'|'.join(EVENTS)})$")]
 
 
-@router.get("/notices", response_model=models.Rows)
-async def notices(request: Request, state: State = "", limit: Limit = LIMIT) -> dict[str, object]:
+@router.get("/notices", response_model=models.Page[record_models.Notice])
+async def notices(
+    request: Request,
+    *,
+    state: State = "",
+    event: Event = "",
+    target: Plain = "",
+    limit: Limit = LIMIT,
+    cursor: Cursor = "",
+) -> dict[str, object]:
     """List notices, newest first."""
-    found = await door_of(request).desk.ask(list_notices, caller_of(request).tenant, state=state, limit=limit)
-    return {"rows": [notice_fields(one) for one in found]}
+    more = {"before": before} if (before := numbers(cursor)) else {}
+    rows = await door_of(request).desk.ask(
+        list_notices, caller_of(request).tenant, state=state, event=event, name=target, limit=limit + 1, **more
+    )
+    return page(rows, limit, notice_fields, lambda one: [one.at_us, one.seq])
 
 
 @router.post("/notices/{target}/retry", response_model=models.Done)

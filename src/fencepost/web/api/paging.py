@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Query
 
@@ -29,12 +29,22 @@ def page(rows: Sequence[T], limit: int, spell: Callable[[T], dict[str, object]],
 
 def pair(cursor: str) -> tuple[int, str] | None:
     """Read a cursor that is an instant and an id."""
-    found = _read(cursor)
-    if found is None:
-        return None
-    if isinstance(found, list) and len(found) == 2 and _is_number(found[0]) and _is_text(found[1]):  # noqa: PLR2004
-        return found[0], found[1]
-    raise _wrong()
+    return _parts(cursor, _is_number, _is_text)  # type: ignore[no-any-return]  # it was looked at
+
+
+def numbers(cursor: str) -> tuple[int, int] | None:
+    """Read a cursor that is an instant and a number."""
+    return _parts(cursor, _is_number, _is_number)  # type: ignore[no-any-return]  # likewise
+
+
+def names(cursor: str) -> tuple[int, str, str] | None:
+    """Read a cursor that is an instant and two names."""
+    return _parts(cursor, _is_number, _is_text, _is_text)  # type: ignore[no-any-return]  # likewise
+
+
+def turn(cursor: str) -> tuple[int, int, int, str] | None:
+    """Read a cursor that is a place in the line."""
+    return _parts(cursor, _is_number, _is_number, _is_number, _is_text)  # type: ignore[no-any-return]  # likewise
 
 
 def number(cursor: str) -> int | None:
@@ -42,7 +52,7 @@ def number(cursor: str) -> int | None:
     found = _read(cursor)
     if found is None or _is_number(found):
         return found  # type: ignore[return-value]  # it was looked at
-    raise _wrong()
+    raise wrong_cursor()
 
 
 def name(cursor: str) -> str:
@@ -52,7 +62,20 @@ def name(cursor: str) -> str:
         return ""
     if _is_text(found):
         return str(found)
-    raise _wrong()
+    raise wrong_cursor()
+
+
+def _parts(cursor: str, *kinds: Callable[[object], bool]) -> Any:  # noqa: ANN401  # a tuple of these kinds, or None
+    found = _read(cursor)
+    if found is None:
+        return None
+    if isinstance(found, list) and len(found) == len(kinds) and all(map(_holds, kinds, found)):
+        return tuple(found)
+    raise wrong_cursor()
+
+
+def _holds(kind: Callable[[object], bool], value: object) -> bool:
+    return kind(value)
 
 
 def _is_number(value: object) -> bool:
@@ -75,8 +98,9 @@ def _read(cursor: str) -> object:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
     except (ValueError, RecursionError, binascii.Error):
-        raise _wrong() from None
+        raise wrong_cursor() from None
 
 
-def _wrong() -> Invalid:
+def wrong_cursor() -> Invalid:
+    """Return what is said about a cursor that we never gave."""
     return Invalid("the cursor is none of ours; send `next` of the part before, unchanged, or leave it out.")

@@ -6,18 +6,21 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
-from fencepost.operations.fields import dead_fields, run_fields
+from fencepost.operations.bulk import Triggered, Wanted, request_many
+from fencepost.operations.fields import dead_fields, live_fields, run_fields
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Filter, Seen, Store, find_run, list_dead, list_live, list_runs, moment, show
+from fencepost.operations.looking import Filter, Seen, Store, find_run, list_dead, list_runs, moment, show
 from fencepost.operations.requests import Requested, cancel, check_same, discard, replay, request_run
 from fencepost.operations.run_detail import detail_fields
-from fencepost.web.api import models
-from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair
+from fencepost.operations.turns import LivePlace, live_after, live_place
+from fencepost.web.api import asking, models
+from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair, turn
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 TRIGGER = access("trigger")
+LOG_BYTES_MAX = 4 * 1_048_576  # of one answer
 Plain = Annotated[str, Query(max_length=200)]
 State = Annotated[str, Query(pattern="^(|ready|running|succeeded|dead|cancelled)$")]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=512)]
@@ -41,15 +44,29 @@ async def runs(
     return page(listing.runs, limit, run_fields, _place)
 
 
-@router.post("/runs", response_model=models.RunMade, status_code=202, openapi_extra=TRIGGER)
+@router.post(
+    "/runs",
+    response_model=models.RunMade,
+    status_code=202,
+    responses={200: {"model": models.RunMade, "description": "It was there before."}},
+    openapi_extra=TRIGGER,
+)
 async def run(
-    request: Request, response: Response, ask: models.AskRun, idempotency_key: IdempotencyKey = None
+    request: Request, response: Response, ask: asking.AskRun, idempotency_key: IdempotencyKey = None
 ) -> dict[str, object]:
     """Run an agent or a schedule now, through the same queue; 202 when it is kept for good, 200 if it was before."""
     caller, door = caller_of(request), door_of(request)
     made = await door.desk.ask(_request, ask, caller.tenant, by=caller.actor, key=idempotency_key, door=door)
     response.status_code = 200 if made.earlier else 202
     return _made(made)
+
+
+@router.post("/batches", response_model=models.Batch, status_code=202, openapi_extra=TRIGGER)
+async def run_many(request: Request, ask: asking.AskRuns, idempotency_key: IdempotencyKey = None) -> dict[str, object]:
+    """Run an agent once for each payload, in one durable commit or not at all; the same key makes none twice."""
+    caller, door = caller_of(request), door_of(request)
+    made = await door.desk.ask(_request_many, ask, caller.tenant, by=caller.actor, key=idempotency_key, door=door)
+    return {"runs": [one._asdict() for one in made]}
 
 
 @router.get("/runs/{run_id}", response_model=models.RunDetail)
@@ -81,10 +98,13 @@ async def cancel_run(request: Request, run_id: str) -> dict[str, object]:
 
 
 @router.post("/runs/{run_id}/replay", response_model=models.RunMade, openapi_extra=TRIGGER)
-async def replay_run(request: Request, run_id: str, ask: models.AskReplay) -> dict[str, object]:
+async def replay_run(
+    request: Request, run_id: str, ask: asking.AskReplay, idempotency_key: IdempotencyKey = None
+) -> dict[str, object]:
     """Make a new run of a dead letter: the same tick and payload, a key of its own."""
     caller, door = caller_of(request), door_of(request)
-    return _made(await door.desk.ask(_replay, caller.tenant, run_id, by=caller.actor, ask=ask, door=door))
+    made = await door.desk.ask(_replay, caller.tenant, run_id, by=caller.actor, ask=ask, key=idempotency_key, door=door)
+    return _made(made)
 
 
 @router.post("/runs/{run_id}/discard", response_model=models.Run, openapi_extra=TRIGGER)
@@ -103,19 +123,25 @@ async def dead(request: Request, schedule: Plain = "", limit: Limit = LIMIT, cur
     return page(listing.runs, limit, dead_fields, _place)
 
 
-@router.get("/ps", response_model=models.Page[models.Run])
-async def ps(request: Request, limit: Limit = LIMIT) -> dict[str, object]:
-    """List what runs and what waits, in the order in which it will be leased."""
-    listing = await door_of(request).desk.ask(list_live, caller_of(request).tenant, limit=limit)
-    return {"items": [run_fields(one) for one in listing.runs]}
+@router.get("/ps", response_model=models.Page[models.LiveRun])
+async def ps(request: Request, project: Plain = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
+    """List what runs, and then what waits, in the order in which it will be leased."""
+    ask = door_of(request).desk.ask
+    return await ask(_live, caller_of(request).tenant, turn(cursor), limit, project=project, waiting_only=False)
 
 
-@router.get("/queue", response_model=models.Page[models.QueuedRun])
-async def queue(request: Request, limit: Limit = LIMIT) -> dict[str, object]:
-    """List what waits, and behind what."""
-    found = await door_of(request).desk.ask(list_live, caller_of(request).tenant, limit=limit, waiting_only=True)
-    waits = [one.place.waits_for(found.now_us) if one.place else None for one in found.runs]
-    return {"items": [{**run_fields(one), "waits_for": what} for one, what in zip(found.runs, waits, strict=True)]}
+@router.get("/queue", response_model=models.Page[models.LiveRun])
+async def queue(request: Request, project: Plain = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
+    """List what waits, in the order in which it will be leased, and behind what."""
+    ask = door_of(request).desk.ask
+    return await ask(_live, caller_of(request).tenant, turn(cursor), limit, project=project, waiting_only=True)
+
+
+def _live(
+    store: Store, tenant: str, after: LivePlace | None, limit: int, *, project: str, waiting_only: bool
+) -> dict[str, object]:
+    listing, found = live_after(store, tenant, after, waiting_only=waiting_only, project=project)
+    return page(found, limit, lambda one: live_fields(one, listing), live_place)
 
 
 def _place(seen: Seen) -> object:
@@ -126,14 +152,15 @@ def _made(made: Requested) -> dict[str, object]:
     return {**run_fields(Seen(made.run)), "earlier": made.earlier, "said": made.said}
 
 
-def _request(store: Store, ask: models.AskRun, tenant: str, *, by: str, key: str | None, door: Door) -> Requested:
+def _request(store: Store, ask: asking.AskRun, tenant: str, *, by: str, key: str | None, door: Door) -> Requested:
+    tick = moment(store, tenant, ask.target, ask.tick) if ask.tick else None
     made = request_run(
         store,
         tenant=tenant,
         target=ask.target,
         payload=ask.payload,
         key=key,
-        tick=moment(store, tenant, ask.target, ask.tick) if ask.tick else None,
+        tick=tick,
         again=ask.again,
         overlap=ask.overlap,
         priority=ask.priority,
@@ -141,8 +168,16 @@ def _request(store: Store, ask: models.AskRun, tenant: str, *, by: str, key: str
         by=by,
     )
     if key is not None:
-        check_same(made, ask.payload)
+        check_same(made, ask.payload, tick=tick)
     return made
+
+
+def _request_many(
+    store: Store, ask: asking.AskRuns, tenant: str, *, by: str, key: str | None, door: Door
+) -> list[Triggered]:
+    wanted = [Wanted(payload, f"{key}:{number}" if key else None) for number, payload in enumerate(ask.payloads, 1)]
+    new, priority = door.new_run_id, ask.priority
+    return request_many(store, tenant=tenant, agent=ask.agent, wanted=wanted, priority=priority, new_run_id=new, by=by)
 
 
 def _detail(store: Store, tenant: str, run_id: str, folder: str) -> dict[str, object]:
@@ -155,7 +190,7 @@ def _log(store: Store, tenant: str, run_id: str, *, folder: str, lines: int, att
     log = log_of(seen, folder, number=attempt)
     if log is None:
         return {"run_id": seen.run.id, "attempt": None, "host": None, "complete": True, "text": ""}
-    text = content(log, lines=lines).decode("utf-8", "replace")
+    text = content(log, lines=lines, most=LOG_BYTES_MAX).decode("utf-8", "replace")
     return {"run_id": seen.run.id, "attempt": log.number, "host": log.host, "complete": log.here, "text": text}
 
 
@@ -163,9 +198,11 @@ def _cancel(store: Store, tenant: str, run_id: str, by: str) -> dict[str, object
     return run_fields(Seen(cancel(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by)))
 
 
-def _replay(store: Store, tenant: str, run_id: str, *, by: str, ask: models.AskReplay, door: Door) -> Requested:
-    found = find_run(store, tenant, run_id).id
-    return replay(store, found, tenant=tenant, new_run_id=door.new_run_id, by=by, again=ask.again, as_then=ask.as_then)
+def _replay(
+    store: Store, tenant: str, run_id: str, *, by: str, ask: asking.AskReplay, key: str | None, door: Door
+) -> Requested:
+    found, new = find_run(store, tenant, run_id).id, door.new_run_id
+    return replay(store, found, tenant=tenant, new_run_id=new, by=by, again=ask.again, as_then=ask.as_then, key=key)
 
 
 def _discard(store: Store, tenant: str, run_id: str, by: str) -> dict[str, object]:

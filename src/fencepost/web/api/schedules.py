@@ -17,8 +17,9 @@ from fencepost.operations.looking import Store, list_ticks, moment
 from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, version_fields
 from fencepost.operations.why import answer_fields, why
 from fencepost.ports.looking import TickRow
-from fencepost.web.api import models
+from fencepost.web.api import asking, models, schedule_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, page, pair
+from fencepost.web.api.runs import IdempotencyKey
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
 
@@ -27,26 +28,26 @@ Plain = Annotated[str, Query(max_length=200)]
 EVER_US = 2**63 - 1
 
 
-@router.get("/schedules", response_model=models.Page[models.Schedule])
+@router.get("/schedules", response_model=models.Page[schedule_models.Schedule])
 async def schedules(request: Request, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List the schedules by name."""
     rows = await door_of(request).desk.ask(_list, caller_of(request).tenant, limit + 1, name(cursor))
     return page(rows, limit, schedule_fields, lambda one: one.row.name)
 
 
-@router.get("/schedules/{schedule}", response_model=models.ScheduleDetail)
+@router.get("/schedules/{schedule}", response_model=schedule_models.ScheduleDetail, response_model_exclude_unset=True)
 async def schedule_detail(request: Request, schedule: str) -> dict[str, object]:
     """Show one schedule in full, with its next ticks."""
     return await door_of(request).desk.ask(_show, caller_of(request).tenant, schedule)
 
 
-@router.get("/schedules/{schedule}/history", response_model=models.History)
+@router.get("/schedules/{schedule}/history", response_model=schedule_models.History, response_model_exclude_unset=True)
 async def history(request: Request, schedule: str, limit: Limit = LIMIT) -> dict[str, object]:
     """List its versions and pauses, newest first."""
     return await door_of(request).desk.ask(_history, caller_of(request).tenant, schedule, limit)
 
 
-@router.get("/schedules/{schedule}/ticks", response_model=models.Page[models.Tick])
+@router.get("/schedules/{schedule}/ticks", response_model=models.Page[schedule_models.Tick])
 async def ticks(
     request: Request,
     schedule: str,
@@ -72,7 +73,7 @@ async def ticks(
     return page(rows, limit, tick_fields, _tick_place)
 
 
-@router.get("/schedules/{schedule}/why", response_model=models.Answers)
+@router.get("/schedules/{schedule}/why", response_model=schedule_models.Answers)
 async def why_it_ran(
     request: Request, schedule: str, at: Annotated[str | None, Query(max_length=200)] = None
 ) -> dict[str, object]:
@@ -81,36 +82,44 @@ async def why_it_ran(
     return {"answers": [answer_fields(asked, one) for one in answers]}
 
 
-@router.post("/schedules/{schedule}/pause", response_model=models.Paused)
-async def pause(request: Request, schedule: str, ask: models.AskPause) -> dict[str, object]:
+@router.post("/schedules/{schedule}/pause", response_model=schedule_models.Pause)
+async def pause(request: Request, schedule: str, ask: asking.AskPause) -> dict[str, object]:
     """Make no runs until it is resumed; its ticks are recorded as paused."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_pause, caller.tenant, schedule, caller.actor, ask)
 
 
-@router.post("/schedules/{schedule}/resume", response_model=models.Schedule)
+@router.post("/schedules/{schedule}/resume", response_model=schedule_models.Schedule)
 async def resume(request: Request, schedule: str) -> dict[str, object]:
     """End the pause."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_resume, caller.tenant, schedule, caller.actor)
 
 
-@router.post("/schedules/{schedule}/skip-next", response_model=models.Skips)
-async def skip_next(request: Request, schedule: str, ask: models.AskSkip) -> dict[str, object]:
+@router.post("/schedules/{schedule}/skip-next", response_model=schedule_models.Skips)
+async def skip_next(request: Request, schedule: str, ask: asking.AskSkip) -> dict[str, object]:
     """Leave out the next ticks."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_skip, caller.tenant, schedule, caller.actor, ask.count)
 
 
-@router.post("/schedules/{schedule}/backfill", response_model=models.Backfilled, openapi_extra=access("trigger"))
-async def backfill_range(request: Request, schedule: str, ask: models.AskBackfill) -> dict[str, object]:
-    """Make a run for every tick of a range that is over; asking again makes none twice."""
+@router.post(
+    "/schedules/{schedule}/backfill", response_model=schedule_models.Backfilled, openapi_extra=access("trigger")
+)
+async def backfill_range(
+    request: Request, schedule: str, ask: asking.AskBackfill, idempotency_key: IdempotencyKey = None
+) -> dict[str, object]:
+    """Make a run for every tick of a range that is over; asking again makes none twice.
+
+    What makes two requests the same one is `name`, else the Idempotency-Key, else the range itself.
+    """
     caller, door = caller_of(request), door_of(request)
-    return await door.desk.ask(_backfill, caller.tenant, schedule, by=caller.actor, ask=ask, door=door)
+    named = ask.model_copy(update={"name": ask.name or idempotency_key})
+    return await door.desk.ask(_backfill, caller.tenant, schedule, by=caller.actor, ask=named, door=door)
 
 
-@router.post("/halt", response_model=models.Paused)
-async def halt(request: Request, ask: models.AskNote) -> dict[str, object]:
+@router.post("/halt", response_model=schedule_models.Pause)
+async def halt(request: Request, ask: asking.AskNote) -> dict[str, object]:
     """Stop making and starting runs, all of the tenant's."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_halt, caller.tenant, caller.actor, ask.note)
@@ -151,7 +160,7 @@ def _tick_place(tick: TickRow) -> object:
     return [tick.tick_us, tick.occurrence]
 
 
-def _pause(store: Store, tenant: str, schedule: str, by: str, ask: models.AskPause) -> dict[str, object]:
+def _pause(store: Store, tenant: str, schedule: str, by: str, ask: asking.AskPause) -> dict[str, object]:
     until = moment(store, tenant, schedule, ask.until) if ask.until else None
     done = operations.pause_schedule(store.registry(), schedule, tenant=tenant, until=until, note=ask.note, actor=by)
     return pause_fields(done)
@@ -168,7 +177,7 @@ def _skip(store: Store, tenant: str, schedule: str, by: str, count: int) -> dict
 
 
 def _backfill(
-    store: Store, tenant: str, schedule: str, *, by: str, ask: models.AskBackfill, door: Door
+    store: Store, tenant: str, schedule: str, *, by: str, ask: asking.AskBackfill, door: Door
 ) -> dict[str, object]:
     made = backfill(
         store,

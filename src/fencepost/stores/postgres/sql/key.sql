@@ -2,7 +2,13 @@
 INSERT INTO fencepost.access_key (id, tenant, kind, name, role, hash, parent, created_us, created_by, expires_us)
 SELECT %(id)s, %(tenant)s, %(kind)s, %(name)s, %(role)s, %(hash)s, %(parent)s, fencepost.clock_us(), %(by)s,
        CASE WHEN %(expires_after_us)s::bigint IS NULL THEN NULL ELSE fencepost.clock_us() + %(expires_after_us)s::bigint END
+ON CONFLICT (id) DO NOTHING
 RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+
+-- :name key
+SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+  FROM fencepost.access_key
+ WHERE id = %(id)s AND tenant = %(tenant)s
 
 -- :name key_in_force
 -- A session ends with what it came from; a link that was used is revoked and leaves its session alone.
@@ -18,6 +24,7 @@ SELECT one.id, one.tenant, one.kind, one.name, one.role, one.parent, one.created
 SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
   FROM fencepost.access_key
  WHERE tenant = %(tenant)s AND (%(kind)s = '' OR kind = %(kind)s)
+   AND (created_us, id) < (%(before_us)s, %(before)s)
  ORDER BY created_us DESC, id DESC
  LIMIT %(limit)s
 

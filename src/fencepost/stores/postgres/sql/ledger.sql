@@ -86,7 +86,8 @@ SELECT * FROM fencepost.ledger_fact
    AND (%(standing)s::text = ''
         OR %(standing)s::text = CASE WHEN state = 'in_progress' AND (doubt IS NOT NULL OR NOT lease_live)
                             THEN 'ambiguous' ELSE state END)
- ORDER BY begun_us DESC, key
+   AND (begun_us < %(before_us)s OR (begun_us = %(before_us)s AND (key, scope) > (%(after_key)s, %(after_scope)s)))
+ ORDER BY begun_us DESC, key, scope
  LIMIT %(limit)s
 
 -- :name ledger_of_run

@@ -73,8 +73,10 @@ SELECT count(*) FILTER (WHERE state = 'waiting' AND due_us < fencepost.clock_us(
   FROM fencepost.notice WHERE tenant = %(tenant)s AND state IN ('waiting', 'dead')
 
 -- :name list_notices
-SELECT name, event, subject, state, attempt, at_us, due_us, error
+SELECT name, event, subject, state, attempt, at_us, due_us, error, seq
   FROM fencepost.notice WHERE tenant = %(tenant)s AND (%(state)s = '' OR state = %(state)s)
+   AND (%(event)s = '' OR event = %(event)s) AND (%(name)s = '' OR name = %(name)s)
+   AND (at_us, seq) < (%(before_us)s, %(before_seq)s)
  ORDER BY at_us DESC, seq DESC LIMIT %(limit)s
 
 -- :name revive_notices

@@ -2,7 +2,14 @@
 INSERT INTO access_key (id, tenant, kind, name, role, hash, parent, created_us, created_by, expires_us)
 SELECT :id, :tenant, :kind, :name, :role, :hash, :parent, wall_us(), :by,
        CASE WHEN :expires_after_us IS NULL THEN NULL ELSE wall_us() + :expires_after_us END
+ WHERE true
+ON CONFLICT (id) DO NOTHING
 RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+
+-- :name key
+SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+  FROM access_key
+ WHERE id = :id AND tenant = :tenant
 
 -- :name key_in_force
 -- A session ends with what it came from; a link that was used is revoked and leaves its session alone.
@@ -18,6 +25,7 @@ SELECT one.id, one.tenant, one.kind, one.name, one.role, one.parent, one.created
 SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
   FROM access_key
  WHERE tenant = :tenant AND (:kind = '' OR kind = :kind)
+   AND (created_us, id) < (:before_us, :before)
  ORDER BY created_us DESC, id DESC
  LIMIT :limit
 

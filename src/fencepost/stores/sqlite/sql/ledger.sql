@@ -84,7 +84,8 @@ SELECT * FROM ledger_fact
    AND (:standing = ''
         OR :standing = CASE WHEN state = 'in_progress' AND (doubt IS NOT NULL OR NOT lease_live)
                             THEN 'ambiguous' ELSE state END)
- ORDER BY begun_us DESC, key
+   AND (begun_us < :before_us OR (begun_us = :before_us AND (key, scope) > (:after_key, :after_scope)))
+ ORDER BY begun_us DESC, key, scope
  LIMIT :limit
 
 -- :name ledger_of_run

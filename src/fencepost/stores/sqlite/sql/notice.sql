@@ -72,8 +72,10 @@ SELECT count(*) FILTER (WHERE state = 'waiting' AND due_us < wall_us() - :late_u
   FROM notice WHERE tenant = :tenant AND state IN ('waiting', 'dead')
 
 -- :name list_notices
-SELECT name, event, subject, state, attempt, at_us, due_us, error
+SELECT name, event, subject, state, attempt, at_us, due_us, error, seq
   FROM notice WHERE tenant = :tenant AND (:state = '' OR state = :state)
+   AND (:event = '' OR event = :event) AND (:name = '' OR name = :name)
+   AND (at_us, seq) < (:before_us, :before_seq)
  ORDER BY at_us DESC, seq DESC LIMIT :limit
 
 -- :name revive_notices

@@ -1,0 +1,209 @@
+"""What the API gives about schedules, and about definitions that are planned or applied."""
+
+from dataclasses import fields
+from typing import Any
+
+from pydantic import BaseModel, Field, JsonValue, create_model
+
+from fencepost.model.definition import AgentDefinition, ScheduleDefinition
+from fencepost.web.api.models import Effects, Instant, Run
+
+
+def _as_written(name: str, of: type[AgentDefinition | ScheduleDefinition]) -> type[BaseModel]:
+    """Return the model of a definition as it is kept: what has its default is left out."""
+    given: dict[str, Any] = {one.name: (one.type | None, None) for one in fields(of)}  # type: ignore[operator]
+    return create_model(name, __doc__=(of.__doc__ or "").partition("\n")[0], **given)
+
+
+WrittenSchedule = _as_written("WrittenSchedule", ScheduleDefinition)
+WrittenAgent = _as_written("WrittenAgent", AgentDefinition)
+
+
+class Schedule(BaseModel):
+    """A schedule."""
+
+    name: str
+    tenant: str
+    agent: str
+    version: int
+    state: str
+    trigger: str
+    when: str
+    timezone: str
+    next_at: Instant | None
+    cursor_at: Instant | None
+    cursor_age_seconds: int
+    failures: int
+    last_success: Instant | None
+    skip_next: int
+    paused_until: Instant | None
+    pause_note: str
+    applied_at: Instant | None
+    retired_at: Instant | None
+    source: str
+
+
+class Upcoming(BaseModel):
+    """A tick to come."""
+
+    at: Instant | None
+    local: str
+    note: str
+
+
+class ScheduleDetail(Schedule):
+    """A schedule in full."""
+
+    ticks: dict[str, int] = Field(description="how many there ever were, by disposition")
+    runs: dict[str, int] = Field(description="how many there ever were, by state")
+    pruned_until: Instant | None
+    definition: WrittenSchedule  # type: ignore[valid-type]  # made above
+    manifest: WrittenAgent  # type: ignore[valid-type]  # made above
+    upcoming: list[Upcoming]
+
+
+class Tick(BaseModel):
+    """A recorded tick, or a range of neighbours."""
+
+    schedule: str
+    version: int
+    slot: str
+    slot_until: str
+    count: int
+    tick_at: Instant | None
+    disposition: str
+    run_id: str | None
+    tick_until: Instant | None
+    into: Instant | None
+    decided_at: Instant | None
+
+
+class Version(BaseModel):
+    """A version, and the ticks that it decided: after `after`, up to `until`."""
+
+    kind: str
+    version: int
+    applied_at: Instant | None
+    applied_by: str
+    after: Instant | None
+    until: Instant | None
+    hash: str
+    manifest_hash: str
+    definition: WrittenSchedule  # type: ignore[valid-type]  # made above
+
+
+class Pause(BaseModel):
+    """A pause."""
+
+    kind: str
+    since: Instant | None
+    until: Instant | None
+    note: str
+    by: str
+
+
+class History(BaseModel):
+    """Versions and pauses of a schedule, newest first."""
+
+    versions: list[Version]
+    pauses: list[Pause]
+
+
+class Answer(BaseModel):
+    """Why it ran, or did not, from recorded facts."""
+
+    schedule: str
+    tenant: str
+    at: Instant | None
+    now: Instant | None
+    verdict: str
+    sentences: list[str]
+    tick: Tick | None
+    run: Run | None
+    next_tick: Instant | None
+
+
+class Answers(BaseModel):
+    """All that there is to say about an instant."""
+
+    answers: list[Answer]
+
+
+class Skips(BaseModel):
+    """The ticks that are left out."""
+
+    name: str
+    skips: list[Instant]
+
+
+class Backfilled(BaseModel):
+    """What a backfill has made."""
+
+    name: str
+    ticks: int
+    known: int
+    run_ids: list[str]
+
+
+class PreviewedTick(BaseModel):
+    """A tick to come, or slots that a clock change leaves out."""
+
+    tick_at: Instant
+    slot: str
+    slot_until: str
+    count: int
+    zone: str
+    fold: int
+    occurrence: str
+    disposition: str
+    note: str
+
+
+class Preview(BaseModel):
+    """Ticks to come, oldest first."""
+
+    ticks: list[PreviewedTick]
+
+
+class FieldChange(BaseModel):
+    """One field before and after; null where it was left out."""
+
+    field: str
+    old: JsonValue
+    new: JsonValue
+
+
+class AgentChange(BaseModel):
+    """What becomes of an agent."""
+
+    what: str
+    name: str
+    change: str
+    fields: list[FieldChange]
+    effects: Effects | None
+    warnings: list[str]
+
+
+class ScheduleChange(BaseModel):
+    """What becomes of a schedule."""
+
+    what: str
+    name: str
+    change: str
+    fields: list[FieldChange]
+    version: int
+    agent: str
+    agent_changed: bool
+    warnings: list[str]
+    next: list[Instant]
+
+
+class Planned(BaseModel):
+    """What an apply would change, or has changed."""
+
+    source: str = Field(description="who owns these definitions")
+    agents: list[AgentChange]
+    schedules: list[ScheduleChange]
+    warnings: list[str] = Field(description="about projects")
+    conflicts: list[str] = Field(description="what keeps it from being applied")
+    ignored: list[str] = Field(description="keys that belong to machines, and not to the registry")
