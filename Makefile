@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: bench-metrics burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -102,3 +102,12 @@ clean:
 # Ten thousand stale writes at every kind of gate, with progress: half an hour, most of it starting git.
 stress: $(READY)
 	FENCEPOST_TEST_STALE_WRITES=10000 $(BIN)/pytest tests/gates/test_stress.py -q -s
+
+burst: $(READY)  # ten thousand webhook deliveries, with the server killed in the middle
+	FENCEPOST_TEST_BURST=10000 $(BIN)/pytest tests/web/test_burst.py -q
+
+fuzz-api: $(READY)  # two hundred requests for each operation of the OpenAPI document, good ones and bad ones
+	FENCEPOST_TEST_EXAMPLES=200 $(BIN)/pytest tests/web/test_openapi.py -q
+
+bench-metrics: $(READY)
+	$(BIN)/python -m bench.metrics

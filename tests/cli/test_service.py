@@ -2,6 +2,7 @@
 
 import os
 import plistlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from fencepost.cli.main import main
 from fencepost.model.errors import Invalid
 from fencepost.model.unit import Unit, launchd_plist, systemd_unit
 from fencepost.operations.service import Manager, manager, unit_of
+from tests.support.site import Site
 
 CONFIG = '[fencepost]\ntimezone = "UTC"\ndrain_timeout = "90s"\n'
 FOLDERS = ("plain", 'wi th"quote', "100%h $HOME", "back\\slash", "ümläut")
@@ -168,3 +170,34 @@ def test_control_characters_cannot_smuggle_lines_into_a_unit() -> None:
     unit = Unit("x", ("/py", "a\nExecStartPre=/bin/evil"), "/", {}, 60)
     with pytest.raises(Invalid):
         systemd_unit(unit)
+
+
+def test_what_the_unit_records_starts_the_daemon_and_a_stop_ends_it_cleanly(site: Site) -> None:
+    """As the manager does: its environment is the unit's alone, and SIGTERM goes to the main process."""
+    site.configure('[agents.a]\ncommand = ["true"]\n')
+    words = ["service", "install", "--dry-run", "--workers", "1"]
+    lines = site.fencepost(*words).splitlines()
+
+    def said(key: str) -> list[str]:
+        return [line.partition("=")[2] for line in lines if line.startswith(f"{key}=")]
+
+    recorded = dict(shlex.split(one)[0].split("=", 1) for one in said("Environment"))
+    outside = {"HOME": str(site.folder), "XDG_STATE_HOME": str(site.folder / "state")}  # a user manager has these
+    with (site.folder / "service.log").open("wb") as log:
+        daemon = subprocess.Popen(
+            shlex.split(said("ExecStart")[0]),
+            cwd=said("WorkingDirectory")[0],
+            env={**outside, **recorded},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        site.until(lambda: "room for 1 runs" in (site.folder / "service.log").read_text())
+        site.fencepost("run", "a", "--wait")
+        daemon.terminate()
+        assert daemon.wait(60) == 0
+    finally:
+        daemon.kill()
+        daemon.wait()

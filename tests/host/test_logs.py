@@ -128,3 +128,14 @@ def _full_disk(calls: tuple[str, ...] = ("write", "open")) -> pytest.MonkeyPatch
     for name in calls:
         patch.setattr(f"fencepost.host.logs.os.{name}", refuse)
     return patch
+
+
+def test_the_end_of_a_log_is_read_without_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    (tmp_path / "run.log.1").write_bytes(b"0123456789")
+    path.write_bytes(b"abcdef")
+
+    assert [read_log(str(path), most=most) for most in (0, 3, 6, 8, 100)] == [
+        b"", b"def", b"abcdef", b"89abcdef", b"0123456789abcdef",
+    ]  # fmt: skip
+    assert read_log(str(path)) == b"0123456789abcdef"

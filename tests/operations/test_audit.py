@@ -123,6 +123,27 @@ def test_an_end_that_was_cut_off_shows_against_the_exported_heads(runtime: Runti
     assert (fault.kind, fault.where) == ("completeness", f"seal {heads[-1].number}")
 
 
+def test_a_chain_that_was_cut_off_and_went_on_otherwise_shows_against_a_head(runtime: Runtime) -> None:
+    """A fork, even by somebody who has the key: the store was set back, and sealed anew."""
+    decide(runtime, 9)
+    heads: list[Seal] = []
+    seal(notary(runtime, heads))
+    tamper(runtime, "DELETE FROM audit WHERE place > 3")
+    tamper(runtime, "DELETE FROM seal WHERE number > 1")
+    decide(runtime, 9)
+    later: list[Seal] = []
+    seal(notary(runtime, later))
+
+    assert verify(runtime).good, "each chain is whole by itself"
+    fault = verify(runtime, heads).fault
+    assert fault is not None
+    assert (fault.kind, fault.where) == ("completeness", "seal 2")
+    both = verify(runtime, [*heads[:1], *later, *heads[1:]]).fault
+    assert both is not None
+    assert (both.kind, both.where) == ("completeness", "seal 2")
+    assert verify(runtime, [*heads[:1], *later]).good
+
+
 def test_an_export_holds_every_entry_and_its_heads_can_be_compared(runtime: Runtime) -> None:
     decide(runtime, 4)
     seal(notary(runtime))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.support import zygote
 
 PATIENCE_SECONDS = 30.0
 PROMPT_SECONDS = 1.0  # in which a daemon that has nothing to do is gone
+LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/login\?link=(fpl_\w+)")
 
 
 class Site:
@@ -121,3 +123,11 @@ class Site:
         for process in alive:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.01, give_up - time.monotonic()))  # noqa: TID251
+
+
+def greeted(site: Site) -> tuple[int, str]:
+    """Wait for the web door's link, and return its port and its secret."""
+    site.until(lambda: LINK.search(site.said()))
+    found = LINK.search(site.said())
+    assert found is not None
+    return int(found[1]), found[2]

@@ -183,6 +183,21 @@ def test_wrong_keys_are_answered_later_and_later_and_right_ones_at_once(web: Web
     assert web.ask("GET", "/readyz", headers=web.bearer()).status_code == 200
 
 
+def test_wrong_links_and_signatures_are_slowed_too_and_told_without_their_value(web: WebDoor) -> None:
+    async def bad_ones() -> float:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        for number in range(3):
+            await web._ask("POST", "/login", data={"secret": f"fpl_wrong_{number}"})
+            await web._ask("POST", "/hooks/default/none", content=b"{}")
+        return loop.time() - start
+
+    assert web._loop.run_until_complete(bad_ones()) >= 0.02 * 21
+    (told,) = web.told
+    assert "no good key" in told
+    assert "fpl_wrong" not in told
+
+
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(web: WebDoor) -> None:
     headers = {**web.bearer(), "Content-Length": "50000000"}
 

@@ -1,7 +1,6 @@
 """The server as a process: its port, its link, its deadlines, and its end with whoever started it."""
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -11,9 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.site import Site
-
-LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/login\?link=(fpl_\w+)")
+from tests.support.site import LINK, Site, greeted
 
 
 @pytest.fixture
@@ -22,14 +19,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
     found.configure('[agents.a]\ncommand = ["true"]\n')
     yield found
     found.close()
-
-
-def greeted(site: Site) -> tuple[int, str]:
-    """Wait for the link, and return its port and its secret."""
-    site.until(lambda: LINK.search(site.said()))
-    found = LINK.search(site.said())
-    assert found is not None
-    return int(found[1]), found[2]
 
 
 def test_the_link_that_is_printed_lets_a_browser_in(site: Site) -> None:
@@ -42,18 +31,6 @@ def test_the_link_that_is_printed_lets_a_browser_in(site: Site) -> None:
         assert browser.post("/login", data={"secret": secret}).status_code == 303
         assert browser.get("/readyz").status_code == 200
         assert "server" not in browser.get("/healthz").headers
-
-
-def test_a_head_that_comes_too_slowly_is_cut_off_and_others_are_served(site: Site) -> None:
-    site.up("--port", "0", command="web")
-    port, _ = greeted(site)
-    slow = socket.create_connection(("127.0.0.1", port))
-    slow.settimeout(30)
-    slow.sendall(b"GET /healthz HTTP/1.1\r\nHo")
-
-    assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
-    assert slow.recv(100) == b""
-    slow.close()
 
 
 def test_headers_without_an_end_are_refused(site: Site) -> None:

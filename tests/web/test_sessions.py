@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from fencepost.model.access import csrf_of, read_secret
 from fencepost.operations.keys import SESSION_FOR, revoke_key
 from fencepost.operations.looking import list_audit
@@ -33,6 +35,23 @@ def test_a_link_is_good_once_and_looking_at_it_does_not_use_it_up(web_on_both: W
     assert web.ask("GET", "/readyz", headers=session).status_code == 200
     assert web.ask("POST", "/login", data={"secret": link}, headers=ORIGIN).status_code == 401
     assert web.ask("GET", "/login", params={"link": link}).status_code == 401
+
+
+@pytest.mark.parametrize(("origin", "secure"), [(f"https://{HOST}", True), (f"http://{HOST}", False)])
+def test_the_cookie_is_for_tls_alone_where_the_browser_came_by_tls(web: WebDoor, origin: str, *, secure: bool) -> None:
+    answer = web.ask("POST", "/login", data={"secret": web.link()}, headers={"Origin": origin})
+
+    assert answer.status_code == 303
+    assert ("Secure" in answer.headers["set-cookie"]) is secure
+
+
+def test_a_form_with_too_many_fields_says_nothing(web: WebDoor) -> None:
+    many = "&".join(f"f{number}=x" for number in range(1_000))
+    session = log_in(web, web.link())
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+
+    assert web.ask("POST", "/login", content=many, headers={**ORIGIN, **form}).status_code == 401
+    assert web.ask("POST", "/logout", content=many, headers={**ORIGIN, **form, **session}).status_code == 403
 
 
 def test_of_many_that_use_a_link_at_once_one_gets_in(web_on_both: WebDoor) -> None:

@@ -106,21 +106,26 @@ def remove_log(path: str) -> None:
             os.unlink(name)
 
 
-def read_log(path: str) -> bytes:
-    """Return all that is left of a log, oldest first."""
-    parts = []
-    for name in (f"{path}.1", path):
+def read_log(path: str, *, most: int | None = None) -> bytes:
+    """Return all that is left of a log, oldest first; or no more than so many bytes of its end."""
+    parts: list[bytes] = []
+    left = most
+    for name in (path, f"{path}.1"):
         try:
             with open(name, "rb") as file:
-                parts.append(file.read())
+                if left is not None:
+                    file.seek(max(0, os.fstat(file.fileno()).st_size - left))
+                parts.insert(0, file.read(-1 if left is None else left))
         except FileNotFoundError:
             continue
+        if left is not None:
+            left -= len(parts[0])
     return b"".join(parts)
 
 
 def last_lines(path: str, *, limit: int = 4096) -> str:
     """Return the end of a log as text, from the beginning of a line."""
-    tail = read_log(path)[-limit:]
+    tail = read_log(path, most=limit)
     if len(tail) == limit:
         tail = tail.partition(b"\n")[2] or tail
     return tail.decode("utf-8", "replace").replace("\0", "�")

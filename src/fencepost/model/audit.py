@@ -123,7 +123,11 @@ class Verifier:
 
     def __init__(self, keys: Mapping[str, bytes], heads: Sequence[Seal] = ()) -> None:
         self._keys = keys
-        self._heads = {head.number: head for head in heads}
+        self._heads: dict[int, Seal] = {}
+        self._forked: int | None = None  # the first seal of which two were exported
+        for head in heads:
+            if self._heads.setdefault(head.number, head).mac != head.mac:
+                self._forked = min(head.number, self._forked or head.number)
         self._last: Seal | None = None
         self._entries = 0
         self._unknown: dict[str, None] = {}
@@ -139,6 +143,9 @@ class Verifier:
         """Return what was found, with what the exported heads say about the end."""
         number = self._last.number if self._last else 0
         beyond = max(self._heads, default=0)
+        if self.fault is None and self._forked is not None:
+            what = f"there were two chains: two different seals {self._forked} were exported"
+            self.fault = Fault("completeness", f"seal {self._forked}", what)
         if self.fault is None and beyond > number:
             self.fault = Fault(
                 "completeness",

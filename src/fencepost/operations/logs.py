@@ -32,9 +32,12 @@ def log_of(seen: Seen, folder: str, *, number: int | None = None) -> Log | None:
     return Log(attempt.number, path, _exists(path), attempt.worker.partition(":")[0], attempt.last_log or "")
 
 
-def content(log: Log, *, lines: int | None = None) -> bytes:
-    """Return what is left of a log, oldest first: all of it, or its last lines; from elsewhere what the store has."""
-    data = files.read_log(log.path) if log.here else log.kept.encode()
+def content(log: Log, *, lines: int | None = None, most: int | None = None) -> bytes:
+    """Return what is left of a log, oldest first: all of it, or its last lines; from elsewhere what the store has.
+
+    With `most`, no more than so many bytes of its end are read, however large it is.
+    """
+    data = files.read_log(log.path, most=most) if log.here else log.kept.encode()
     if lines is None:
         return data
     return b"".join(data.splitlines(keepends=True)[-lines:])

@@ -64,6 +64,7 @@ def attributes_of(told: Told) -> dict[str, Value]:
         "fencepost.run_id": run.id,
         "fencepost.tenant": run.tenant,
         "fencepost.schedule": run.schedule,
+        "fencepost.occurrence": run.occurrence,
         "fencepost.trigger": run.trigger,
         "fencepost.attempt": run.attempt,
         "fencepost.fence": lease.fence,

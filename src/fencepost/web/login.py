@@ -3,8 +3,6 @@
 The link itself only shows a button: browsers and chat programs fetch links that nobody has clicked on.
 """
 
-from urllib.parse import parse_qs
-
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
@@ -12,6 +10,7 @@ from fencepost.model.errors import Unauthorised
 from fencepost.operations.keys import SESSION_FOR, Made, is_link, log_in, revoke_key
 from fencepost.operations.looking import Store
 from fencepost.web.door import caller_of, door_of
+from fencepost.web.requests import form_field
 from fencepost.web.security import COOKIE, OPEN, access
 from fencepost.web.threshold import threshold, wants_page
 
@@ -29,9 +28,8 @@ async def offer(request: Request, link: str = "") -> Response:
 @router.post("/login", openapi_extra=access(OPEN))
 async def enter(request: Request) -> Response:
     """Give a session for a link or a key."""
-    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
     door = door_of(request)
-    made = await door.desk.ask(_log_in, fields.get("secret", [""])[0])
+    made = await door.desk.ask(_log_in, form_field(await request.body(), "secret"))
     answer = RedirectResponse("/", status_code=303)
     answer.set_cookie(
         COOKIE,
@@ -40,7 +38,7 @@ async def enter(request: Request) -> Response:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=door.secure_cookies or _is_behind_tls(request),
+        secure=_is_behind_tls(request),
     )
     return answer
 

@@ -1,11 +1,14 @@
 """A request as it came in: its headers, each at most once, and its body, read within limits and in time."""
 
 import asyncio
+from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope
 
 BODY_MAX = 1_048_576
+BODIES_MAX = 16 * BODY_MAX  # bytes of all requests together that are held at once
 READ_SECONDS = 10.0
+FIELDS_MAX = 100
 
 
 class Refused(Exception):
@@ -14,6 +17,41 @@ class Refused(Exception):
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
         self.status, self.code, self.detail = status, code, detail
+
+
+class Load:
+    """How many bytes of bodies this process holds: many large ones at once must not use up its memory."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def take(self, size: int) -> None:
+        """Hold some more, or refuse it."""
+        if self._bytes + size > BODIES_MAX:
+            raise Refused(503, "busy", "too many large requests at once; try again later.")
+        self._bytes += size
+
+    def give_back(self, size: int) -> None:
+        """Let go of what was held."""
+        self._bytes -= size
+
+
+class Carried:
+    """What one request holds of it."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._bytes = 0
+
+    def take(self, size: int) -> None:
+        """Hold some more, or refuse it."""
+        self._load.take(size)
+        self._bytes += size
+
+    def let_go(self) -> None:
+        """Let go of all of it."""
+        self._load.give_back(self._bytes)
+        self._bytes = 0
 
 
 def header(scope: Scope, name: str) -> str | None:
@@ -25,7 +63,15 @@ def header(scope: Scope, name: str) -> str | None:
     return found[0].decode("latin-1") if found else None
 
 
-async def read_body(scope: Scope, receive: Receive) -> bytes:
+def form_field(body: bytes, name: str) -> str:
+    """Return what a form says in one field; one with too many fields says nothing."""
+    try:
+        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=FIELDS_MAX).get(name, [""])[0]
+    except ValueError:
+        return ""
+
+
+async def read_body(scope: Scope, receive: Receive, carried: Carried) -> bytes:
     """Read the whole body: its length is checked before, and counted while it comes."""
     said = header(scope, "content-length")
     if said is not None and (not said.isdigit() or int(said[:12]) > BODY_MAX):
@@ -34,12 +80,12 @@ async def read_body(scope: Scope, receive: Receive) -> bytes:
         raise Refused(415, "unsupported", "send the body as it is, without Content-Encoding.")
     try:
         async with asyncio.timeout(READ_SECONDS):
-            return await _read(receive)
+            return await _read(receive, carried)
     except TimeoutError:
         raise Refused(408, "too_slow", f"the body did not come within {READ_SECONDS:g} seconds.") from None
 
 
-async def _read(receive: Receive) -> bytes:
+async def _read(receive: Receive, carried: Carried) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -50,6 +96,7 @@ async def _read(receive: Receive) -> bytes:
         size += len(part)
         if size > BODY_MAX:
             raise Refused(413, "too_large", f"a body has at most {BODY_MAX} bytes.")
+        carried.take(len(part))
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)

@@ -5,10 +5,10 @@ needs a key, and one that changes something needs the role `admin` unless it nam
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hmac import compare_digest
+from http import HTTPStatus
 from typing import NamedTuple
-from urllib.parse import parse_qs
 
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,13 +19,16 @@ from fencepost.operations.keys import Caller, caller_of
 from fencepost.operations.looking import Store
 from fencepost.web.desk import Desk
 from fencepost.web.problems import Problem, problem_of, unauthorised
-from fencepost.web.requests import Refused, header, read_body, replayed
+from fencepost.web.requests import Carried, Load, Refused, form_field, header, read_body, replayed
 
+Tell = Callable[[str], None]
 COOKIE = "fencepost_session"
 OPEN = "open"  # a route's own word that it checks its callers itself
 REQUEST_SECONDS = 30.0  # until an answer begins
+ANSWER_SECONDS = 60.0  # from then on until it has been taken; a live stream may take as long as it likes
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 SLOW_STEP_SECONDS, SLOW_MAX_SECONDS = 0.02, 2.0
+FORGIVEN_SECONDS = 10.0
 FORM = "application/x-www-form-urlencoded"
 POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -65,12 +68,17 @@ def wanted_role(route: BaseRoute | None, method: str) -> str:
 class Gatekeeper:
     """Stands before the whole application."""
 
-    def __init__(self, app: ASGIApp, *, routes: Sequence[BaseRoute], desk: Desk, hosts: frozenset[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, routes: Sequence[BaseRoute], desk: Desk, hosts: frozenset[str], tell: Tell
+    ) -> None:
         self.app = app
+        self._tell = tell
+        self._tell_at = 0.0
         self.routes = routes
         self._desk = desk
         self._hosts = hosts
         self._failures = 0  # within the last seconds
+        self._load = Load()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
@@ -80,14 +88,20 @@ class Gatekeeper:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        guarded = _with_headers(send)
+        carried = Carried(self._load)
         try:
-            receive = await self._admit(scope, receive)
+            await self._serve(scope, receive, _with_headers(send), carried)
+        finally:
+            carried.let_go()
+
+    async def _serve(self, scope: Scope, receive: Receive, guarded: Send, carried: Carried) -> None:
+        try:
+            receive = await self._admit(scope, receive, carried)
         except Refused as refused:
             await Problem(refused.status, refused.code, refused.detail)(scope, receive, guarded)
             return
         except Unauthorised:
-            await self._slow_down()
+            await self._slow_down(scope)
             await unauthorised()(scope, receive, guarded)
             return
         except FencepostError as error:
@@ -95,7 +109,7 @@ class Gatekeeper:
             return
         await self._answer(scope, receive, guarded)
 
-    async def _admit(self, scope: Scope, receive: Receive) -> Receive:
+    async def _admit(self, scope: Scope, receive: Receive, carried: Carried) -> Receive:
         """Check everything that can be checked before a handler runs, cheapest first."""
         self._check_host(scope)
         if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
@@ -112,7 +126,7 @@ class Gatekeeper:
         changes = scope["method"] not in SAFE_METHODS
         if changes:
             self._check_origin(scope)
-        body = await read_body(scope, receive) if changes else b""
+        body = await read_body(scope, receive, carried) if changes else b""
         if changes and session is not None:
             _check_csrf(scope, body, session)
         return replayed(body, receive) if changes else receive
@@ -153,10 +167,15 @@ class Gatekeeper:
             raise Unauthorised("no key")
         return await self._desk.ask(_caller, session.text, "session"), session
 
-    async def _slow_down(self) -> None:
+    async def _slow_down(self, scope: Scope) -> None:
         """Answer the next wrong key later than this one; right keys are never made to wait."""
         self._failures += 1
-        asyncio.get_running_loop().call_later(10, self._forgive)
+        loop = asyncio.get_running_loop()
+        loop.call_later(FORGIVEN_SECONDS, self._forgive)
+        if loop.time() >= self._tell_at:
+            self._tell_at = loop.time() + FORGIVEN_SECONDS
+            where = (scope.get("client") or ("somewhere",))[0]
+            self._tell(f"warning: web: a request from {where} had no good key or signature; {self._failures} lately.")
         await asyncio.sleep(min(self._failures * SLOW_STEP_SECONDS, SLOW_MAX_SECONDS))
 
     def _forgive(self) -> None:
@@ -164,21 +183,23 @@ class Gatekeeper:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer, and answer for it when it has not begun to in time."""
-        begun = asyncio.Event()
+        begun = False
+        clock = asyncio.get_running_loop().time
 
         async def noted(message: Message) -> None:
-            begun.set()
+            nonlocal begun
+            if not begun:
+                begun = True
+                if message.get("status") == HTTPStatus.UNAUTHORIZED:  # a link, or a signature, that was not good
+                    await self._slow_down(scope)
+                limit.reschedule(None if _is_stream(message) else clock() + ANSWER_SECONDS)
             await send(message)
 
         try:
             async with asyncio.timeout(REQUEST_SECONDS) as limit:
-                waiting = asyncio.create_task(_lift(begun, limit))
-                try:
-                    await self.app(scope, receive, noted)
-                finally:
-                    waiting.cancel()
-        except TimeoutError:
-            if not begun.is_set():
+                await self.app(scope, receive, noted)
+        except TimeoutError:  # what has begun is cut off by the server, which sees that it was not finished
+            if not begun:
                 detail = f"there was no answer within {REQUEST_SECONDS:g} seconds; try again later."
                 await Problem(503, "too_slow", detail)(scope, receive, send)
 
@@ -190,10 +211,12 @@ def session_of(scope: Scope) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-async def _lift(begun: asyncio.Event, limit: asyncio.Timeout) -> None:
-    """Let an answer that has begun, such as a live log, take as long as it likes."""
-    await begun.wait()
-    limit.reschedule(None)
+def _is_stream(message: Message) -> bool:
+    """Tell whether an answer goes on for as long as somebody listens, such as a live log."""
+    return any(
+        name.lower() == b"content-type" and value.startswith(b"text/event-stream")
+        for name, value in message.get("headers", ())
+    )
 
 
 def _caller(store: Store, text: str, kind: str) -> Caller:
@@ -203,8 +226,7 @@ def _caller(store: Store, text: str, kind: str) -> Caller:
 def _check_csrf(scope: Scope, body: bytes, session: Secret) -> None:
     shown = header(scope, "x-csrf-token") or ""
     if not shown and (header(scope, "content-type") or "").partition(";")[0].strip().lower() == FORM:
-        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=100)
-        shown = fields.get("csrf", [""])[0]
+        shown = form_field(body, "csrf")
     if not compare_digest(shown.encode(), csrf_of(session).encode()):
         raise Refused(403, "csrf", "send the session's token: the header X-CSRF-Token, or the form's field csrf.")
 

@@ -1,10 +1,12 @@
 """Serves the application: a port that is free, deadlines that uvicorn lacks, and an end with the parent."""
 
 import asyncio
+import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -13,6 +15,7 @@ from fencepost import wiring
 from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.operations.keys import create_link
 from fencepost.operations.looking import Store
+from fencepost.operations.words import plain
 from fencepost.web.app import create_app
 from fencepost.web.desk import Desk
 from fencepost.web.door import Door
@@ -22,6 +25,7 @@ PORTS_TRIED = 20
 HEAD_SECONDS = 10.0
 HEAD_BYTES_MAX = 16_384
 CONNECTIONS_MAX = 1_000
+PER_ADDRESS_MAX = 600
 PARENT_SECONDS = 0.5
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -38,11 +42,18 @@ class Protocol(H11Protocol):
     """A connection whose request line and headers come in time, or which is closed."""
 
     _head: asyncio.TimerHandle | None = None
+    _address = ""
+    _by_address: ClassVar[Counter[str]] = Counter()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Begin to wait for the first request; whoever has too many connections gets no further one."""
         super().connection_made(transport)
-        self._await_head()
+        self._address = str((transport.get_extra_info("peername") or ("",))[0])
+        self._by_address[self._address] += 1
+        if self._by_address[self._address] > PER_ADDRESS_MAX:
+            transport.close()
+        else:
+            self._await_head()
 
     def data_received(self, data: bytes) -> None:
         """Take what came; a head that comes byte by byte does not move its deadline."""
@@ -55,6 +66,9 @@ class Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._stop_waiting()
+        self._by_address[self._address] -= 1
+        if not self._by_address[self._address]:
+            del self._by_address[self._address]
         super().connection_lost(exc)
 
     def _is_busy(self) -> bool:
@@ -91,13 +105,15 @@ def serve(url: str, tenant: str, address: Address, *, parent: int | None = None)
         Desk(open_store),
         wiring.new_run_id,
         wiring.log_folder(),
-        wiring.now_seconds,
+        wiring.now_us,
         wiring.fetch_secret,
         open_store,
         is_leaving=is_leaving,
+        allowed=wiring.tenant_rights,
     )
-    app = create_app(door, hosts=names_of(address, port))
-    _greet(url, tenant, f"http://{address.host}:{port}")
+    _hear_others()
+    app = create_app(door, hosts=names_of(address, port), tell=wiring.say)
+    _greet(url, tenant, f"http://{_spelled(address.host)}:{port}")
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -120,8 +136,26 @@ def serve(url: str, tenant: str, address: Address, *, parent: int | None = None)
 
 def names_of(address: Address, port: int) -> frozenset[str]:
     """Return the exact Host headers that this server answers to."""
-    own = [f"{name}:{port}" for name in (address.host, *LOOPBACK)]
+    own = [f"{name}:{port}" for name in (_spelled(address.host), *LOOPBACK)]
     return frozenset(name.lower() for name in (*own, *address.names))
+
+
+def _spelled(host: str) -> str:
+    """Spell an address as it stands in a URL."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+class _Saying(logging.Handler):
+    """Tells what the libraries have to say the way that we tell things: on lines that nobody else can begin."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell one of them."""
+        lines = self.format(record).splitlines() or [""]
+        wiring.say("\n".join([f"warning: web: {plain(lines[0])}", *(f"  {plain(line)}" for line in lines[1:])]))
+
+
+def _hear_others() -> None:
+    logging.basicConfig(level=logging.WARNING, handlers=[_Saying()], format="%(name)s: %(message)s", force=True)
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket, parent: int | None) -> None:
