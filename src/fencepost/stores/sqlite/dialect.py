@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STATEMENTS = sql.load(__file__)
 BUSY_MS = 5_000
+STATEMENTS_KEPT = 512  # compiled; the wrapper keeps a hundred, and a station has more than that in turn
 
 
 class SqliteTransaction:
@@ -135,7 +136,7 @@ def connect(path: str, clock: Clock, boot: str, *, busy_ms: int = BUSY_MS, throw
 
     A `throwaway` file, such as a simulation's, need not survive anything.
     """
-    connection = apsw.Connection(path)
+    connection = apsw.Connection(path, statementcachesize=STATEMENTS_KEPT)
     connection.set_busy_timeout(busy_ms)
     connection.create_scalar_function("awake_ns", lambda *_: clock.awake_ns(), 0)
     connection.create_scalar_function("wall_us", lambda *_: clock.wall_us(), 0)
