@@ -174,6 +174,18 @@ class _Keeper:
         if turned.leased or done:
             self._busy_ns = self._now()
 
+    def _note(self, one: LeasedRun, outcome: Outcome, *, left: Left, began: bool) -> None:
+        """Decide what becomes of a run; the store is asked until it answers or our time is up, so that no end is lost."""
+        while True:
+            try:
+                self._done.append(settled(one, outcome, self._bench, self._store, left=left, began=began))
+            except StoreUnavailable:
+                if self._batches.is_late:
+                    raise
+                self._tools.clock.sleep(AGAIN_SECONDS)
+            else:
+                return
+
     def _give(self) -> None:
         """Give the runner what has its start on record, or make one other run ready and give it that."""
         started = [one for one in self._hand if one.started]
@@ -193,7 +205,7 @@ class _Keeper:
         if refused is not None:
             outcome, said = refused
             left = Left(clean=self._caller.is_gone, said=said)
-            self._done.append(settled(one, outcome, self._bench, self._store, left=left, began=False))
+            self._note(one, outcome, left=left, began=False)
         return refused is None
 
     def _hear(self, messages: list[Message]) -> None:
@@ -224,7 +236,7 @@ class _Keeper:
     ) -> None:
         told = self._watch.told(one) if self._watch else None
         left = Left(exit_code, wrote=wrote, clean=self._caller.is_gone, told=told)
-        self._done.append(settled(one, outcome, self._bench, self._store, left=left, began=began))
+        self._note(one, outcome, left=left, began=began)
 
     def _keep_leases(self) -> None:
         self._batches.keep()

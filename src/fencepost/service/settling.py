@@ -1,6 +1,8 @@
 """Writes down how an attempt ended; whoever took its lease meanwhile has the last word."""
 
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 from fencepost.flow.closed_gate import closed_gate
 from fencepost.host.logs import last_lines, log_path
@@ -11,7 +13,7 @@ from fencepost.model.moment import from_us
 from fencepost.model.outcome import Outcome, Settlement, TimedOut
 from fencepost.model.retry import settle
 from fencepost.model.run import Reason, RunId
-from fencepost.ports.runs import LeasedRun, Report
+from fencepost.ports.runs import LeasedRun, Report, RunRow
 from fencepost.service.bench import AttemptStore, Bench
 from fencepost.service.listening import Told
 from fencepost.service.renewal import Term
@@ -20,6 +22,7 @@ from fencepost.service.spans import tell_span, wants_spans
 from fencepost.service.telling import end_of
 
 SETTLE_AGAIN_SECONDS = 0.5
+T = TypeVar("T")
 
 
 class End(NamedTuple):
@@ -44,15 +47,7 @@ class Settling:
     def settle(self, found: LeasedRun, agent: AgentDefinition, end: End, *, began_us: int) -> None:
         """Decide the run's next state, write it down, and tell whoever collects spans."""
         run = found.run
-        now = from_us(self._store.clock_us())
-        settlement = settle(
-            end.outcome,
-            run_id=RunId(run.id),
-            attempt=run.attempt,
-            retry=retry_of(agent),
-            now=now,
-            closed=closed_gate(end.outcome, lambda: self._store.attempts(run.id), now),
-        )
+        settlement = self._patiently(lambda: self._decide(run, agent, end.outcome))
         path = log_path(self._bench.log_folder, run.id, found.lease.fence)
         report = Report(
             outcome=type(end.outcome).__name__.lower(),
@@ -68,6 +63,27 @@ class Settling:
         if wants_spans(os.environ):
             told = ToldSpan(found, agent, settlement, report, began_us, self._tools.clock.wall_us())
             tell_span(told, os.environ, self._tools.say)
+
+    def _decide(self, run: RunRow, agent: AgentDefinition, outcome: Outcome) -> Settlement:
+        now = from_us(self._store.clock_us())
+        return settle(
+            outcome,
+            run_id=RunId(run.id),
+            attempt=run.attempt,
+            retry=retry_of(agent),
+            now=now,
+            closed=closed_gate(outcome, lambda: self._store.attempts(run.id), now),
+        )
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask the store until it answers or the lease is over: the end must not be lost because it was away just then."""
+        while True:
+            try:
+                return ask()
+            except StoreUnavailable:
+                if self._term.over:
+                    raise
+                self._tools.clock.sleep(SETTLE_AGAIN_SECONDS)
 
     def _write_down(self, found: LeasedRun, settlement: Settlement, report: Report, *, gone: bool) -> bool:
         """Try until it is written or the lease is over; a store that is away for a moment costs nobody's work."""
