@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: bench-metrics burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: bench-metrics burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,13 +36,20 @@ format: $(READY)
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-# Seed after seed for so long, leases first, then every kind of gate, then the whole runtime; a new start each time: START=$RANDOM.
+# Seed after seed for so long on each store, on SQLite leases first, then every kind of gate, then the whole runtime; a new start each time:
+# START=$RANDOM. One store alone: STORE=postgresql.
 SECONDS ?= 600
 START ?= 100000
-soak: $(READY)
-	$(BIN)/python -m tests.simulation.run --start $(START) --seconds $$(($(SECONDS) / 3))
+STORE ?= sqlite postgresql
+soak: $(addprefix soak-,$(STORE))
+
+soak-sqlite: $(READY)
+	$(BIN)/python -m tests.simulation.run --start $(START) --seconds $$(($(SECONDS) / 4))
 	$(BIN)/python -m tests.simulation.gates.run --start $(START) --seconds $$(($(SECONDS) / 6))
-	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) / 2))
+	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 7 / 12))
+
+soak-postgresql: $(READY)
+	$(BIN)/python -m tests.simulation.runtime.run --store postgresql --start $(START) --seconds $(SECONDS)
 
 # Faults on real processes, the slow ones too; how long takeovers take; any bytes at all for whatever reads some.
 chaos: $(READY)

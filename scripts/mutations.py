@@ -14,7 +14,7 @@ from tests.simulation.runtime import mutations as runtime  # noqa: E402
 from tests.simulation.world import Violation  # noqa: E402
 
 Tried = Callable[[], tuple[int, Violation | None]]
-LIMIT = 300
+LIMIT = 150
 PAGE = os.path.join(ROOT, "docs", "reference", "mutations.md")
 HEAD = """# Mistakes on purpose
 

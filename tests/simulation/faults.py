@@ -52,7 +52,7 @@ class Knobs:
     kinds: list[str] = field(default_factory=list)
 
     @classmethod
-    def draw(cls, world: World, profile: str | None = None) -> "Knobs":
+    def draw(cls, world: World, profile: str | None = None, *, server: bool = False) -> "Knobs":
         """Choose; each seed leaves most faults out, since faults that always come together hide one another."""
         rng = world.rng
         drawn = rng.choice(
@@ -73,6 +73,7 @@ class Knobs:
         many_hosts = profile in ("zombies", "silence", "set back") or (
             profile not in ("worst", "rewind") and world.chance(0.55)
         )
+        many_hosts = many_hosts or server
         hosts = rng.choice((2, 3)) if many_hosts else 1
         in_drift = world.chance(0.75)
         width = 9_000 if in_drift else 50_000

@@ -38,6 +38,7 @@ class Process:
         if not self.alive:
             return
         self.alive = False
+        self.host.world.has_dead = True
         self.host.processes.pop(self.id.pid, None)
         self.host.world.log(self.name, f"dies: {why}")
         for tell in self.at_death:

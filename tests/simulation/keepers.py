@@ -149,6 +149,7 @@ class Guard:
         self._run.stage.faults.freeze(self.process)
         obeys = not self._world.chance(self._run.stage.knobs.stubborn)
         self.agent = Agent(self.process.host, f"{self._run.process.name}.agent", lease, guard=self.process, obeys=obeys)
+        self.agent.run_id = self._run.run_id  # by which its processes are found; in a lane, that of the lane
         self.agent.at_death.append(lambda: self.mail.put("child"))
         self._world.log(self.agent.name, f"starts with {lease.fence}")
         self._run.stage.checker.started(self.agent)

@@ -98,7 +98,7 @@ class Site:
 
     def _open(self, host: Host) -> SqliteStore:
         clock = self.database_time if self.knobs.many_hosts else StoreClock(host.time)
-        opening = Opening(self._path, clock=clock, boot=self._boot(host), network_kind=lambda _: None)
+        opening = Opening(self._path, clock=clock, boot=self._boot(host), network_kind=lambda _: None, throwaway=True)
         store = opening.open(new_id="simulated")
         self.reference.floor = store.bump(0)
         return store

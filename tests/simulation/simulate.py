@@ -68,6 +68,7 @@ def simulate(
         admission.POLL_MAX_SECONDS = poll_max
         shutil.rmtree(folder)
     world.totals["seeds"] += 1
+    world.totals["events"] += len(world.trace)
     seconds = world.now_ns / SECOND
     return Result(seed, world.digest(), world.trace, world.totals, seconds, world.violation, world.strikes)
 

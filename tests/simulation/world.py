@@ -77,6 +77,7 @@ class World:
         self._spared = spared
         self._faults = 0
         self.violation: Violation | None = None
+        self.has_dead = False  # whether somebody died since the dead were buried
         self._hub = greenlet.getcurrent()
         self._current: Task | None = None
         self._tasks: list[Task] = []
@@ -166,7 +167,8 @@ class World:
 
     def _bury(self) -> None:
         """Unwind the tasks of the dead, as the kernel would: their files are closed, and nothing else happens."""
-        if any(task.doomed for task in self._tasks):
+        if self.has_dead:
+            self.has_dead = False
             for task in self._tasks:
                 if task.doomed:
                     self._throw(task)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.model.definition import agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
@@ -18,24 +18,28 @@ from fencepost.model.gate import proof_of
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.moment import from_us
 from fencepost.model.outcome import Failed, Interrupted, Lost, NotStarted, Outcome, Stopped, Succeeded, TimedOut
-from fencepost.model.retry import DrainStep, drain, settle
-from fencepost.model.run import Reason, RunId
+from fencepost.model.retry import DrainStep, drain
+from fencepost.model.run import Reason
 from fencepost.ports.processes import Traces
-from fencepost.ports.runs import LeasedRun, Report, RunRow
+from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.admission import Admission
+from fencepost.service.bench import Bench
 from fencepost.service.order import Order
 from fencepost.service.renewal import Term
+from fencepost.service.settling import End, Settling
+from fencepost.service.telling import Tell
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.hosts import Process
 from tests.simulation.keepers import Guard, Renewing, Start
 from tests.simulation.ports import Agent, SimProcesses
+from tests.simulation.runtime.effects import Habit, answer
+from tests.simulation.runtime.grounds import Ground
 from tests.simulation.runtime.stage import Stage
 from tests.simulation.world import Mailbox
 
 if TYPE_CHECKING:
     from tests.simulation.runtime.stations import Station
 
-SETTLE_AGAIN_SECONDS = 0.5
 EXIT_CODES = (0, 0, 0, 0, 1, 1, 3, 77, 137)
 LOOK_PART = 0.5  # of a ttl, between two looks whether somebody asked us to stop
 
@@ -58,6 +62,7 @@ class Attempt:
         self._has_checkpoint = False
         self._drain_ns: int | None = None
         self._agent: Agent | None = None
+        self._ground = Ground(stage.plot)
         self.process.at_death.append(self.guard.hang_up)
         station.process.at_death.append(lambda: self.mail.put("worker gone"))
         self.process.spawn("main", self._main)
@@ -78,7 +83,7 @@ class Attempt:
 
     def _run(self) -> None:
         asked_ns = self._term.now_ns()
-        found = self._store.lease_run(self._claim, recheck_for)
+        found = self._store.lease_run(self._claim, recheck_for, places=self._ground.places())
         if found is None:
             self._station.came_in_vain()
             return
@@ -89,7 +94,11 @@ class Attempt:
         outcome, started = self._carry_out(found)
         self._settle(found, outcome, started=started)
 
-    def _claim(self, run: RunRow) -> Claim:
+    def _claim(self, run: RunRow) -> Claim | None:
+        project = agent_from_json(run.manifest).project
+        here = self._ground.find(project) if project else None
+        if project and here is None:
+            return None
         return claim_for(
             run,
             lease_id=self.stage.new_id("lease"),
@@ -98,6 +107,8 @@ class Attempt:
             ttl_seconds=self.stage.knobs.ttl_seconds,
             gates=gate_targets(agent_from_json(run.manifest)),
             label=run.schedule or run.agent,
+            also=(here.resource,) if here else (),
+            slots=here.slots if here else 1,
         )
 
     def _carry_out(self, found: LeasedRun) -> tuple[Outcome, bool]:
@@ -157,6 +168,11 @@ class Attempt:
             self._end("worker gone")
         elif subject == "drain":
             self._drain_ns = self._drain_ns or self.process.clock.awake_ns()
+        elif subject == "ask":
+            assert self.found is not None
+            trusted = self._why is None and not self._term.over and not renewing.renewer.lost
+            self._dawdle()
+            answer(body, self.found.lease, self._store, trusted=trusted)
         elif subject == "checkpoint":
             assert isinstance(body, str)
             self._keep(body)
@@ -166,12 +182,18 @@ class Attempt:
         assert self.found is not None
         if self._why or self._term.over:
             return
+        self._dawdle()
         try:
             self._store.put_checkpoint(self.found.lease, content)
         except (LeaseLost, StoreUnavailable):
             return
         self._has_checkpoint = True
         self.stage.observer.kept(self.found, content)
+
+    def _dawdle(self) -> None:
+        """Be frozen, now and then, between the look at the lease and the word to the store that rests on it."""
+        if self.stage.world.chance(0.3):
+            self.stage.faults.freeze(self.process)
 
     def _look_at_limits(self, began_ns: int) -> None:
         ran_for = timedelta(microseconds=(self.process.clock.awake_ns() - began_ns) / 1000)
@@ -225,27 +247,32 @@ class Attempt:
         return (Succeeded() if code == 0 else Failed(137 if code is None else code)), True
 
     def _settle(self, found: LeasedRun, outcome: Outcome, *, started: bool) -> None:
-        """Write the end down; whoever took the lease meanwhile has the last word."""
-        now = from_us(self._store.clock_us())
-        run = found.run
-        retry = retry_of(self._definition)
-        settlement = settle(outcome, run_id=RunId(run.id), attempt=run.attempt, retry=retry, now=now)
-        code = outcome.exit_code if isinstance(outcome, Failed) else 0 if isinstance(outcome, Succeeded) else None
+        """Have the product write the end down; a store that is away for a moment must not cost the work."""
         self.stage.faults.freeze(self.process)
-        report = Report(outcome=type(outcome).__name__.lower(), exit_code=code if started else None)
-        while True:
-            try:
-                self._store.settle(found.lease, settlement, report, clean=True)
-            except LeaseLost:
-                self._store.bury(found.lease)
-                return
-            except StoreUnavailable:
-                if self._term.over:
-                    raise
-                self.process.clock.sleep(SETTLE_AGAIN_SECONDS)
-            else:
-                self.stage.observer.settled(found, outcome)
-                return
+        told = type(outcome).__name__.lower()
+        bench = self._bench(lambda _: self.stage.observer.settled_as(found, told))
+        settling = Settling(bench, self._store, self._term)
+        code = outcome.exit_code if isinstance(outcome, Failed) else 0 if isinstance(outcome, Succeeded) else None
+        try:
+            settling.settle(found, self._definition, End(outcome, started, code), began_us=self.process.clock.wall_us())
+        except StoreUnavailable:
+            if not self._term.over:
+                self.stage.world.fail("kept", f"the end of {found.run.id} was given up while its lease was good")
+            raise
+
+    def _bench(self, tell: Tell) -> Bench:
+        stage = self.stage
+        nobody: Any = None
+        return Bench(
+            stage.tools(self.process),
+            self.open_store,
+            nobody,
+            stage.folder,
+            stage.folder,
+            stage.knobs.ttl_seconds,
+            timedelta(seconds=stage.plot.drain_seconds),
+            tell=tell,
+        )
 
     def work_of(self, agent: Agent) -> Callable[[], None]:
         assert self.found is not None
@@ -264,6 +291,7 @@ class Labour:
         self._gates = [self._stage.gate(target, agent) for target in found.lease.gates]
         self._proof = proof_of(found.lease, agent.host.name)
         self._done = int(found.checkpoint or 0) if found.run.resume else 0
+        self._habit = Habit(self._stage.world, self._stage.outside, agent, attempt.mail, found.run.id)
 
     def do(self) -> None:
         world, ttl = self._stage.world, self._stage.knobs.ttl_seconds
@@ -274,6 +302,8 @@ class Labour:
             self._agent.clock.sleep(pace * world.rng.random())
             self._done += 1
             if self._gates and not self._increment():
+                break
+            if world.chance(self._stage.plot.effects) and not self._habit.have(self._done):
                 break
             if keeps and self._attempt.process.alive:
                 self._attempt.mail.put("checkpoint", str(self._done))

@@ -55,19 +55,31 @@ class Plot:
     gated: bool
     operator_every: float
     outage_seconds: float
+    retention_seconds: float = 0.0  # nothing is pruned
+    seals: bool = False
+    tells: bool = False
+    effects: float = 0.0  # how often an agent has an effect that is to be had once
+    project: str = ""  # the resource of the directory in which blue works
+    project_slots: int = 1
+    keyed: float = 0.25  # how many schedules share a concurrency key
+    key_slots: int | None = None  # how many runs with the concurrency key may go at once
+    lanes: bool = False  # whether green is called in a lane
+    lane_batch: int = 1
+    agent: str = ""  # of all schedules, if not of any
+    lane_starts: int = 0
     kinds: list[str] = field(default_factory=list)
     wishes: list[str] = field(default_factory=list)  # what the operator does
 
     @classmethod
-    def draw(cls, world: World, profile: str | None = None) -> "Plot":
+    def draw(cls, world: World, profile: str | None = None, *, server: bool = False) -> "Plot":
         """Choose; each seed leaves most faults out, since faults that always come together hide one another."""
         rng = world.rng
-        base = Knobs.draw(world, "anything")
+        base = Knobs.draw(world, "anything", server=server)
         base.ttl_seconds = rng.choice((4.0, 20.0, 40.0, 80.0))
         base.port_fault = rng.choice((0.0, 0.01, 0.02, 0.05))
         base.echo, base.raise_fault, base.slow_renewals = 0.0, 0.0, rng.choice((0.0, 0.0, 0.2))
         base.worst = rng.choice((0.0, 0.1, 0.2))
-        rage = rng.choice((30, 45)) * base.ttl_seconds
+        rage = rng.choice((18, 30)) * base.ttl_seconds
         zone, day = rng.choice(DAYS)
         before = rng.uniform(0.1, 0.9) * rage
         plot = cls(
@@ -75,7 +87,7 @@ class Plot:
             zone=zone,
             epoch_us=transition(zone, day) - int(before * 1e6),
             rage_seconds=rage,
-            poll_seconds=base.ttl_seconds / rng.choice((0.7, 1, 2)),
+            poll_seconds=base.ttl_seconds / rng.choice((0.4, 0.7, 1.2)),
             reap_seconds=base.ttl_seconds / rng.choice((1, 2, 4)),
             drain_seconds=base.ttl_seconds * rng.choice((0.2, 1.0, 3.0)),
             stations=rng.choice((2, 2, 3, 4)),
@@ -86,17 +98,41 @@ class Plot:
             operator_every=base.ttl_seconds * rng.choice((1.0, 3.0, 8.0)),
             outage_seconds=rng.choice((300.0, 2400.0, 4 * 3600.0)),
         )
+        plot.retention_seconds = rng.choice((0.0, 0.0, 4.0, 12.0)) * base.ttl_seconds
+        plot.seals, plot.tells = world.chance(0.4), world.chance(0.4)
+        plot.effects = rng.choice((0.0, 0.3, 0.8))
+        plot.project, plot.project_slots = rng.choice(("", "project:scout")), rng.choice((1, 1, 2))
+        plot.key_slots = rng.choice((None, 2, 2, 3))
+        plot.lanes, plot.lane_batch = world.chance(0.4), rng.choice((1, 3, 10))
+        plot.lane_starts = rng.choice((0, plot.lane_batch))
         plot.kinds = [kind for kind in _possible(many_hosts=base.many_hosts) if world.chance(0.35)]
         plot.wishes = [wish for wish in WISHES if world.chance(0.5)]
         if profile is not None:
-            kinds, _, wishes = profile.partition(" | ")
-            plot.kinds = kinds.split(", ")
-            if wishes:
-                plot.wishes, plot.operator_every = wishes.split(", "), base.ttl_seconds / 2
+            plot._follow(*profile.split(" | "))
+        if "rewind" in plot.kinds and base.many_hosts and "clock" in plot.kinds:
+            plot.kinds.remove("clock")  # a tail lost *and* a server's clock set back is beyond the promise
         return plot
 
+    def _follow(self, kinds: str, wishes: str = "", settings: str = "") -> None:
+        """Take a seed's kind of trouble from a profile: what strikes, what people do, and `name=value` for the rest."""
+        self.kinds = kinds.split(", ")
+        if wishes:
+            self.wishes, self.operator_every = wishes.split(", "), self.base.ttl_seconds / 2
+        for setting in settings.split():
+            name, _, value = setting.partition("=")
+            whose = self if hasattr(self, name) else self.base
+            setattr(
+                whose, name, value if name in ("project", "agent") else float(value) if "." in value else int(value)
+            )
 
-WISHES = ("edit", "pause", "halt", "skip", "run", "run agent", "tick again", "cancel", "replay", "backfill", "retire")
+
+WISHES = (
+    *("edit", "pause", "halt", "skip", "run", "run agent", "tick again", "cancel", "replay", "backfill", "retire"),
+    *("deliver", "resolve", "session"),
+)
+AGENTS = ("red", "blue", "green")
+HOOK = "doorbell"
+SECRET = "a secret of the hook"  # nobody else's
 
 
 def _possible(*, many_hosts: bool) -> list[str]:
@@ -110,6 +146,7 @@ def _possible(*, many_hosts: bool) -> list[str]:
         "sleep",
         "reboot",
         "clock",
+        "rewind",
         *(["cut"] if many_hosts else []),
     ]
 
@@ -121,7 +158,7 @@ class Fleet:
         self._rng = world.rng
         self._plot = plot
         self._gate_of = gate_of
-        self.agents = {name: self._agent(name) for name in ("red", "blue")}
+        self.agents = {name: self._agent(name) for name in AGENTS}
         self.schedules = {
             name: self._schedule(name) for name in ("s1", "s2", "s3", "s4")[: world.rng.choice((2, 3, 4))]
         }
@@ -129,7 +166,8 @@ class Fleet:
 
     def wanted(self) -> Wanted:
         """Spell it all."""
-        return want(TENANT, SOURCE, agents=self.agents, schedules=self.schedules)
+        hook = {"agent": "red", "scheme": "bearer", "secret": "env:HOOK"}
+        return want(TENANT, SOURCE, agents=self.agents, schedules=self.schedules, hooks={HOOK: hook})
 
     def edit(self) -> None:
         """Change one thing."""
@@ -170,9 +208,14 @@ class Fleet:
     def _agent(self, name: str) -> AgentDefinition:
         rng = self._rng
         gate = self._gate_of.get(name)
+        lane = name == "green" and self._plot.lanes
         return AgentDefinition(
             name,
-            command=("work",),
+            engine="python" if lane else "command",
+            function="jobs:do" if lane else "",
+            in_process=lane,
+            command=() if lane else ("work",),
+            project="scout" if name == "blue" and self._plot.project else "",
             on_lost=rng.choice(("triage", "resume", "restart")),
             max_attempts=rng.choice((1, 2, 3)),
             backoff=_seconds(rng.choice((0, 1, 3)) * self._plot.base.ttl_seconds / 4),
@@ -185,11 +228,11 @@ class Fleet:
     def _schedule(self, name: str) -> ScheduleDefinition:
         rng, ttl = self._rng, self._plot.base.ttl_seconds
         kind = rng.choice(("cron", "cron", "cron", "every", "at"))
-        fast = self._plot.rage_seconds < 1500
+        fast = self._plot.rage_seconds < 900
         bounded = rng.random() < 0.25
         return ScheduleDefinition(
             name,
-            agent=rng.choice(("red", "blue")),
+            agent=rng.choice(AGENTS) if not self._plot.agent else self._plot.agent,
             cron=self._cron(FAST if fast else (*SLOW, *FAST[3:])) if kind == "cron" else "",
             every=_seconds(ttl * rng.choice((0.5, 2, 5))) if kind == "every" else "",
             at=self._some_instant(rng) if kind == "at" else "",
@@ -206,7 +249,9 @@ class Fleet:
             parallel_max=rng.choice((2, 3)),
             jitter=rng.choice(("", "", _seconds(ttl / 2))),
             priority=rng.choice((0, 0, 5)),
-            concurrency_key=rng.choice(("", "", "", "shared")),
+            concurrency_key=(key := "shared" if rng.random() < self._plot.keyed else ""),
+            concurrency=self._plot.key_slots if key else None,
+            once=rng.random() < 0.08,
             max_runs_per_hour=rng.choice((None, None, 3, 8)) if bounded else None,
             budget_usd_per_day=rng.choice(("", "5.00")) if bounded else "",
             pause_on_failure=rng.choice((None, None, None, 4)),

@@ -75,7 +75,7 @@ class Havoc:
         assert post.station is not None
         if whom == "station":
             return [post.station.process]
-        alive = [one for one in post.station.attempts if one.process.alive]
+        alive = [one for one in post.station.children if one.process.alive]
         if not alive:
             return []
         attempt = self._world.rng.choice(alive)
@@ -97,8 +97,8 @@ class Havoc:
             self._later(f"{process.name}.thaw", process.thaw, 4)
 
     def _drain(self, post: Post) -> None:
-        """Send SIGTERM to one station."""
-        if post.station is not None and post.station.process.alive:
+        """Send SIGTERM to one station; nobody can while its host sleeps."""
+        if post.station is not None and post.station.process.alive and post.host.usable:
             post.station.drain()
 
     def _deploy(self, _: Post) -> None:
@@ -139,6 +139,13 @@ class Havoc:
         for host in self._stage.hosts:
             host.time.step(us if not self._stage.knobs.many_hosts else int(self._world.rng.uniform(-4, 4) * 3.6e9))
         self._world.log("nemesis", f"sets the clocks by {us / 1e6:.0f}s")
+
+    def _rewind(self, _: Post) -> None:
+        """Keep a copy of the store; or go back to the one that was kept."""
+        if self._world.chance(0.5):
+            self._stage.place.back_up()
+        elif self._stage.place.restore():
+            self._count("rewinds")
 
     def _cut(self, post: Post) -> None:
         host = post.host

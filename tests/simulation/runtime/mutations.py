@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 from fencepost.flow import leasing, tick_rows
@@ -25,18 +25,12 @@ from fencepost.stores import queue, requests, run_rows, runs, ticks
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.runs import SqlRuns
 from tests.simulation.mutations import _sql
+from tests.simulation.runtime.more_mutations import more_mutations
+from tests.simulation.runtime.mutation import Mutation
 from tests.simulation.runtime.play import simulate_runtime
 from tests.simulation.world import Violation
 
 ITS_FENCE = "fence = :fence AND "
-Patches = Callable[[], Sequence[AbstractContextManager[object]]]
-
-
-class Mutation(NamedTuple):
-    """A mistake, and in which kind of trouble it shows, if not in any."""
-
-    patches: Patches
-    profile: str | None = None
 
 
 def mutations() -> dict[str, Mutation]:
@@ -150,6 +144,7 @@ def mutations() -> dict[str, Mutation]:
         "leased before its time": Mutation(
             lambda: [_sql(line_heads=("place_us <= wall_us() AND ready_us <= wall_us()", "true"))]
         ),
+        **more_mutations(),
     }
 
 

@@ -3,15 +3,17 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from fencepost.model.errors import Busy, Invalid, StoreUnavailable
+from fencepost.model.errors import Busy, Invalid, StoreUnavailable, Unauthorised
 from fencepost.model.moment import from_us
 from fencepost.operations.backfill import backfill
+from fencepost.operations.hooks import Delivery, genuine_hook, receive
 from fencepost.operations.requests import cancel, discard, replay, request_run
 from fencepost.ports.runs import RunRow
 from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.hosts import Host, Process
-from tests.simulation.runtime.fleet import TENANT
+from tests.simulation.runtime.fleet import AGENTS, HOOK, SECRET, TENANT
+from tests.simulation.runtime.sessions import Session
 from tests.simulation.runtime.stage import Stage
 from tests.simulation.world import SECOND, Mailbox
 
@@ -59,13 +61,18 @@ class Operator:
             self._stage.fleet.edit() if wish == "edit" else self._stage.fleet.retire()
             self.apply(host)
             return
+        if wish == "session":
+            if self._stage.plot.project:
+                Session(self._stage, host, lambda: None)
+            return
         self._in_a_process(host, wish, self._deed(wish))
 
     def _deed(self, wish: str) -> Callable[[RuntimeStore, SqlRegistry], object]:
         """Choose once, so that asking again asks for the same."""
         rng, name = self._world.rng, self._world.rng.choice(sorted(self._stage.fleet.schedules))
         ttl = self._stage.knobs.ttl_seconds
-        agent = rng.choice(("red", "blue"))
+        agent = rng.choice(AGENTS)
+        delivery = f"delivery{rng.randrange(8)}"
         key = self._key()
         back = timedelta(seconds=rng.uniform(1, 20) * ttl)
         until = timedelta(seconds=rng.uniform(0, 6) * ttl)
@@ -88,6 +95,8 @@ class Operator:
             ),
             "replay": lambda store, _: self._one_run(store, ("dead",), lambda run: self._replay(store, run, on=on)),
             "backfill": lambda store, _: self._backfill(store, name, back, key),
+            "deliver": lambda store, _: self._deliver(store, delivery),
+            "resolve": lambda store, _: self._resolve(store, on=on),
         }
         return deeds[wish]
 
@@ -128,6 +137,28 @@ class Operator:
         )
         for run_id in made.run_ids:
             self._stage.observer.acknowledged(run_id)
+
+    def _deliver(self, store: RuntimeStore, name: str) -> None:
+        """Send a webhook, the same one again after an unknown answer, and now and then long after."""
+        headers = {"authorization": f"Bearer {SECRET}", "idempotency-key": name}
+        delivery = Delivery(headers, f'{{"type": "ring", "number": "{name}"}}'.encode())
+        now = store.clock_us() // 1_000_000
+        hook = genuine_hook(store, delivery, tenant=TENANT, name=HOOK, now_seconds=now, fetch_secret=lambda _: SECRET)
+        received = receive(store, hook, delivery, tenant=TENANT, name=HOOK, new_run_id=self._stage.new_id)
+        assert received.run_id is not None
+        self._world.totals[f"deliveries: {received.status}"] += 1
+        self._stage.observer.acknowledged(received.run_id, key=f"hook/{name}")
+
+    def _resolve(self, store: RuntimeStore, *, on: bool) -> None:
+        """Look at an effect that is in doubt, see whether it took place, and say so."""
+        ledger = store.ledger()
+        entries = ledger.entries(TENANT, standing="ambiguous", limit=20)
+        if entries:
+            entry = self._world.rng.choice(sorted(entries, key=lambda one: one.key))
+            self._world.pause(int(self._world.rng.random() * self._stage.knobs.ttl_seconds * SECOND))
+            done = self._stage.outside.done[entry.key] > 0
+            if ledger.resolve(entry, answer=f"{int(on)}" if done else None, by="operator"):
+                self._world.totals["resolved by a person"] += 1
 
     def _one_run(self, store: RuntimeStore, states: tuple[str, ...], act: Callable[[RunRow], object]) -> None:
         """Look, think, and act on what was seen, whatever happened to it meanwhile."""
@@ -170,7 +201,7 @@ class Operator:
         try:
             deed(self._stage.runtime(process), self._stage.registry(process))
             done.append(True)
-        except (Busy, Invalid) as refusal:
+        except (Busy, Invalid, Unauthorised) as refusal:
             self._world.log(process.name, f"is told no: {type(refusal).__name__}")
             self._world.totals["operator: told no"] += 1
             done.append(False)

@@ -1,29 +1,26 @@
 """The real store behind an unreliable line: every transaction of every verb, whoever asks, is a point where things go wrong."""
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, TypeVar
-
-import apsw
+from typing import NamedTuple, Protocol, TypeVar
 
 from fencepost.model.errors import FencepostError, StoreUnavailable
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
-from fencepost.stores.sqlite.dialect import SqliteDialect
-from fencepost.stores.sqlite.store import Opening, SqliteStore
-from fencepost.stores.transaction import Later, Row, Tables, Transaction
-from tests.simulation.clocks import DatabaseTime, StoreClock
+from fencepost.stores.transaction import Dialect, Later, Row, Tables, Transaction
+from tests.simulation.clocks import DatabaseTime
 from tests.simulation.faults import Fault, Faults, Knobs, call
 from tests.simulation.hosts import Host, Process
 from tests.simulation.reference import Moment
+from tests.simulation.runtime.engines import Engine, Reached
 from tests.simulation.world import World
 
 T = TypeVar("T")
 UNREACHABLE = "the store cannot be reached (simulated)"
-PASSING = ("_call", "read", "write", "_ask", "<lambda>")
+ALL = "*"  # tables may have been changed as such
+PASSING = ("_call", "_prune", "read", "write", "_ask", "<lambda>")
 
 
 class Watcher(Protocol):
@@ -31,31 +28,30 @@ class Watcher(Protocol):
 
     def committed(self, seen: "Seen") -> None: ...
 
+    def refused(self, verb: str) -> None: ...
+
     def went_back(self) -> None: ...
 
 
-class Seen:
-    """A transaction that has just been committed: by whom, for which verb, with which statements."""
+class Seen(NamedTuple):
+    """A transaction that has just been committed: by whom, for which verb, and what it may have changed."""
 
-    def __init__(self, process: Process, verb: str, names: list[str], connection: apsw.Connection) -> None:
-        self.process = process
-        self.verb = verb
-        self.names = names
-        self.connection = connection
+    process: Process
+    verb: str
+    tables: set[str] | None  # all of them
 
 
 class Place:
-    """Where the store is: its file, its clock and its connections."""
+    """Where the store is: its clock, its connections, and what it went back to."""
 
-    def __init__(self, world: World, knobs: Knobs, folder: str, *, epoch_us: int) -> None:
+    def __init__(self, world: World, knobs: Knobs, engine: Engine, *, epoch_us: int) -> None:
         self.world = world
         self.knobs = knobs
+        self.engine = engine
         self.database_time = DatabaseTime(world, epoch_us=epoch_us)
         self.generation = 0
         self.watcher: Watcher | None = None
-        self._path = os.path.join(folder, "state.db")
-        self._connections: dict[tuple[str, int], SqliteStore] = {}
-        self._backup: bytes | None = None
+        self._stores: dict[tuple[str, int], Reached] = {}
 
     def runtime(self, process: Process, faults: Faults) -> RuntimeStore:
         """Return every verb of the runtime, as one process has it."""
@@ -65,35 +61,33 @@ class Place:
         """Return the verbs of the registry, as one process has them."""
         return SqlRegistry(Line(self, process, faults).dialect)
 
-    def connection(self, host: Host) -> SqliteStore:
+    def store(self, host: Host) -> Reached:
         """Return the host's connection, which no two transactions share in time."""
         key = (host.identity.boot, self.generation)
-        if key not in self._connections:
-            self._connections[key] = self._open(host)
-        return self._connections[key]
+        if key not in self._stores:
+            self._stores[key] = self.engine.open(host, self.database_time)
+        return self._stores[key]
+
+    def dialect(self, host: Host) -> Dialect:
+        """Return how the host carries out a transaction now."""
+        return self.engine.dialect(self.store(host), self.now(host).wall_us)
 
     def now(self, host: Host) -> Moment:
         """Return the store's time, as it is seen from this host."""
         time = self.database_time if self.knobs.many_hosts else host.time
         return Moment("server" if self.knobs.many_hosts else host.identity.boot, time.awake_ns(), time.wall_us())
 
-    def back_up(self, host: Host) -> None:
+    def back_up(self) -> None:
         """Keep what the store holds now, to go back to it later."""
-        self._backup = _dialect(self.connection(host))._connection.serialize("main")
+        self.engine.back_up()
         self.world.log("store", "is backed up")
 
     def restore(self) -> bool:
         """Put the old content in place of the new, as a failover does that loses its tail."""
-        if self._backup is None:
+        if not self.engine.restore():
             return False
-        content, self._backup = self._backup, None
-        with open(f"{self._path}.old", "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.write(content)
-        for suffix in ("-wal", "-shm", *([".fence"] if self.knobs.many_hosts else [])):
-            with suppress(FileNotFoundError):
-                os.unlink(self._path + suffix)
-        os.replace(f"{self._path}.old", self._path)
         self.generation += 1
+        self._stores.clear()
         self.world.log("store", "went back in time")
         self.world.totals["lost tails"] += 1
         assert self.watcher is not None
@@ -101,13 +95,7 @@ class Place:
         return True
 
     def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-
-    def _open(self, host: Host) -> SqliteStore:
-        clock = self.database_time if self.knobs.many_hosts else StoreClock(host.time)
-        boot = "server" if self.knobs.many_hosts else host.identity.boot
-        return Opening(self._path, clock=clock, boot=boot, network_kind=lambda _: None).open(new_id="simulated")
+        self.engine.close()
 
 
 class Line:
@@ -119,7 +107,7 @@ class Line:
         self._process = process
 
     def facts(self) -> StoreFacts:
-        facts = self._place.connection(self._process.host).facts()
+        facts = self._place.store(self._process.host).facts()
         return facts._replace(counts_sleep=self._place.knobs.many_hosts)
 
     def close(self) -> None:
@@ -175,19 +163,23 @@ class FaultyDialect:
             return StoreUnavailable("the host of this late request is down")
         if self._since != self._place.generation and not self._place.knobs.many_hosts:
             return StoreUnavailable("the file was replaced while it was open")
-        real = _dialect(self._place.connection(self._process.host))
+        real = self._place.dialect(self._process.host)
         names: list[str] = []
         try:
             carry_out = real.write if writes else real.read
             answer = carry_out(lambda tx: work(_Recorded(tx, names)), patient=patient)
         except FencepostError as error:
             self._log(verb, type(error).__name__)
+            if writes:
+                assert self._place.watcher is not None
+                self._place.watcher.refused(verb)
             return error
         if writes:
             self._log(verb, _shown(answer))
             self._place.world.totals["transactions"] += 1
             assert self._place.watcher is not None
-            self._place.watcher.committed(Seen(self._process, verb, names, real._connection))
+            tables = None if ALL in names else self._place.engine.written_by(names)
+            self._place.watcher.committed(Seen(self._process, verb, tables))
         return answer
 
     def _broken_off(self, work: Callable[[Transaction], T]) -> None:
@@ -200,7 +192,7 @@ class FaultyDialect:
             raise _BrokenOffError
 
         with suppress(_BrokenOffError, FencepostError):
-            _dialect(self._place.connection(self._process.host)).write(half)
+            self._place.dialect(self._process.host).write(half)
         self._place.world.totals["transactions broken off"] += 1
 
     def _log(self, verb: str, answer: str) -> None:
@@ -230,11 +222,8 @@ class _Recorded:
         self._tx.remember(fence)
 
     def tables(self) -> Tables:
+        self._names.append(ALL)
         return self._tx.tables()
-
-
-def _dialect(store: SqliteStore) -> SqliteDialect:
-    return store._sqlite
 
 
 def _verb() -> str:

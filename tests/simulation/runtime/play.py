@@ -4,12 +4,16 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from fencepost.model import retention
 from fencepost.service import admission
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults
 from tests.simulation.hosts import Host, Process
 from tests.simulation.runtime.accounts import close_accounts
+from tests.simulation.runtime.engines import Engine, SqliteEngine
 from tests.simulation.runtime.fleet import Fleet, Plot
 from tests.simulation.runtime.havoc import Havoc
 from tests.simulation.runtime.observer import Observer
@@ -20,33 +24,40 @@ from tests.simulation.runtime.stations import Post
 from tests.simulation.simulate import MEMORY, Result
 from tests.simulation.world import SECOND, Mailbox, Violation, World
 
-CALM_TTLS = 12  # of ticking without faults
+if TYPE_CHECKING:
+    from tests.simulation.runtime.postgres import Stand
+
+CALM_TTLS = 8  # of ticking without faults
 EMPTY_TTLS = 250  # to empty the queue once no more ticks come
 
 
-def simulate_runtime(seed: int, *, profile: str | None = None, spared: frozenset[int] = frozenset()) -> Result:
-    """Run one seed from beginning to end."""
+def simulate_runtime(
+    seed: int, *, profile: str | None = None, spared: frozenset[int] = frozenset(), stand: "Stand | None" = None
+) -> Result:
+    """Run one seed from beginning to end, on SQLite or on a stand with PostgreSQL."""
     folder = tempfile.mkdtemp(prefix="simulation-", dir=MEMORY if os.path.isdir(MEMORY) else None)
     world = World(seed, spared)
-    poll_max = admission.POLL_MAX_SECONDS
+    poll_max, beside_cursor = admission.POLL_MAX_SECONDS, retention.BESIDE_CURSOR
     try:
-        _play(world, folder, profile)
+        plot = Plot.draw(world, profile, server=stand is not None)
+        retention.BESIDE_CURSOR = timedelta(seconds=plot.retention_seconds / 2)  # days have no place in minutes
+        _play(world, plot, folder, stand)
     except Violation as violation:
         world.violation = world.violation or violation
     finally:
-        admission.POLL_MAX_SECONDS = poll_max
+        admission.POLL_MAX_SECONDS, retention.BESIDE_CURSOR = poll_max, beside_cursor
         shutil.rmtree(folder)
-    world.totals["runtime seeds"] += 1
+    world.totals["seeds"] += 1
+    world.totals["events"] += len(world.trace)
     command = "python -m tests.simulation.runtime.run"
     return Result(
         seed, world.digest(), world.trace, world.totals, world.now_ns / SECOND, world.violation, world.strikes, command
     )
 
 
-def _play(world: World, folder: str, profile: str | None) -> None:
-    plot = Plot.draw(world, profile)
+def _play(world: World, plot: Plot, folder: str, stand: "Stand | None") -> None:
     world.log("world", str(plot))
-    stage = _stage(world, plot, folder)
+    stage = _stage(world, plot, folder, stand)
     posts = [
         Post(stage, f"st{n}", stage.hosts[n % len(stage.hosts)], ticks=n < 2 or n % 2 == 0, slots=plot.slots)
         for n in range(plot.stations)
@@ -62,19 +73,39 @@ def _play(world: World, folder: str, profile: str | None) -> None:
         stage.place.close()
 
 
-def _stage(world: World, plot: Plot, folder: str) -> Stage:
-    place = Place(world, plot.base, folder, epoch_us=plot.epoch_us)
+def _stage(world: World, plot: Plot, folder: str, stand: "Stand | None") -> Stage:
+    place = Place(world, plot.base, _engine(plot, folder, stand), epoch_us=plot.epoch_us)
     checker = Checker(world, plot.base)
     checker.exclusive = False  # runs of several schedules write to the same place
     hosts = [
         Host(world, f"h{n}", rate_ppm=rate, pid_max=plot.base.pid_max, wall_us=plot.epoch_us)
         for n, rate in enumerate(plot.base.rates_ppm)
     ]
-    observer = Observer(world, place, checker, hosts)
+    observer = Observer(world, place, checker, hosts, plot)
     place.watcher = observer
     gates = {"red": "file:" + os.path.join(os.path.realpath(folder), "red.json")} if plot.gated else {}
     fleet = Fleet(world, plot, gates)
-    return Stage(world, plot, Faults(world, plot.base), checker, place, folder, hosts, fleet, observer)
+    return Stage(
+        world,
+        plot,
+        Faults(world, plot.base),
+        checker,
+        place,
+        folder,
+        hosts,
+        fleet,
+        observer,
+        observer.outside,
+        observer.archive,
+    )
+
+
+def _engine(plot: Plot, folder: str, stand: "Stand | None") -> Engine:
+    if stand is None:
+        return SqliteEngine(folder, plot.base)
+    from tests.simulation.runtime.postgres import PostgresEngine  # noqa: PLC0415  # others need no server
+
+    return PostgresEngine(stand)
 
 
 def _story(stage: Stage, posts: list[Post], operator: Operator) -> None:
@@ -95,12 +126,19 @@ def _story(stage: Stage, posts: list[Post], operator: Operator) -> None:
     _decided_up_to_now(stage)
     stage.ticking = False
     waited = 0
-    while any(run.live for run in stage.observer.now.runs.values()) and waited < EMPTY_TTLS:
+    while _is_busy(stage) and waited < EMPTY_TTLS:
         world.pause(ttl_ns)
         waited += 1
     _look(stage, final=True)
     world.totals["told to the end"] += 1
     world.until_ns = world.now_ns
+
+
+def _is_busy(stage: Stage) -> bool:
+    """Whether a run has not ended, or somebody has not been told."""
+    now = stage.observer.now
+    untold = stage.plot.tells and any(notice.state == "waiting" for notice in now.notices.values())
+    return untold or any(run.live for run in now.runs.values())
 
 
 def _look(stage: Stage, *, final: bool) -> None:

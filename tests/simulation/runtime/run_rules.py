@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from tests.simulation.reference import Moment
+from tests.simulation.runtime.record_rules import first_in_line
 from tests.simulation.runtime.snapshot import AttemptSeen, RunSeen, Snapshot
 from tests.simulation.world import World
 
@@ -37,25 +38,32 @@ class RunRules:
 
     def check(self, before: Snapshot, after: Snapshot, seen: "Seen", now: Moment) -> None:
         """Look at every run that is not as it was."""
-        gone = before.runs.keys() - after.runs.keys()
-        if gone:
-            self._world.fail("kept", f"runs are gone: {sorted(gone)}")
+        if after.runs is not before.runs:
+            self._all(before, after, seen, now)
+        if after.attempts is not before.attempts:
+            self._tried(before, after)
+        if after.checkpoints is not before.checkpoints:
+            for run_id, row in after.checkpoints.items():
+                if before.checkpoints.get(run_id) != row:
+                    self._checkpoint(after.runs[run_id], row[0], Change(before, after, seen, now))
+
+    def _all(self, before: Snapshot, after: Snapshot, seen: "Seen", now: Moment) -> None:
+        self._observer.let_go(before.runs.keys() - after.runs.keys())
         for run_id, new in after.runs.items():
             old = before.runs.get(run_id)
             if old is None:
                 self._made(new)
             elif old != new:
                 self._moved(old, new, Change(before, after, seen, now))
+
+    def _tried(self, before: Snapshot, after: Snapshot) -> None:
         changed = after.attempts.items() ^ before.attempts.items()
         for key, tried in after.attempts.items():
             earlier = before.attempts.get(key)
             if earlier and earlier.ended_us is not None and earlier != tried:
                 self._world.fail("an end is an end", f"{earlier} was changed to {tried}")
-        for run_id in sorted({owner for (owner, _), _ in changed}):
+        for run_id in sorted({owner for (owner, _), _ in changed} & after.runs.keys()):
             self._counted(after, run_id)
-        for run_id, row in after.checkpoints.items():
-            if before.checkpoints.get(run_id) != row:
-                self._checkpoint(after.runs[run_id], row[0], Change(before, after, seen, now))
 
     def _made(self, new: RunSeen) -> None:
         if new.state != "ready" or new.attempt or new.fence:
@@ -63,11 +71,11 @@ class RunRules:
         self._world.totals[f"runs by {new.trigger}"] += 1
 
     def _moved(self, old: RunSeen, new: RunSeen, change: Change) -> None:
-        if not old.live:
+        if not old.live and old._replace(discarded_us=new.discarded_us) != new:
             self._world.fail("an end is an end", f"{old.id} was {old.state} ({old.reason}) and is now {new}")
         if (old.fence or 0) > (new.fence or 0):
             self._world.fail("fences rise", f"{old.id} went from fence {old.fence} to {new.fence}")
-        if old.started_us is not None and new.started_us != old.started_us:
+        if old.started_us not in (None, new.started_us) and not self._never_began(old, new, change.after):
             self._world.fail("a start is a start", f"{old.id} started at {old.started_us} and {new.started_us}")
         if (old.state, new.state) == ("ready", "running"):
             self._leased(old, new, change)
@@ -76,10 +84,28 @@ class RunRules:
         elif old.state == "running" and new.state != "running":
             self._ended(old, new, change)
         elif old.state == "running" and old.fence != new.fence:
-            self._world.fail("leases do not overlap", f"{old.id} was leased again while it was running")
+            self._came_back(old, new, change)
         if old.started_us is None and new.started_us is not None:
             self._mine(new, change, "started")
+            self._started_once(new, change)
             self._began(new, change.after)
+
+    def _never_began(self, old: RunSeen, new: RunSeen, after: Snapshot) -> bool:
+        """Whether a lane had put a start on record with the lease, and gave the run back before it was called."""
+        attempt = after.attempts.get((old.id, old.fence or 0))
+        gave_back = new.reason in ("lost_before_start", "gate_unreachable") or old.fence != new.fence
+        return bool(new.in_process) and gave_back and attempt is not None and attempt.outcome in ("lost", "notstarted")
+
+    def _started_once(self, new: RunSeen, change: Change) -> None:
+        """A schedule that runs once is done with its first start, and does not start a second time."""
+        if new.schedule is None or not new.tick_born:
+            return
+        old, now = change.before.schedules[new.schedule], change.after.schedules[new.schedule]
+        if not now.definition.once or new.version != now.version:
+            return
+        self._world.totals["started once"] += 1
+        if old.once_done or not now.once_done:
+            self._world.fail("once", f"{new.id} of {new.schedule} starts, and once_done is {now.once_done}")
 
     def _leased(self, old: RunSeen, new: RunSeen, change: Change) -> None:
         """The second look: what held when the run was made must still hold."""
@@ -90,10 +116,14 @@ class RunRules:
         if any(one.schedule == "" for one in pauses):
             self._world.fail("halted", f"{new.id} was leased although everything is halted")
         lease = after.leases.get(new.lease_id or "")
-        if lease is None or lease.fence != new.fence or lease.run_id != new.id:
+        own = lease is not None and (set(lease.names) >= set(new.names) if new.in_process else lease.run_id == new.id)
+        if lease is None or lease.fence != new.fence or not own:
             self._world.fail(
                 "lease and run", f"{new.id} is running with the lease {new.lease_id}, which is not its own"
             )
+        ahead = first_in_line(new, before, now) if new.project else None
+        if ahead is not None:
+            self._world.fail("first come, first served", f"{new.id} went into {new.project} before {ahead.id}")
         if new.schedule is None:
             return
         if old.started_us is None:
@@ -103,9 +133,20 @@ class RunRules:
             if new.tick_born and any(one.schedule == new.schedule for one in pauses):
                 self._world.fail("recheck", f"{new.id} was leased although {new.schedule} is paused")
         others = [one for one in before.live_of(new.schedule) if one.state == "running" and one.id != new.id]
-        held = [one for one in others if self._in_hand(one, before, now)]
+        held = [one for one in others if self._in_hand(one, before, now) and after.runs[one.id].state == "running"]
         if len(held) >= new.lease_max:
             self._world.fail("overlap", f"{new.id} was leased beside {[one.id for one in held]}, of {new.lease_max}")
+
+    def _came_back(self, old: RunSeen, new: RunSeen, change: Change) -> None:
+        """A lane may settle an attempt and lease the run anew in one turn."""
+        attempt = change.after.attempts.get((old.id, old.fence or 0))
+        lease = change.before.leases.get(old.lease_id or "")
+        mine = lease is not None and lease.held_by(change.seen.process.id)
+        if attempt is None or attempt.outcome is None or not mine:
+            self._world.fail("leases do not overlap", f"{old.id} was leased again while it was running")
+        if all(state != "ready" for state, _ in self._expected(old, attempt, change.after)) or old.stop is not None:
+            self._world.fail("settled by policy", f"{old.id} ended {attempt.outcome} and was leased again")
+        self._leased(old, new, change)
 
     def _mine(self, run: RunSeen, change: Change, what: str) -> None:
         lease = change.after.leases.get(run.lease_id or "")

@@ -1,9 +1,8 @@
 """What the store holds, read past the product, after every commit."""
 
 import json
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
-
-import apsw
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, agent_from_json, schedule_from_json
 from fencepost.model.process import ProcessId
@@ -37,6 +36,23 @@ class RunSeen(NamedTuple):
     idempotency_key: str
     manifest: str
     agent: str
+    project: str
+    resources: str
+    in_process: int
+    rank: int
+    place_us: int
+    discarded_us: int | None
+    origin: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """What it leases: its schedule or itself, and its concurrency key."""
+        return [str(one[1]) for one in json.loads(self.resources)]
+
+    @property
+    def pools(self) -> list[tuple[str, int]]:
+        """Its concurrency keys, and how many may go at once."""
+        return [(str(one[1]), int(one[2])) for one in json.loads(self.resources) if len(one) > 2]
 
     @property
     def live(self) -> bool:
@@ -140,8 +156,43 @@ class PauseSeen(NamedTuple):
         return self.since_us <= at_us < self.until_us
 
 
+class EntrySeen(NamedTuple):
+    """A row of ledger."""
+
+    scope: str
+    key: str
+    run_id: str
+    lease_id: str
+    fence: int
+    call: str
+    state: str
+    answer: str | None
+    doubt: str | None
+    resolved_by: str | None
+
+
+class SealSeen(NamedTuple):
+    """A row of seal."""
+
+    number: int
+    first_place: int
+    last_place: int
+
+
+class NoticeSeen(NamedTuple):
+    """A row of notice."""
+
+    id: str
+    event: str
+    subject: str
+    state: str
+
+
+Read = Callable[[str], list[tuple[Any, ...]]]
+
+
 class Snapshot:
-    """All of it; what a transaction cannot have changed is taken from the one before."""
+    """All of it; what a transaction cannot have changed is taken from the one before, the very same object."""
 
     def __init__(self) -> None:
         self.runs: dict[str, RunSeen] = {}
@@ -152,23 +203,25 @@ class Snapshot:
         self.pauses: dict[int, PauseSeen] = {}
         self.checkpoints: dict[str, tuple[int, str]] = {}
         self.audits = 0
+        self.entries: dict[tuple[str, str], EntrySeen] = {}
+        self.seals: list[SealSeen] = []
+        self.notices: dict[str, NoticeSeen] = {}
+        self.wishes: set[str] = set()
+        self.tallies: dict[tuple[str, str], int] = {}
+        self.watermarks: dict[str, int] = {}
 
-    def next(self, connection: apsw.Connection, *, only_leases: bool = False) -> "Snapshot":
-        """Read what there is now."""
+    def next(self, read: Read, tables: Collection[str] | None = None) -> "Snapshot":
+        """Read what there is now, or of some tables only."""
         new = Snapshot()
-        new.leases = {row[0]: LeaseSeen(*row) for row in _rows(connection, LEASES)}
-        if only_leases:
-            for name in ("runs", "attempts", "schedules", "ticks", "pauses", "checkpoints", "audits"):
-                setattr(new, name, getattr(self, name))
-            return new
-        new.runs = {row[0]: RunSeen(*row) for row in _rows(connection, RUNS)}
-        new.attempts = {(row[0], row[2]): AttemptSeen(*row) for row in _rows(connection, ATTEMPTS)}
-        new.schedules = {row[0]: ScheduleSeen(*row) for row in _rows(connection, SCHEDULES)}
-        new.ticks = {(row[0], row[1]): TickSeen(*row) for row in _rows(connection, TICKS)}
-        new.pauses = {row[0]: PauseSeen(*row) for row in _rows(connection, PAUSES)}
-        new.checkpoints = {row[0]: (row[1], row[2]) for row in _rows(connection, CHECKPOINTS)}
-        ((new.audits,),) = _rows(connection, AUDITS)
+        for table, (attribute, text, index) in TABLES.items():
+            known = tables is not None and table not in tables
+            setattr(new, attribute, getattr(self, attribute) if known else index(read(text)))
         return new
+
+    def differs_from(self, other: "Snapshot") -> list[str]:
+        """Return what is not the same."""
+        names = [attribute for attribute, _, _ in TABLES.values()]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
 
     def live_of(self, schedule: str) -> list[RunSeen]:
         return [run for run in self.runs.values() if run.schedule == schedule and run.live]
@@ -177,22 +230,47 @@ class Snapshot:
         return sorted(one for (owner, _), one in self.attempts.items() if owner == run_id)
 
 
-RUNS = (
-    "SELECT id, schedule, version, trigger, occurrence, tick_us, state, reason, attempt, resume, stop, lease_id, fence, "
-    "started_us, ended_us, ready_us, lines_up, lease_max, counted_us, reserved_micro, request_key, idempotency_key, "
-    "manifest, agent FROM run"
-)
-LEASES = (
-    "SELECT id, resources, fence, run_id, boot, pid, pid_started, state, expires_boot, expires_ns, ttl_ms, renewals "
-    "FROM lease"
-)
-ATTEMPTS = "SELECT run_id, number, fence, started_us, ended_us, outcome FROM attempt"
-SCHEDULES = "SELECT name, version, cursor_us, due_us, retired_us, once_done, skip_next, definition FROM schedule"
-TICKS = "SELECT schedule, occurrence, version, tick_us, tick_until_us, count, disposition, run_id, into_us, decided_us FROM tick"
-PAUSES = "SELECT id, schedule, since_us, until_us FROM pause"
-CHECKPOINTS = "SELECT run_id, fence, content FROM checkpoint"
-AUDITS = "SELECT coalesce(max(seq), 0) FROM audit"
+def _columns(seen: type[Any], table: str) -> str:
+    return f"SELECT {', '.join(COLUMNS.get((table, name), name) for name in seen._fields)} FROM {table}"
 
 
-def _rows(connection: apsw.Connection, text: str) -> list[Any]:
-    return connection.execute(text).fetchall()
+COLUMNS = {
+    ("tick", "number"): "count",
+    ("schedule", "definition_text"): "definition",
+}
+TABLES: dict[str, tuple[str, str, Callable[[list[tuple[Any, ...]]], Any]]] = {
+    "lease": ("leases", _columns(LeaseSeen, "lease"), lambda rows: {row[0]: LeaseSeen(*row) for row in rows}),
+    "run": ("runs", _columns(RunSeen, "run"), lambda rows: {row[0]: RunSeen(*row) for row in rows}),
+    "attempt": (
+        "attempts",
+        _columns(AttemptSeen, "attempt"),
+        lambda rows: {(row[0], row[2]): AttemptSeen(*row) for row in rows},
+    ),
+    "schedule": (
+        "schedules",
+        _columns(ScheduleSeen, "schedule"),
+        lambda rows: {row[0]: ScheduleSeen(*row) for row in rows},
+    ),
+    "tick": ("ticks", _columns(TickSeen, "tick"), lambda rows: {(row[0], row[1]): TickSeen(*row) for row in rows}),
+    "pause": ("pauses", _columns(PauseSeen, "pause"), lambda rows: {row[0]: PauseSeen(*row) for row in rows}),
+    "checkpoint": (
+        "checkpoints",
+        "SELECT run_id, fence, content FROM checkpoint",
+        lambda rows: {row[0]: (row[1], row[2]) for row in rows},
+    ),
+    "ledger": (
+        "entries",
+        _columns(EntrySeen, "ledger"),
+        lambda rows: {(row[0], row[1]): EntrySeen(*row) for row in rows},
+    ),
+    "seal": ("seals", _columns(SealSeen, "seal"), lambda rows: sorted(SealSeen(*row) for row in rows)),
+    "notice": ("notices", _columns(NoticeSeen, "notice"), lambda rows: {row[0]: NoticeSeen(*row) for row in rows}),
+    "wish": ("wishes", "SELECT event FROM wish", lambda rows: {row[0] for row in rows}),
+    "tally": (
+        "tallies",
+        "SELECT schedule, kind, sum(number) FROM tally GROUP BY schedule, kind",
+        lambda rows: {(row[0], row[1]): int(row[2]) for row in rows},
+    ),
+    "watermark": ("watermarks", "SELECT schedule, pruned_us FROM watermark", dict),
+    "audit": ("audits", "SELECT coalesce(max(seq), 0) FROM audit", lambda rows: rows[0][0]),
+}

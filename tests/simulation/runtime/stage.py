@@ -21,6 +21,8 @@ from tests.simulation.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.simulation.runtime.chores import Archive
+    from tests.simulation.runtime.effects import Outside
     from tests.simulation.runtime.observer import Observer
 
 
@@ -37,6 +39,8 @@ class Stage:
     hosts: list[Host]
     fleet: Fleet
     observer: "Observer"
+    outside: "Outside"
+    archive: "Archive"
     ticking: bool = True
     _numbers: "Iterator[int]" = field(default_factory=lambda: count(1))
 

@@ -1,5 +1,7 @@
 """Schedulers and workers: the loop of `up`, with the product's own ticker, reaper and agenda; and who starts it again."""
 
+from contextlib import suppress
+
 from fencepost.flow.foresight import Foresight
 from fencepost.flow.reaper import Reaper, store_now
 from fencepost.flow.ticker import Ticker, plan_of
@@ -7,17 +9,22 @@ from fencepost.model.errors import Busy, FencepostError, LeaseLost, StoreUnavail
 from fencepost.model.lease import Claim, Lease, renew_every
 from fencepost.service.admission import Admission
 from fencepost.service.order import Order
+from fencepost.service.projects import Presence
 from fencepost.service.renewal import Renewer, Term
 from tests.simulation.hosts import Host, Process
 from tests.simulation.ports import SimProcesses
 from tests.simulation.runtime.attempts import Attempt
+from tests.simulation.runtime.chores import Chores
 from tests.simulation.runtime.fleet import TENANT
+from tests.simulation.runtime.grounds import Ground
+from tests.simulation.runtime.lanes import Lane
 from tests.simulation.runtime.stage import Stage
 from tests.simulation.world import SECOND, Mailbox
 
 STARTING_MAX = 2
 BACKOFF_SECONDS = 1.0
 STEPS_MAX = 1000
+LANE_PART = 0.2  # of the time between two looks, between two lanes: what waits may have no room
 
 
 class Station:
@@ -33,8 +40,11 @@ class Station:
         self._foresight = Foresight(plan_of)
         self._slots = slots
         self._store = stage.runtime(self.process)
+        self._chores = Chores(stage, self.process)
+        self._presence = Presence(Ground(stage.plot), stage.tools(self.process), ttl_seconds=stage.knobs.ttl_seconds)  # type: ignore[arg-type]
+        self._lanes: list[Lane] = []
         self._lead: Lead | None = None
-        self._probe_ns = self._reap_ns = self._send_ns = 0
+        self._probe_ns = self._reap_ns = self._send_ns = self._lane_ns = 0
         self._started = 0
         self.process.spawn("main", self._main)
 
@@ -67,8 +77,11 @@ class Station:
         if drives:
             self._tick(ticker)
         self._reap()
+        self._chores.step(self._store)
+        self._presence.step(self._store)
         agenda = self._store.agenda(self._slots)
         self._start_attempts(agenda.ready)
+        self._start_lane()
         if drives and ticker.prepare(now_us=agenda.now_us, next_due_us=agenda.next_due_us):
             return 0.01
         times = [agenda.next_ready_us, *([agenda.next_due_us] if drives else [])]
@@ -115,15 +128,34 @@ class Station:
             attempt.process.at_death.append(lambda: self.mail.put("child"))
             self.attempts.append(attempt)
 
+    def _start_lane(self) -> None:
+        """Keep a lane while there is something for it."""
+        self._lanes = [one for one in self._lanes if one.process.alive]
+        if not self.stage.plot.lanes or not self._slots or self._lanes or self.draining:
+            return
+        if self._now_ns() >= self._lane_ns and self._store.lane_ready(1):
+            self._lane_ns = self._now_ns() + int(LANE_PART * self.stage.plot.poll_seconds * 1e9)
+            self._started += 1
+            lane = Lane(self.stage, self, f"{self.process.name}l{self._started}")
+            lane.process.at_death.append(lambda: self.mail.put("child"))
+            self._lanes.append(lane)
+
+    @property
+    def children(self) -> list[Attempt | Lane]:
+        """Everybody who has a run in hand."""
+        return [*self.attempts, *self._lanes]
+
     def _drain(self) -> None:
         """Start nothing more; let attempts hand their runs back or finish; queued runs stay queued."""
         if self._lead is not None:
             self._lead.release()
         self.stage.world.totals["drains"] += 1
-        for attempt in self.attempts:
-            attempt.drain()
+        for child in self.children:
+            child.drain()
+        with suppress(FencepostError):
+            self._presence.leave(self._store)
         give_up_ns = self._now_ns() + int((self.stage.plot.drain_seconds + 4 * self.stage.knobs.ttl_seconds) * 1e9)
-        while any(one.process.alive for one in self.attempts) and self._now_ns() < give_up_ns:
+        while any(one.process.alive for one in self.children) and self._now_ns() < give_up_ns:
             self.process.clock.sleep(self.stage.plot.poll_seconds)
 
     def _now_ns(self) -> int:

@@ -7,30 +7,23 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
 from tests.simulation.mutations import mutations as of_leases
-from tests.simulation.run import summary
+from tests.simulation.run import summary, toothless
+from tests.simulation.runtime.bites import BITES
 from tests.simulation.runtime.mutations import applied, mutations, seeds_until_caught
 from tests.simulation.runtime.play import simulate_runtime
+from tests.simulation.runtime.postgres import Stand
 from tests.simulation.simulate import Result
 
-CHUNKS, CHUNK = 4, 50
+CHUNKS, CHUNK = 2, 70
 CAUGHT_WITHIN = 150
-SAMPLE = 4  # of the mutations, every so many; `make mutations` tries all
+SAMPLE = 8  # of the mutations, every so many; `make mutations` tries all
+POSTGRES_SEEDS = 3
 HERE = os.path.dirname(__file__)
-
-# What must have happened at least once before a batch of seeds says anything.
-BITES = (
-    *(f"ticks: {kind}" for kind in ("run", "missed", "dst_gap", "coalesced", "paused")),
-    *(f"runs by {kind}" for kind in ("cron", "every", "manual")),
-    *(f"ready: {why}" for why in ("retry", "resume", "restart")),
-    *("succeeded: done", "dead: lost", "dead: exit_code", "takeovers", "reaped", "resumes", "checkpoints"),
-    *("drains", "deploys", "kills", "sleeps", "clock steps", "answer lost", "never returns", "fails before"),
-    *("caller dies before", "caller dies after", "transactions broken off", "requests acknowledged"),
-    *("operator: edit", "operator: halt", "operator: backfill"),
-)
 
 
 def passed(seed: int) -> Result:
@@ -54,9 +47,16 @@ def test_seeds_that_once_failed_pass() -> None:
 def test_no_promise_is_broken_and_every_fault_bites(chunk: int) -> None:
     began = time.perf_counter()
     results = [passed(seed) for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
-    print(summary(results, time.perf_counter() - began))
+    print(summary(results, time.perf_counter() - began, BITES))
     totals = sum((result.totals for result in results), start=Counter[str]())
-    assert [bite for bite in BITES if not totals[bite]] == []
+    assert toothless(totals, BITES) == []
+
+
+def test_no_promise_is_broken_on_postgresql_either(postgres_url: str) -> None:
+    with closing(Stand(postgres_url)) as stand:
+        for seed in range(POSTGRES_SEEDS):
+            result = simulate_runtime(seed, stand=stand)
+            assert result.violation is None, result.report()
 
 
 @pytest.mark.parametrize("name", list(mutations())[::SAMPLE])
