@@ -61,6 +61,7 @@ class Plot:
     effects: float = 0.0  # how often an agent has an effect that is to be had once
     project: str = ""  # the resource of the directory in which blue works
     project_slots: int = 1
+    once: float = 0.08  # how many schedules run once
     keyed: float = 0.25  # how many schedules share a concurrency key
     key_slots: int | None = None  # how many runs with the concurrency key may go at once
     lanes: bool = False  # whether green is called in a lane
@@ -251,7 +252,7 @@ class Fleet:
             priority=rng.choice((0, 0, 5)),
             concurrency_key=(key := "shared" if rng.random() < self._plot.keyed else ""),
             concurrency=self._plot.key_slots if key else None,
-            once=rng.random() < 0.08,
+            once=rng.random() < self._plot.once,
             max_runs_per_hour=rng.choice((None, None, 3, 8)) if bounded else None,
             budget_usd_per_day=rng.choice(("", "5.00")) if bounded else "",
             pause_on_failure=rng.choice((None, None, None, 4)),

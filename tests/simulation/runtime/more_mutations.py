@@ -18,7 +18,6 @@ from fencepost.stores import ledger as store_ledger
 from fencepost.stores import queue as store_queue
 from fencepost.stores.lane_look import Look
 from fencepost.stores.leases import project_line
-from fencepost.stores.sqlite import store as sqlite
 from fencepost.stores.transaction import Transaction
 from tests.simulation.mutations import _count, _sql
 from tests.simulation.runtime.mutation import Mutation
@@ -58,7 +57,7 @@ def more_mutations() -> dict[str, Mutation]:
         ),
         "a key with one slot more": Mutation(lambda: [patch.object(seats, "seat", _one_more), *_no_look()], keys),
         "once that is not noted": Mutation(
-            lambda: [_sql(spend_once=("once_done = true", "once_done = once_done"))], "drain | edit, retire"
+            lambda: [_sql(spend_once=("once_done = true", "once_done = once_done"))], "drain | edit | once=1.0"
         ),
         "prune what has just ended": Mutation(
             lambda: [_sql(prune_run_page=(OLD, "true"), prune_runs=(OLD, ":horizon_us > 0"))], pruning_of
@@ -103,9 +102,6 @@ def more_mutations() -> dict[str, Mutation]:
                 patch.object(grants, "_free_of_others", lambda _, offers, __: offers),
             ],
             lanes,
-        ),
-        "a file put back, and no copy of the fence": Mutation(
-            lambda: [patch.object(sqlite, "_ahead", lambda *_, **__: False)], "rewind, clock"
         ),
         "a server gone back, and a fence from a counter": Mutation(
             lambda: [patch.object(rules, "next_fence", _count)], "rewind"
