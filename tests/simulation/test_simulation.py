@@ -13,7 +13,7 @@ from tests.simulation.mutations import mutations, seeds_until_caught
 from tests.simulation.run import summary, toothless
 from tests.simulation.simulate import Result, simulate
 
-CHUNKS, CHUNK = 4, 115
+CHUNKS, CHUNK = 4, 90
 CAUGHT_WITHIN = 120
 HERE = os.path.dirname(__file__)
 

@@ -1,15 +1,10 @@
 """What must have happened at least once before a batch of seeds says anything."""
 
-# So common that a few dozen seeds have all of them.
-SURE = (
+BITES = (
     *("ticks: run", "ticks: missed", "runs by cron", "runs by manual", "requests acknowledged", "refusals"),
     *("succeeded: done", "reaped", "checkpoints", "takeovers", "kills", "answer lost", "fails before"),
     *("transactions broken off", "effects", "effects answered", "grants of a project", "runs leased by lanes"),
     *("pruned", "seals", "heads exported", "notices that arrived"),
-)
-# What a soak is looked through for.
-BITES = (
-    *SURE,
     *(f"ticks: {kind}" for kind in ("dst_gap", "coalesced", "paused")),
     *(f"runs by {kind}" for kind in ("every", "webhook")),
     *(f"ready: {why}" for why in ("retry", "resume", "restart")),

@@ -254,4 +254,4 @@ def _no_keys() -> Sequence[AbstractContextManager[object]]:
     def put_runs(tx: Any, made: Any) -> Any:  # noqa: ANN401  # handed on
         return real(tx, [run._replace(request_key=None) for run in made])
 
-    return [patch.object(requests, "_by_key", lambda *_: None), patch.object(requests, "put_runs", put_runs)]
+    return [patch.object(requests, "known_by_key", lambda *_: None), patch.object(requests, "put_runs", put_runs)]
