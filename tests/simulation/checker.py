@@ -97,6 +97,11 @@ class Checker:
             grant.disturbed = True
         del known
 
+    def robbed(self, fence: int) -> None:
+        """A lease was taken in its time, because its holder is dead: its guard may still be ending the tree elsewhere."""
+        if fence in self._grants:
+            self._grants[fence].disturbed = True
+
     def jumped(self) -> None:
         """A server's clock was set forward: leases end before their time, and only fences can help."""
         for grant in self._grants.values():

@@ -132,6 +132,8 @@ class Observer:
                 self._fail("a loser changes nothing", f"{seen.process.name} gave {old.id} back, which is another's")
         elif new.state == "lost" and old.state == "held":
             self._world.totals["leases lost"] += 1
+            if not old.over(now):
+                self._checker.robbed(old.fence)
             if not self.may_be_taken(old, now) and not old.held_by(seen.process.id):
                 self._fail(
                     "only the dead are robbed", f"{seen.process.name} took {old.id} from a living holder in time"
