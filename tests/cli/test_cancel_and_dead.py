@@ -131,6 +131,16 @@ def test_a_discarded_letter_is_off_the_desk_and_in_the_records(desk: Desk) -> No
     assert desk.json("runs", "--state", "dead")[0]["id"] == dead
 
 
+def test_why_a_letter_was_discarded_stays_in_the_audit(desk: Desk) -> None:
+    queued(desk)
+    dead = desk.dead()
+    desk.text("dead", "discard", dead, "--note", "the source was closed that day")
+
+    (found,) = desk.json("audit", "list", "--verb", "discard")
+    assert found["subject"] == f"run:{dead}"
+    assert "the source was closed that day" in json.dumps(found)
+
+
 def test_what_is_not_dead_cannot_be_discarded_or_replayed(desk: Desk) -> None:
     queued(desk)
     leased = desk.lease()

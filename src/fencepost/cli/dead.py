@@ -20,7 +20,7 @@ EXAMPLES = """\
   fencepost dead show r01k9zq8
   fencepost dead replay r01k9zq8
   fencepost dead replay --all --schedule nightly --limit 10
-  fencepost dead discard r01k9zq8
+  fencepost dead discard r01k9zq8 --note "the source was closed that day"
 """
 LIMIT = 50
 REPLAYS_MAX = 100
@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     again.add_argument("--as-then", action="store_true", help="run what was defined then, not what is defined now")
     gone = options.action(actions, "discard", "take it off the desk; the run stays in the records")
     gone.add_argument("run", nargs="+", metavar="RUN", help="the run's id, or its beginning")
+    gone.add_argument("--note", default="", metavar="TEXT", help="why, for whoever reads the audit")
     for action in (one, again, gone):
         options.add_json(action)
         options.add_store(action)
@@ -123,7 +124,7 @@ def chosen(store: Store, tenant: str, args: argparse.Namespace) -> list[str]:
 def discard_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
     """Take dead letters off the desk."""
     for text in args.run:
-        run = discard(store, find_run(store, tenant, text).id, tenant=tenant, by=actor())
+        run = discard(store, find_run(store, tenant, text).id, tenant=tenant, by=actor(), note=args.note)
         done = f"{run.id} is off the desk; it stays in: fencepost runs --state dead"
         print(json.dumps(run_fields(Seen(run))) if args.json else done)
     return 0

@@ -108,10 +108,11 @@ async def replay_run(
 
 
 @router.post("/runs/{run_id}/discard", response_model=models.Run, openapi_extra=TRIGGER)
-async def discard_run(request: Request, run_id: str) -> dict[str, object]:
-    """Take a dead letter off the desk; the run stays in the records."""
+async def discard_run(request: Request, run_id: str, ask: asking.AskNote | None = None) -> dict[str, object]:
+    """Take a dead letter off the desk; the run stays in the records, and the note in the audit."""
     caller = caller_of(request)
-    return await door_of(request).desk.ask(_discard, caller.tenant, run_id, caller.actor)
+    note = ask.note if ask else ""
+    return await door_of(request).desk.ask(_discard, caller.tenant, run_id, by=caller.actor, note=note)
 
 
 @router.get("/dead", response_model=models.Page[models.DeadLetter])
@@ -205,5 +206,5 @@ def _replay(
     return replay(store, found, tenant=tenant, new_run_id=new, by=by, again=ask.again, as_then=ask.as_then, key=key)
 
 
-def _discard(store: Store, tenant: str, run_id: str, by: str) -> dict[str, object]:
-    return run_fields(Seen(discard(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by)))
+def _discard(store: Store, tenant: str, run_id: str, *, by: str, note: str) -> dict[str, object]:
+    return run_fields(Seen(discard(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by, note=note)))
