@@ -18,6 +18,7 @@ from fencepost.web.door import Door
 from tests.support.runtime import Runtime, new_id
 
 HOST = "127.0.0.1:7420"
+API = "/api/v1"
 
 
 class WebDoor:
@@ -102,6 +103,19 @@ def web_door(runtime: Runtime, folder: Path) -> Iterator[WebDoor]:
         yield found
     finally:
         found.close()
+
+
+def asking(web: WebDoor, role: str = "admin", tenant: str = "default") -> Any:  # noqa: ANN401
+    """Return how somebody with a key of this role asks the API, and gets JSON."""
+    shown = web.bearer(role, tenant)
+
+    def ask(method: str, path: str, status: int = 200, **more: Any) -> Any:  # noqa: ANN401
+        headers = {**shown, **more.pop("headers", {})}
+        answer = web.ask(method, f"{API}{path}", headers=headers, **more)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return ask
 
 
 Asking = Callable[..., httpx.Response]

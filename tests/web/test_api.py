@@ -1,5 +1,7 @@
 """The HTTP API: the same operations and field names as the command line, for the key's tenant and nobody else."""
 
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,8 @@ from fencepost.model.ledger import Call
 from fencepost.model.notice import Wish
 from tests.support.desk import RUN_FIELDS
 from tests.support.runtime import SUCCEEDED
-from tests.support.webdoor import WebDoor
+from tests.support.webdoor import API, WebDoor, asking
 
-API = "/api/v1"
 # Commands of machines, terminals and files, which have no meaning over HTTP.
 ELSEWHERE = {
     *("init", "demo", "up", "scheduler", "worker", "web", "mcp", "version", "import", "store", "service", "simulate"),
@@ -44,6 +45,38 @@ OFFERED = {
     "apply": "/apply",
     "ticks": "/ticks",
 }
+# What each action of a command is here; "" where it belongs to a machine: `ledger once` runs a command.
+ACTIONS = {
+    "dead": {
+        "list": "GET /dead",
+        "show": "GET /runs/{run_id}",
+        "replay": "POST /runs/{run_id}/replay",
+        "discard": "POST /runs/{run_id}/discard",
+    },
+    "schedule": {
+        "list": "GET /schedules",
+        "show": "GET /schedules/{schedule}",
+        "history": "GET /schedules/{schedule}/history",
+        "ticks": "GET /schedules/{schedule}/ticks",
+        "pause": "POST /schedules/{schedule}/pause",
+        "resume": "POST /schedules/{schedule}/resume",
+        "skip-next": "POST /schedules/{schedule}/skip-next",
+        "backfill": "POST /schedules/{schedule}/backfill",
+    },
+    "ledger": {"list": "GET /ledger", "resolve": "POST /ledger/resolve", "once": ""},
+    "audit": {"list": "GET /audit", "verify": "GET /audit/verify", "export": "GET /audit/export"},
+    "key": {
+        "list": "GET /keys",
+        "create": "POST /keys",
+        "revoke": "DELETE /keys/{key}",
+        "link": "POST /keys/link",
+    },
+    "notice": {
+        "list": "GET /notices",
+        "retry": "POST /notices/{target}/retry",
+        "test": "POST /notices/{target}/test",
+    },
+}
 
 
 @pytest.fixture
@@ -54,23 +87,31 @@ def busy(web_on_both: WebDoor) -> WebDoor:
     return web_on_both
 
 
-def asking(web: WebDoor, role: str = "admin", tenant: str = "default") -> Any:  # noqa: ANN401
-    shown = web.bearer(role, tenant)
-
-    def ask(method: str, path: str, status: int = 200, **more: Any) -> Any:  # noqa: ANN401
-        headers = {**shown, **more.pop("headers", {})}
-        answer = web.ask(method, f"{API}{path}", headers=headers, **more)
-        assert answer.status_code == status, answer.text
-        return answer.json()
-
-    return ask
-
-
 def test_every_command_is_offered_or_has_no_meaning_here(web: WebDoor) -> None:
     paths = asking(web)("GET", "/openapi.json")["paths"]
 
     assert {f"{API}{path}" for path in OFFERED.values()} <= set(paths)
     assert set(COMMANDS) - ELSEWHERE == set(OFFERED)
+
+
+def test_every_action_of_a_command_is_offered_too(web: WebDoor) -> None:
+    paths = asking(web)("GET", "/openapi.json")["paths"]
+    offered = {f"{method.upper()} {path[len(API) :]}" for path, methods in paths.items() for method in methods}
+    commands = {command: actions_of(command) for command in OFFERED}
+
+    assert {command: actions for command, actions in commands.items() if actions} == {
+        command: set(actions) for command, actions in ACTIONS.items()
+    }
+    assert {place for actions in ACTIONS.values() for place in actions.values() if place} <= offered
+    assert {"POST /leases/break", "POST /leases/forget"} <= offered, "of `lease`, which reads its words by itself"
+
+
+def actions_of(command: str) -> set[str]:
+    """What the first word of a command may be, as its parser has it."""
+    module = import_module(f"fencepost.cli.{COMMANDS[command][0]}")
+    own = getattr(module, "parser", None)
+    described = own()._actions if own and not signature(own).parameters else []  # `halt` shares its parser
+    return {word for one in described if one.dest == "action" for word in one.choices}
 
 
 def test_a_run_is_asked_for_looked_at_and_cancelled(busy: WebDoor) -> None:

@@ -71,14 +71,8 @@ def export(args: argparse.Namespace) -> int:
     """Print the chain, or only its newest seal."""
     with options.opened(args) as store:
         tenant = options.tenant_of(args)
-        if not args.head:
-            for line in export_audit(store, tenant):
-                print(line)
-            return 0
-        head = audit_head(store, tenant)
-    if head is None:
-        raise Invalid("nothing is sealed yet; 'fencepost up' seals the audit every few seconds.")
-    print(head)
+        for line in [audit_head(store, tenant)] if args.head else export_audit(store, tenant):
+            print(line)
     return 0
 
 

@@ -8,7 +8,7 @@ from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.access import Role
 from fencepost.model.duration import parse_duration
-from fencepost.operations.keys import create_key, create_link, key_fields, revoke_key
+from fencepost.operations.keys import create_key, create_link, key_fields, link_url, revoke_key
 from fencepost.operations.looking import Store
 from fencepost.operations.words import rfc3339
 from fencepost.ports.keys import KeyRow
@@ -94,7 +94,7 @@ def revoke(store: Store, tenant: str, args: argparse.Namespace) -> int:
 def link(store: Store, tenant: str, args: argparse.Namespace) -> int:
     """Make a login link."""
     made = create_link(store.keys(), tenant=tenant, by=actor(), role=Role(args.role))
-    url = f"{args.at.rstrip('/')}/login?link={made.secret.text}"
+    url = link_url(args.at, made.secret)
     print(json.dumps({**key_fields(made.row), "url": url}) if args.json else url)
     return 0
 

@@ -1,17 +1,10 @@
 """`fencepost notice list|retry|test`: what was told, what could not be, and whether a target hears us."""
 
 import argparse
-import os
 
-from fencepost import wiring
 from fencepost.cli import options
-from fencepost.config.find import config_path
-from fencepost.config.kinds import did_you_mean
-from fencepost.config.load import load
-from fencepost.model.errors import Invalid
 from fencepost.operations.notices import list_notices, notice_fields, revive_notices
 from fencepost.operations.words import counted, rfc3339
-from fencepost.service.courier import try_target
 from fencepost.wiring import serving
 
 EXAMPLES = """\
@@ -49,14 +42,7 @@ def main(argv: list[str]) -> int:
 def test(args: argparse.Namespace) -> int:
     """Send a test to one target of the configuration, now, and say how it went."""
     options.use_config(args)
-    path = config_path(os.environ, os.getcwd())
-    if path is None:
-        raise Invalid("there is no fencepost.toml from here upwards; name one with --config.")
-    post = serving.post_of(load(path))
-    if args.name not in post.targets:
-        hint = did_you_mean(args.name, post.targets) or f" There are: {', '.join(post.targets) or 'none'}."
-        raise Invalid(f"{path} has no [notifications.{args.name}].{hint}")
-    error = try_target(post, args.name, at=wiring.now_text())
+    error = serving.try_notice(args.name)
     print(f"{args.name} was told" if error is None else f"{args.name} could not be told: {error}")
     return 0 if error is None else 1
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fencepost.model.audit import Entry, Fault, Seal, Sealed, Verifier, head_line
+from fencepost.model.errors import Invalid
 from fencepost.operations.looking import Store
 from fencepost.operations.words import rfc3339
 from fencepost.stores.audit import Loose, SqlAudit
@@ -86,20 +87,48 @@ def audit_state(store: Store, tenant: str) -> AuditState:
     return AuditState(store.clock_us(), audit.last(tenant), audit.loose(tenant))
 
 
+class Part(NamedTuple):
+    """Part of the export, and the seal after which the next part begins; None: this was the last."""
+
+    lines: list[str]
+    goes_on_after: int | None
+
+
 def export_audit(store: Store, tenant: str, *, after: int = 0) -> Iterator[str]:
     """Yield the sealed entries as JSON lines, each batch followed by its seal; then what is loose."""
     audit = SqlAudit(store.dialect)
     for one in audit.seals(tenant, after=after):
-        yield from (_line(found) for found in audit.sealed(one))
-        yield head_line(one)
-    for entry in audit.loose_entries(tenant, limit=LOOSE_AT_ONCE):
-        yield _line(Sealed(entry, 0, ""))
+        yield from _batch(audit, one)
+    yield from _loose(audit, tenant)
 
 
-def audit_head(store: Store, tenant: str) -> str | None:
+def export_part(store: Store, tenant: str, *, after: int, limit: int) -> Part:
+    """Return the lines of the export from one seal on: whole batches, until there are as many lines as the limit."""
+    audit = SqlAudit(store.dialect)
+    lines: list[str] = []
+    for one in audit.seals(tenant, after=after):
+        if len(lines) >= limit:
+            return Part(lines, after)
+        lines += _batch(audit, one)
+        after = one.number
+    return Part([*lines, *_loose(audit, tenant)], None)
+
+
+def _batch(audit: SqlAudit, one: Seal) -> Iterator[str]:
+    yield from (_line(found) for found in audit.sealed(one))
+    yield head_line(one)
+
+
+def _loose(audit: SqlAudit, tenant: str) -> Iterator[str]:
+    return (_line(Sealed(entry, 0, "")) for entry in audit.loose_entries(tenant, limit=LOOSE_AT_ONCE))
+
+
+def audit_head(store: Store, tenant: str) -> str:
     """Return the newest seal as one line, to keep elsewhere."""
     last = SqlAudit(store.dialect).last(tenant)
-    return head_line(last) if last else None
+    if last is None:
+        raise Invalid("nothing is sealed yet; 'fencepost up' seals the audit every few seconds.")
+    return head_line(last)
 
 
 def _line(found: Sealed) -> str:

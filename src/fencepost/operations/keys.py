@@ -11,6 +11,7 @@ from fencepost.model.moment import MICROSECOND
 from fencepost.operations.words import rfc3339
 from fencepost.ports.keys import KeyRow, KeyStore, NewKey
 
+LINK_NAME = "login link"
 LINK_FOR = timedelta(hours=1)
 SESSION_FOR = timedelta(hours=12)
 
@@ -55,22 +56,30 @@ def create_key_once(
     keys: KeyStore, request: str, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None
 ) -> KeyMade:
     """Make a key, once for each request; one with other wishes is refused with KeyReused."""
-    known = sha256(f"fencepost-key-1:{tenant}\0{request}".encode()).digest()[:ID_BYTES]  # the id tells of the request
-    secret = new_secret("key", known + os.urandom(RANDOM_BYTES - ID_BYTES))
-    after_us = None if expires_after is None else expires_after // MICROSECOND
-    new = NewKey(secret.id, tenant, "key", check_key_name(name), role.value, secret.hash, None, after_us)
-    made = keys.put_key_once(new, by=by)
-    if made is not None:
-        return KeyMade(made, secret)
-    found = keys.key(secret.id, tenant=tenant)
-    if found is None or (found.name, found.role) != (name, role.value):
+    made = _make_once(
+        keys, "key", request, tenant=tenant, name=check_key_name(name), role=role, by=by, expires_after=expires_after
+    )
+    if (made.row.name, made.row.role) != (name, role.value):
         raise KeyReused("the Idempotency-Key was used for another key; use a new one.")
-    return KeyMade(found, None)
+    return made
 
 
 def create_link(keys: KeyStore, *, tenant: str, by: str, role: Role = Role.ADMIN) -> Made:
     """Make a link with which one browser logs in, once, within the hour."""
-    return _make(keys, "link", tenant=tenant, name="login link", role=role, by=by, expires_after=LINK_FOR)
+    return _make(keys, "link", tenant=tenant, name=LINK_NAME, role=role, by=by, expires_after=LINK_FOR)
+
+
+def create_link_once(keys: KeyStore, request: str, *, tenant: str, by: str, role: Role) -> KeyMade:
+    """Make a login link, once for each request; one for another role is refused with KeyReused."""
+    made = _make_once(keys, "link", request, tenant=tenant, name=LINK_NAME, role=role, by=by, expires_after=LINK_FOR)
+    if made.row.role != role.value:
+        raise KeyReused("the Idempotency-Key was used for a link with another role; use a new one.")
+    return made
+
+
+def link_url(at: str, secret: Secret) -> str:
+    """Spell where a browser logs in with a link, on the web server that is reached there."""
+    return f"{at.rstrip('/')}/login?link={secret.text}"
 
 
 def log_in(keys: KeyStore, text: str) -> Made:
@@ -159,3 +168,27 @@ def _make(
     after_us = None if expires_after is None else expires_after // MICROSECOND
     new = NewKey(secret.id, tenant, kind, name, role.value, secret.hash, None, after_us)
     return Made(keys.put_key(new, by=by), secret)
+
+
+def _make_once(
+    keys: KeyStore,
+    kind: str,
+    request: str,
+    *,
+    tenant: str,
+    name: str,
+    role: Role,
+    by: str,
+    expires_after: timedelta | None,
+) -> KeyMade:
+    """Make what a request asks for, or find what it has made before; its id tells of the request."""
+    known = sha256(f"fencepost-{kind}-1:{tenant}\0{request}".encode()).digest()[:ID_BYTES]
+    secret = new_secret(kind, known + os.urandom(RANDOM_BYTES - ID_BYTES))
+    after_us = None if expires_after is None else expires_after // MICROSECOND
+    made = keys.put_key_once(NewKey(secret.id, tenant, kind, name, role.value, secret.hash, None, after_us), by=by)
+    if made is not None:
+        return KeyMade(made, secret)
+    found = keys.key(secret.id, tenant=tenant)
+    if found is None:
+        raise KeyReused("the Idempotency-Key was used before; use a new one.")
+    return KeyMade(found, None)

@@ -144,20 +144,24 @@ class Courier:
             self._say(f"the notice {one.event} to {one.name} did not arrive and {what}: {answer['error']}")
 
 
-def try_target(post: Post, name: str, *, at: str) -> str | None:
-    """Send a test to one target and wait for it; return why it did not arrive."""
+def try_target(post: Post, name: str, *, at: str, within_seconds: float = DEADLINE_SECONDS) -> str | None:
+    """Send a test to one target and wait for it, for so long; return why it did not arrive."""
     target = post.targets[name]
     event = "succeeded" if target["kind"] == "ping" else "test"
     wanted = {name: target[name] for name in ("kind", "url", "secret", "style")}
     job = {"id": f"test {name} {at}", "event": event, "at": at, "body": {"tenant": post.tenant}, **wanted}
     batch = json.dumps({"allow": list(post.allow), "jobs": [job]})
-    ran = subprocess.run(
-        [sys.executable, "-P", "-m", "fencepost.deliver"],
-        input=batch.encode(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-P", "-m", "fencepost.deliver"],
+            input=batch.encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=within_seconds,
+        )
+    except subprocess.TimeoutExpired:  # and it is ended
+        return "no answer in time"
     lines = ran.stdout.splitlines()
     return json.loads(lines[-1])["error"] if lines else "no answer in time"
 

@@ -38,7 +38,7 @@ async def enter(request: Request) -> Response:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=_is_behind_tls(request),
+        secure=is_behind_tls(request),
     )
     return answer
 
@@ -55,7 +55,7 @@ async def leave(request: Request) -> Response:
     return answer
 
 
-def _is_behind_tls(request: Request) -> bool:
+def is_behind_tls(request: Request) -> bool:
     """Tell whether the browser came by https; who makes that up only keeps their own cookie from plain http."""
     said = request.headers.get("x-forwarded-proto", ""), request.headers.get("origin", "").partition(":")[0]
     return "https" in said

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.wiring import (
     LOG_FORMAT,
     audit_key,
     json_line,
     log_folder,
+    now_text,
     open_gate,
     open_runtime,
     say,
@@ -142,6 +143,28 @@ def post_of(config: Config) -> Post:
 
     settings = config.settings
     return Post(settings.tenant, config.path, config.notifications, settings.http_allow)
+
+
+def try_notice(name: str, *, tenant: str | None = None, within_seconds: float | None = None) -> str | None:
+    """Send a test to a target of this machine's configuration; return why it did not arrive.
+
+    Whoever comes for a tenant reaches the targets of a configuration only if it is that tenant's.
+    """
+    from fencepost.config.find import config_path
+    from fencepost.config.kinds import did_you_mean
+    from fencepost.config.load import load
+    from fencepost.service.courier import DEADLINE_SECONDS, try_target
+
+    path = config_path(os.environ, os.getcwd())
+    if path is None:
+        raise Unknown("there is no fencepost.toml from here upwards; name one with --config.")
+    post = post_of(load(path))
+    if tenant not in (None, post.tenant):
+        raise Unknown(f"the configuration of this server is another tenant's: it has no target {name!r} for yours.")
+    if name not in post.targets:
+        hint = did_you_mean(name, post.targets) or f" There are: {', '.join(post.targets) or 'none'}."
+        raise Unknown(f"{path} has no [notifications.{name}].{hint}")
+    return try_target(post, name, at=now_text(), within_seconds=within_seconds or DEADLINE_SECONDS)
 
 
 def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list[Chore]:

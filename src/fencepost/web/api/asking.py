@@ -11,6 +11,11 @@ FILES_MAX = 100
 Text = Annotated[str, StringConstraints(max_length=1_000, pattern=r"^[^\x00]*$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 
+RoleName = Annotated[str, StringConstraints(pattern="^(read|trigger|admin)$")]
+Place = Annotated[
+    str, StringConstraints(max_length=1_000, pattern=r"^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$")
+]
+
 
 class Asked(BaseModel):
     """What somebody sends; a field that is not known is an error, not a typo that goes unseen."""
@@ -82,6 +87,13 @@ class AskBreak(Asked):
     note: Text = "broken by hand"
 
 
+class AskForget(Asked):
+    """Drop the debt to a gate that is gone for good."""
+
+    resource: Name
+    gate: Annotated[str, StringConstraints(min_length=1, max_length=4_000, pattern=r"^[^\x00]+$")]
+
+
 class AskResolve(Asked):
     """Say what became of an ambiguous effect: with an answer it took place, without one it is forgotten."""
 
@@ -95,8 +107,15 @@ class AskKey(Asked):
     """Make a key."""
 
     name: Name
-    role: Annotated[str, StringConstraints(pattern="^(read|trigger|admin)$")] = "read"
+    role: RoleName = "read"
     expires: Text | None = Field(None, description="good for so long, such as 90d")
+
+
+class AskLink(Asked):
+    """Make a login link."""
+
+    role: RoleName = Field("admin", description="what the browser may do")
+    at: Place | None = Field(None, description="where browsers reach the web server, if not where you do")
 
 
 class AskDefinitions(Asked):

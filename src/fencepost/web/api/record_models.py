@@ -107,6 +107,12 @@ class NewKey(Key):
     key: str | None = Field(description="null if the same request has made it before: nobody can show it again")
 
 
+class NewLink(Key):
+    """A new login link, which is shown this once."""
+
+    url: str | None = Field(description="null if the same request has made it before: nobody can show it again")
+
+
 class Finding(BaseModel):
     """What a proof found."""
 
@@ -180,3 +186,11 @@ class Notice(BaseModel):
     at: Instant | None
     due_at: Instant | None
     error: str | None
+
+
+class Tried(BaseModel):
+    """How a test of a target went."""
+
+    name: str
+    told: bool
+    error: str | None = Field(description="why it could not be told")

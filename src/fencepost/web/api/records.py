@@ -1,39 +1,42 @@
-"""Leases, the ledger, the audit, keys, and the reports: prove, dst-check, doctor."""
+"""Leases, the ledger, the audit, and the reports: prove, dst-check, doctor."""
 
 import json
 import os
-from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from fencepost import wiring
-from fencepost.model.access import Role
 from fencepost.model.audit import key_id
-from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import parse_resource
 from fencepost.model.ledger import Entry
-from fencepost.operations.audit import Report, report_fields, verify_audit
+from fencepost.operations.audit import Report, audit_head, export_part, report_fields, verify_audit
 from fencepost.operations.doctor import Finding, examine, finding_fields, patient
 from fencepost.operations.dst import check, effect_fields
 from fencepost.operations.fields import audit_fields
-from fencepost.operations.keys import create_key, create_key_once, key_fields, revoke_key
-from fencepost.operations.leases import break_lease, lease_fields, lease_place, leases_after
+from fencepost.operations.leases import break_lease, forget_gate, lease_fields, lease_place, leases_after
 from fencepost.operations.ledger import STANDINGS, entry_fields, find_entry, resolve
 from fencepost.operations.looking import Store, list_audit
 from fencepost.operations.prove import proof_fields, prove
-from fencepost.ports.keys import KeyRow
 from fencepost.web.api import asking, models, record_models
-from fencepost.web.api.paging import LIMIT, Cursor, Limit, names, number, page, pair, wrong_cursor
-from fencepost.web.api.runs import IdempotencyKey
+from fencepost.web.api.paging import BIGGEST, LIMIT, LIMIT_MAX, Cursor, Limit, names, number, page, pair, wrong_cursor
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
 
+LINES = "application/x-ndjson"
+EXPORTED = {
+    "description": "Entries, each batch followed by its seal; on the last part also what is not sealed yet.",
+    "content": {LINES: {"schema": {"type": "string", "description": "one JSON object a line"}}},
+    "headers": {
+        "Link": {"schema": {"type": "string"}, "description": '`<…>; rel="next"`: the part after it, if there is one'}
+    },
+}
+
 router = APIRouter(prefix="/api/v1")
 Plain = Annotated[str, Query(max_length=200)]
-KeyKind = Annotated[str, Query(pattern="^(|key|link|session)$")]
+After = Annotated[int, Query(ge=0, le=BIGGEST, description="begin after the seal of this number")]
 Standing = Annotated[str, Query(pattern=f"^(|{'|'.join(STANDINGS)})$")]
 
 
@@ -52,6 +55,13 @@ async def break_one(request: Request, ask: asking.AskBreak) -> dict[str, object]
     """Take a lease from its holder, whose tree then ends."""
     caller = caller_of(request)
     await door_of(request).desk.ask(_break, caller.tenant, ask, caller.actor)
+    return {"done": True}
+
+
+@router.post("/leases/forget", response_model=models.Done, tags=["leases"])
+async def forget_one(request: Request, ask: asking.AskForget) -> dict[str, object]:
+    """Drop what a resource owes to a gate that is gone for good: nobody raises its mark there any more."""
+    await door_of(request).desk.ask(_forget, caller_of(request).tenant, ask)
     return {"done": True}
 
 
@@ -96,6 +106,19 @@ async def verify(request: Request) -> dict[str, object]:
     return await door_of(request).desk.ask(_verify, caller_of(request).tenant)
 
 
+@router.get("/audit/export", response_class=Response, responses={200: EXPORTED}, tags=["audit"])
+async def export(request: Request, *, head: bool = False, after: After = 0, limit: Limit = LIMIT_MAX) -> Response:
+    """Return the chain as JSON lines in parts of whole seals, or with `head` only the newest seal.
+
+    A part ends with the first seal with which it has `limit` lines or more; `Link` says where the next one begins.
+    """
+    text, goes_on = await door_of(request).desk.ask(
+        _export, caller_of(request).tenant, head=head, after=after, limit=limit
+    )
+    link = f'<{request.url.path}?after={goes_on}&limit={limit}>; rel="next"'
+    return Response(text, media_type=LINES, headers={} if goes_on is None else {"Link": link})
+
+
 @router.get("/prove", response_model=record_models.Proof, tags=["reports"])
 async def prove_ticks(
     request: Request,
@@ -129,39 +152,12 @@ async def doctor(request: Request) -> dict[str, object]:
     return {"findings": await door_of(request).desk.ask(_doctor, caller_of(request).tenant, door_of(request))}
 
 
-@router.get("/keys", response_model=models.Page[record_models.Key], tags=["keys"], openapi_extra=access("admin"))
-async def keys(request: Request, kind: KeyKind = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
-    """List the tenant's keys, links and sessions, newest first."""
-    rows = await door_of(request).desk.ask(_keys, caller_of(request).tenant, kind, pair(cursor), limit + 1)
-    return page(rows, limit, key_fields, lambda one: [one.created_us, one.id])
-
-
-@router.post(
-    "/keys",
-    response_model=record_models.NewKey,
-    status_code=201,
-    responses={200: {"model": record_models.NewKey, "description": "It was made before."}},
-    tags=["keys"],
-)
-async def make_key(
-    request: Request, response: Response, ask: asking.AskKey, idempotency_key: IdempotencyKey = None
-) -> dict[str, object]:
-    """Make a key for a program; it is shown this once. The same Idempotency-Key makes no second one."""
-    caller = caller_of(request)
-    made = await door_of(request).desk.ask(_make_key, caller.tenant, ask, caller.actor, idempotency_key)
-    response.status_code = 200 if made["key"] is None else 201
-    return made
-
-
-@router.delete("/keys/{key}", response_model=record_models.Key, tags=["keys"])
-async def end_key(request: Request, key: str) -> dict[str, object]:
-    """End a key, at once."""
-    caller = caller_of(request)
-    return await door_of(request).desk.ask(_end_key, caller.tenant, key, caller.actor)
-
-
 def _break(store: Store, tenant: str, ask: asking.AskBreak, by: str) -> None:
     break_lease(store, parse_resource(ask.resource), tenant=tenant, why=f"{ask.note} ({by})")
+
+
+def _forget(store: Store, tenant: str, ask: asking.AskForget) -> None:
+    forget_gate(store, parse_resource(ask.resource), ask.gate, tenant=tenant)
 
 
 def _ledger(
@@ -187,6 +183,13 @@ def verified(store: Store, tenant: str) -> Report:
     """Walk the chain with this machine's key."""
     key = wiring.audit_key(create=False)
     return verify_audit(store, tenant, keys={key_id(key): key} if key else {})
+
+
+def _export(store: Store, tenant: str, *, head: bool, after: int, limit: int) -> tuple[str, int | None]:
+    if head:
+        return f"{audit_head(store, tenant)}\n", None
+    part = export_part(store, tenant, after=after, limit=limit)
+    return "".join(f"{line}\n" for line in part.lines), part.goes_on_after
 
 
 def _prove(store: Store, tenant: str, *, schedule: str, from_: str, until: str, limit: int) -> dict[str, object]:
@@ -220,19 +223,3 @@ def examined(_: Store, tenant: str, door: Door) -> list[Finding]:
         check_config=check_config,
     )
     return list(examine(who))
-
-
-def _keys(store: Store, tenant: str, kind: str, before: tuple[int, str] | None, limit: int) -> list[KeyRow]:
-    more = {} if before is None else {"before": before}
-    return store.keys().keys(tenant, kind=kind, limit=limit, **more)
-
-
-def _make_key(store: Store, tenant: str, ask: asking.AskKey, by: str, key: str | None) -> dict[str, object]:
-    expires = timedelta(seconds=parse_duration(ask.expires)) if ask.expires else None
-    wanted: dict[str, Any] = {"tenant": tenant, "name": ask.name, "role": Role(ask.role), "expires_after": expires}
-    made = create_key_once(store.keys(), key, by=by, **wanted) if key else create_key(store.keys(), by=by, **wanted)
-    return {**key_fields(made.row), "key": made.secret.text if made.secret else None}
-
-
-def _end_key(store: Store, tenant: str, key: str, by: str) -> dict[str, object]:
-    return key_fields(revoke_key(store.keys(), key, tenant=tenant, by=by))
