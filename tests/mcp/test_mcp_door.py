@@ -97,6 +97,14 @@ def test_an_agent_finds_out_what_went_wrong_and_deals_with_it(site: Site, dead: 
     assert all(actor.endswith("by mcp") for actor in by)
 
 
+def test_why_an_agent_discards_a_dead_letter_stays_in_the_audit(site: Site, dead: str) -> None:
+    (gone,) = talk(site, [("discard", {"run": dead, "note": "the source was closed"})])["answers"]
+    (found,) = site.rows("audit", "list", "--verb", "discard")
+
+    assert gone["data"]["run"]["id"] == dead
+    assert "the source was closed" in str(found)
+
+
 def test_an_agent_steers_a_schedule(site: Site) -> None:
     site.configure(CONFIG)
     calls: Calls = [

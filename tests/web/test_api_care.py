@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fencepost import wiring
 from fencepost.flow.notary import Notary
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Granted
@@ -83,6 +84,25 @@ def test_the_audit_is_exported_in_parts_as_the_command_line_prints_it(busy: WebD
     assert head == [f"{line}\n" for line in wanted if "fencepost_audit_head" in line][-1]
     theirs = busy.ask("GET", f"{API}/audit/export", headers=busy.bearer("read", "theirs")).text
     assert {json.loads(line)["audit"]["tenant"] for line in theirs.splitlines()} == {"theirs"}
+
+
+def test_a_head_that_was_kept_elsewhere_shows_that_the_end_was_cut_off(
+    busy: WebDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    key, store, ask = wiring.audit_key(create=True), busy.store, asking(busy, "read")
+    assert key is not None
+    Notary(store.audit_chain(), key, store.clock_us, lambda _: None).step()
+    kept = busy.ask("GET", f"{API}/audit/export", headers=busy.bearer("read")).text
+    head = json.loads(next(line for line in kept.splitlines() if "fencepost_audit_head" in line))
+    beyond = json.dumps({**head, "number": head["number"] + 1})  # what a longer chain would have exported
+
+    whole = ask("POST", "/audit/verify", json={"heads": kept})
+    assert (whole["good"], whole["heads_compared"]) == (True, 1)
+    cut = ask("POST", "/audit/verify", json={"heads": f"{kept}{beyond}\n"})
+    assert (cut["good"], cut["completeness"], cut["heads_compared"]) == (False, "bad", 2)
+    for wrong in ("so much", "[" * 100_000, '{"fencepost_audit_head": 1}'):
+        assert ask("POST", "/audit/verify", 400, json={"heads": wrong})["code"] == "invalid"
 
 
 def configure(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,8 @@ Tick = Annotated[
     str | None, Field(description="an instant such as 2026-12-01T02:00:00Z: run that tick, if it was not done")
 ]
 
+Note = Annotated[str, Field(max_length=500, description="why, for whoever looks next")]
+
 
 def add_acting(server: MCPServer[Any], counter: Counter) -> None:
     """Offer what may be done."""
@@ -63,7 +65,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
     def pause(
         schedule: Name,
         until: Annotated[str, Field(description="an instant such as 2026-12-01T06:00:00Z; empty: until resumed")] = "",
-        note: Annotated[str, Field(max_length=500, description="why, for whoever looks next")] = "",
+        note: Note = "",
     ) -> dict[str, Any]:
         """Let a schedule make no runs for a while; what it leaves out is recorded."""
         with counter.served(Role.ADMIN) as (store, seat):
@@ -94,8 +96,8 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
             return {"run": run_fields(Seen(made.run)), "is_new": not made.earlier, "said": made.said}
 
     @server.tool("discard", title="Discard a dead letter", annotations=ENDS)
-    def discard_(run: RunId) -> dict[str, Any]:
-        """Take a dead letter off the desk; the run stays in the records."""
+    def discard_(run: RunId, note: Note = "") -> dict[str, Any]:
+        """Take a dead letter off the desk; the run stays in the records, and the note in the audit."""
         with counter.served(Role.TRIGGER) as (store, seat):
             run_id = find_run(store, seat.tenant, run).id
-            return {"run": run_fields(Seen(discard(store, run_id, tenant=seat.tenant, by=seat.actor)))}
+            return {"run": run_fields(Seen(discard(store, run_id, tenant=seat.tenant, by=seat.actor, note=note)))}

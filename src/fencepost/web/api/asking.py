@@ -103,6 +103,14 @@ class AskResolve(Asked):
     answer: JsonValue = None
 
 
+class AskVerify(Asked):
+    """Compare the chain with heads that were kept elsewhere."""
+
+    heads: Annotated[str, StringConstraints(min_length=1, max_length=DEFINITIONS_MAX)] = Field(
+        description="exported heads or a whole export, one JSON object a line"
+    )
+
+
 class AskKey(Asked):
     """Make a key."""
 

@@ -2,12 +2,13 @@
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from fencepost import wiring
-from fencepost.model.audit import key_id
+from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import parse_resource
@@ -106,6 +107,12 @@ async def verify(request: Request) -> dict[str, object]:
     return await door_of(request).desk.ask(_verify, caller_of(request).tenant)
 
 
+@router.post("/audit/verify", response_model=record_models.AuditReport, tags=["audit"], openapi_extra=access("read"))
+async def verify_with_heads(request: Request, ask: asking.AskVerify) -> dict[str, object]:
+    """Walk the chain likewise, and say also whether its end was cut off since the heads were exported."""
+    return await door_of(request).desk.ask(_verify, caller_of(request).tenant, ask.heads)
+
+
 @router.get("/audit/export", response_class=Response, responses={200: EXPORTED}, tags=["audit"])
 async def export(request: Request, *, head: bool = False, after: After = 0, limit: Limit = LIMIT_MAX) -> Response:
     """Return the chain as JSON lines in parts of whole seals, or with `head` only the newest seal.
@@ -175,14 +182,18 @@ def _resolve(store: Store, tenant: str, ask: asking.AskResolve, by: str) -> None
     resolve(store.ledger(), entry, answer=None if ask.forget else json.dumps(ask.answer), by=by)
 
 
-def _verify(store: Store, tenant: str) -> dict[str, object]:
-    return report_fields(verified(store, tenant))
+def _verify(store: Store, tenant: str, heads: str = "") -> dict[str, object]:
+    try:
+        kept = list(read_heads(heads.splitlines()))
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"heads: {error}") from None
+    return report_fields(verified(store, tenant, kept))
 
 
-def verified(store: Store, tenant: str) -> Report:
+def verified(store: Store, tenant: str, heads: Sequence[Seal] = ()) -> Report:
     """Walk the chain with this machine's key."""
     key = wiring.audit_key(create=False)
-    return verify_audit(store, tenant, keys={key_id(key): key} if key else {})
+    return verify_audit(store, tenant, keys={key_id(key): key} if key else {}, heads=heads)
 
 
 def _export(store: Store, tenant: str, *, head: bool, after: int, limit: int) -> tuple[str, int | None]:
