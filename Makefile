@@ -108,13 +108,13 @@ clean:
 
 # Ten thousand stale writes at every kind of gate, with progress: half an hour, most of it starting git.
 stress: $(READY)
-	FENCEPOST_TEST_STALE_WRITES=10000 $(BIN)/pytest tests/gates/test_stress.py -q -s
+	FENCEPOST_TEST_STALE_WRITES=10000 $(BIN)/pytest tests/gates/test_stress.py -q -s --timeout 0
 
 burst: $(READY)  # ten thousand webhook deliveries, with the server killed in the middle
-	FENCEPOST_TEST_BURST=10000 $(BIN)/pytest tests/web/test_burst.py -q
+	FENCEPOST_TEST_BURST=10000 $(BIN)/pytest tests/web/test_burst.py -q --timeout 0
 
 fuzz-api: $(READY)  # two hundred requests for each operation of the OpenAPI document, good ones and bad ones
-	FENCEPOST_TEST_EXAMPLES=200 $(BIN)/pytest tests/web/test_openapi.py -q
+	FENCEPOST_TEST_EXAMPLES=200 $(BIN)/pytest tests/web/test_openapi.py -q --timeout 0
 
 bench-metrics: $(READY)
 	$(BIN)/python -m bench.metrics

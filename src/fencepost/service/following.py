@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 
 from fencepost.host.logs import log_path
 from fencepost.model.run import RunState
@@ -137,7 +136,6 @@ def last_lines(data: bytes, lines: int | None) -> bytes:
     return data if lines is None else b"".join(data.splitlines(keepends=True)[-lines:])
 
 
-@cache
 def system_clock() -> Clock:
     """Return this host's clock, for a door that names runs or waits."""
     from fencepost.host.clock import SystemClock
