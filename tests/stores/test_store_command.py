@@ -59,12 +59,21 @@ def test_backup_and_restore_say_what_they_did_and_what_is_lost(
 
 
 def test_bump_prints_the_new_floor(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "migrate")
     code, out, _ = run(capsys, "bump", "--to", str(2**52), "--json")
 
     assert code == 0
     assert json.loads(out) == {"floor": 2**52}
     code, out, _ = run(capsys, "bump")
     assert out == f"every fence from now on is above {2**52}.\n"
+
+
+def test_bump_makes_no_store_at_a_mistyped_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = run(capsys, "bump", "--store", f"sqlite:{tmp_path}/sate.db")
+
+    assert (code, out) == (69, "")
+    assert "sate.db" in err
+    assert not (tmp_path / "sate.db").exists()
 
 
 def test_a_backup_that_is_none_is_a_sentence_and_exit_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
