@@ -13,6 +13,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.support import pgbouncer
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -70,8 +72,10 @@ def _find() -> str | None:
 def _install() -> str | None:
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         return None
-    with Path(__file__).open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the other pytest workers want it too, and apt-get suffers only one at a time
+    with Path(pgbouncer.__file__).open() as lock:
+        fcntl.flock(
+            lock, fcntl.LOCK_EX
+        )  # other pytest workers want this or the pooler, and apt-get suffers only one at a time
         if not _find():
             environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
             packages = ["chromium", "fonts-dejavu-core"]
