@@ -13,6 +13,7 @@ from tests.support.runtime import Runtime, at, new_id, together, us
 
 
 def fill(runtime: Runtime, from_: str, until: str, **options: Any) -> Backfilled:  # noqa: ANN401  # of the backfill
+    drawn = options.pop("new_run_id", new_id)
     store = options.pop("store", runtime.store)
     schedule = options.pop("schedule", "s")
     return backfill(
@@ -21,7 +22,7 @@ def fill(runtime: Runtime, from_: str, until: str, **options: Any) -> Backfilled
         schedule=schedule,
         from_=at(f"2027-01-{from_}"),
         until=at(f"2027-01-{until}"),
-        new_run_id=new_id,
+        new_run_id=drawn,
         by="ada",
         **options,
     )
@@ -58,6 +59,14 @@ def test_runs_are_staggered_and_first_in_first_out(runtime: Runtime) -> None:
         runtime.settle(leased)
     assert order == sorted(order)
     assert len(order) == 3
+
+
+def test_without_a_stagger_the_oldest_tick_goes_first_all_the_same(runtime: Runtime) -> None:
+    hourly(runtime)
+    drawn = iter(["r2", "r3", "r1"])
+    fill(runtime, "15T09:00:00", "15T12:00:00", stagger=timedelta(0), new_run_id=lambda: next(drawn))
+    order = [runtime.work().run.tick_us or 0 for _ in range(3)]
+    assert order == sorted(order)
 
 
 def test_one_after_the_other_under_forbid(runtime: Runtime) -> None:

@@ -32,6 +32,13 @@ def test_every_run_of_a_batch_waits_in_line_with_its_own_payload(crew: Runtime) 
     assert {crew.work().run.id for _ in range(3)} == {one.id for one in made}
 
 
+def test_a_batch_goes_in_the_order_in_which_it_was_asked_for(crew: Runtime) -> None:
+    drawn = iter(["r5", "r3", "r4", "r1", "r2"])
+    wanted = [Wanted({"n": n}) for n in range(5)]
+    request_many(crew.store, tenant="default", agent="crew", wanted=wanted, new_run_id=lambda: next(drawn), by="ada")
+    assert [crew.work().run.payload for _ in wanted] == [f'{{"n": {n}}}' for n in range(5)]
+
+
 def test_a_run_of_a_batch_is_like_one_that_was_asked_for_alone(crew: Runtime) -> None:
     (made,) = ask(crew, Wanted({"a": 1}, key="k"))
     other = request_run(

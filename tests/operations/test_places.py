@@ -176,3 +176,12 @@ def test_commands_in_a_project_are_told_apart_from_its_runs() -> None:
         ("r9", "make site", "site", None),
         ("r3", "vim", "site", 1),
     ]
+
+
+def test_runs_of_a_project_stand_in_one_line_also_before_any_worker_is_there() -> None:
+    lines = line_up([project_run(name, since=9) for name in ("r1", "r2")], [], tenant="default", now_us=NOW)
+
+    assert {name: place.words(NOW) for name, place in lines.places.items()} == {
+        "r1": "queued · position 1 · waits for a worker",
+        "r2": "queued · position 2 · waits for a worker",
+    }

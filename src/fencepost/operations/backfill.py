@@ -122,11 +122,13 @@ class _Order:
                 f"{format_instant(self.until)}, more than {self.limit:,}; ask for a shorter range."
             )
         made: list[NewRun] = []
+        ids = sorted(new_run_id() for _ in range(total))  # without a stagger they go in the order of their ids
         for part in parts:
             gap = timedelta(seconds=parse_duration(part.schedule.stagger)) if self.stagger is None else self.stagger
             for occurrence in part.occurrences():
                 ready = from_us(grounds.now_us) + gap * len(made)
-                made.append(self._run(part, _after(grounds, part, made), occurrence, ready=ready, run_id=new_run_id()))
+                run_id = ids[len(made)]
+                made.append(self._run(part, _after(grounds, part, made), occurrence, ready=ready, run_id=run_id))
         return made
 
     def _check_kept(self, grounds: Grounds) -> None:

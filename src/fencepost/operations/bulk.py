@@ -74,10 +74,10 @@ def _wishes(wanted: Sequence[Wanted], tenant: str, agent: str, new_run_id: Calla
     """Spell what differs between the runs; a batch is large, so that what they share is spelled once."""
     key_of = own_keys(tenant, agent)
     wishes = []
-    for one in wanted:
+    ids = sorted(new_run_id() for _ in wanted)  # made at one moment, they go in the order of their ids
+    for one, run_id in zip(wanted, ids, strict=True):
         if one.key is not None:
             check_request(key=one.key)
-        run_id = new_run_id()
         payload = spell_payload(one.payload) if one.payload else "{}"
         wishes.append(Wish(run_id, key_of(one.key or run_id), one.key, payload))
     return wishes

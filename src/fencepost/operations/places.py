@@ -94,6 +94,10 @@ def resources_in(run: RunRow) -> str:
     return " ".join(name for _, name in keys_in(run))
 
 
+def _project(run: RunRow) -> str:
+    return json.loads(run.manifest).get("project") or ""
+
+
 class _Standing(NamedTuple):
     """Somebody in a line."""
 
@@ -141,6 +145,7 @@ class _Queue:
         before = [self._lines[key] for key in keys if self._lines[key]]
         # Most runs stand in one line only; counting them without a set keeps a long line from costing its square.
         position = 1 + (len(before[0]) if len(before) == 1 else len({one.id for line in before for one in line}))
+        position = max(position, self._unreached[_project(run)])  # nobody is there to say in which directory they meet
         first = before[0][0] if before else None
         behind = self._behind(run, grounds, first)
         for key in keys:
@@ -178,7 +183,7 @@ class _Queue:
 
     def _grounds(self, run: RunRow) -> list[Workplace]:
         """Return the directories in which a run may have to wait its turn."""
-        project = json.loads(run.manifest).get("project")
+        project = _project(run)
         found = self._places.get((run.tenant, project), ()) if project else ()
         if project and not found:
             self._unreached[project] += 1
