@@ -18,7 +18,7 @@ from fencepost import Busy, Fencepost, RunContext
 from fencepost.app.options import AgentOptions, PolicyOptions
 from fencepost.config.problems import InvalidConfig
 from fencepost.config.schema import AGENTS, SCHEDULES
-from fencepost.model.errors import Invalid, Misconfigured
+from fencepost.model.errors import Invalid, Misconfigured, StoreUnavailable
 from tests.support.site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -214,6 +214,27 @@ def test_an_explicit_store_wins_and_the_environment_comes_next(
     assert Fencepost().store_url.startswith(f"sqlite:{tmp_path}/fencepost/")
     monkeypatch.setenv("MY_STORE", "sqlite:/mine.db")
     assert Fencepost("env:MY_STORE").store_url == "sqlite:/mine.db"
+
+
+def test_a_program_that_looks_or_acts_at_a_mistyped_path_is_told_and_plans_without_making_a_store(
+    app: Fencepost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.agent(name="work")(work)
+    asking = (app.runs, lambda: app.show("r1"), lambda: app.cancel("r1"), lambda: app.trigger("work"))
+    for ask in asking:
+        with pytest.raises(
+            StoreUnavailable, match=r"there is no store at .*/state\.db, which Fencepost\('sqlite:"
+        ) as told:
+            ask()
+        assert "app.apply() or app.up()" in str(told.value)
+    monkeypatch.setenv("FENCEPOST_STORE", f"sqlite:{tmp_path}/typo.db")
+    with pytest.raises(StoreUnavailable, match="FENCEPOST_STORE names"):
+        Fencepost().runs()
+
+    assert [change.name for change in app.plan().plan.agents] == ["work"]
+    assert list(tmp_path.iterdir()) == []
+    app.apply()
+    assert app.runs() == []
 
 
 def test_importing_fencepost_loads_none_of_it() -> None:

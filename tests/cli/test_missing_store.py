@@ -26,6 +26,9 @@ LOOKING = [
     ["cancel", "r1"],
     ["store", "bump"],
     ["store", "prune"],
+    ["mcp"],
+    ["mcp", "--http", "0"],
+    ["web", "--port", "0"],
 ]
 
 

@@ -1,6 +1,7 @@
 """`fencepost mcp` with the SDK's own client: what an agent may see and do, and what it is told when it may not."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ command = ["sh", "-c", "echo hello; exit 3"]
 agent = "worker"
 cron = "0 3 * * *"
 """
+SERVED = re.compile(r"mcp: http://127\.0\.0\.1:(\d+)/mcp, for whoever has a key")
 Calls = list[tuple[str, dict[str, Any]]]
 
 
@@ -157,12 +159,23 @@ def test_a_store_that_is_not_there_is_said_at_once(site: Site) -> None:
     assert said == "", "nothing but the protocol may stand on stdout"
 
 
-@pytest.fixture
-def port(site: Site) -> int:
-    """The web door, with the MCP door in it."""
+@pytest.fixture(params=["web", "mcp"])
+def port(site: Site, request: pytest.FixtureRequest) -> int:
+    """The MCP door over HTTP: a room of the web door, or alone."""
     site.configure(CONFIG)
-    site.up("--port", "0", command="web")
-    return greeted(site)[0]
+    if request.param == "web":
+        site.up("--port", "0", command="web")
+        return greeted(site)[0]
+    return alone(site)
+
+
+def alone(site: Site, *words: str) -> int:
+    """Serve MCP alone over HTTP, and return its port."""
+    site.up("--http", "0", *words, command="mcp")
+    site.until(lambda: SERVED.search(site.said()))
+    found = SERVED.search(site.said())
+    assert found is not None
+    return int(found[1])
 
 
 def over_http(site: Site, port: int, calls: Calls, key: str, mode: str = "auto") -> dict[str, Any]:
@@ -173,6 +186,36 @@ def new_key(site: Site, role: str, *words: str) -> dict[str, str]:
     made = json.loads(site.fencepost("key", "create", f"the {role}", "--role", role, "--json", *words))
     assert isinstance(made, dict)
     return made
+
+
+def test_a_store_at_a_mistyped_path_is_not_made(site: Site) -> None:
+    for words in ((), ("--http", "0")):
+        site.fencepost("mcp", *words, "--store", f"sqlite:{site.folder}/typo.db", code=69)
+    assert not (site.folder / "typo.db").exists()
+
+
+def test_alone_over_http_there_is_nothing_but_mcp_and_it_may_be_for_looking_only(site: Site) -> None:
+    site.configure(CONFIG)
+    port = alone(site, "--read-only")
+    key = new_key(site, "admin")["key"]
+    shown = {"Authorization": f"Bearer {key}"}
+    others = ("/", "/login", "/api/v1/runs", "/api/v1/openapi.json", "/metrics", "/hooks/default/x")
+
+    assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+    for path in others:
+        assert httpx.get(f"http://127.0.0.1:{port}{path}").status_code == 401, path
+        assert httpx.get(f"http://127.0.0.1:{port}{path}", headers=shown).status_code == 404, path
+    found = over_http(site, port, [("run", {"target": "worker"})], key)
+    assert {tool["name"] for tool in found["tools"]} == LOOKS
+    assert found["answers"][0]["error"]
+    assert site.runs() == []
+
+
+def test_what_does_not_go_together_with_http_is_said(site: Site) -> None:
+    site.configure(CONFIG)
+    site.fencepost("mcp", "--http", "0", "--tenant", "finance", code=2)
+    site.fencepost("mcp", "--allow-host", "example.com", code=2)
+    site.fencepost("mcp", "--http", "here", code=2)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

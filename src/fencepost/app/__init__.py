@@ -133,13 +133,13 @@ class Fencepost:
     def plan(self) -> Planned:
         """Compare what is defined with the registry, writing nothing."""
         config = self.config()
-        with self._opened() as store:
+        with wiring.planning_url(self.store_url) as url, self._opened(url) as store:
             return plan_config(store.registry(), config, tenant=self.tenant)
 
     def apply(self, *, take_over: bool = False) -> Planned:
         """Put the definitions into the registry, all of them or none; what is no longer defined is retired."""
         config = self.config()
-        with self._opened() as store:
+        with self._opened(self.store_url) as store:
             return apply_config(store.registry(), config, tenant=self.tenant, actor=_actor(), take_over=take_over)
 
     def up(self, *, workers: int = WORKERS_DEFAULT, ttl: Span = "30s") -> int:
@@ -328,8 +328,12 @@ class Fencepost:
         wiring.say(f"applied {config.path}: {len(config.agents)} agents, {len(config.schedules)} schedules.")
 
     @contextmanager
-    def _opened(self) -> "Iterator[Store]":
-        store = wiring.open_runtime(self.store_url)
+    def _opened(self, made: str = "") -> "Iterator[Store]":
+        """Open the store; `made` is one that may be new, while else a file that somebody names must be there."""
+        if not made and (self._store or os.environ.get("FENCEPOST_STORE")):
+            how = f"Fencepost({self._store!r})" if self._store else "FENCEPOST_STORE"
+            wiring.refuse_missing(self.store_url, how, makers="app.apply() or app.up()")
+        store = wiring.open_runtime(made or self.store_url)
         try:
             yield store
         finally:

@@ -1,20 +1,23 @@
-"""`fencepost mcp`: an agent looks after schedules and runs, over stdin and stdout."""
+"""`fencepost mcp`: an agent looks after schedules and runs, over stdin and stdout, or over HTTP with a key."""
 
 import argparse
 
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.cli.registry import actor
-from fencepost.model.errors import Misconfigured
+from fencepost.cli.web import MISSING as WEB_MISSING
+from fencepost.cli.web import add_allow_host, is_installed
+from fencepost.model.errors import Invalid, Misconfigured
 
 EXAMPLES = """\
   claude mcp add fencepost -- fencepost mcp
   fencepost mcp --read-only --tenant finance
+  fencepost mcp --http 7422                 on 127.0.0.1, for whoever has a key
 """
 
 
 def main(argv: list[str]) -> int:
-    """Serve until the other side leaves."""
+    """Serve until the other side leaves, or until asked to stop."""
     args = parser().parse_args(argv)
     try:
         from fencepost.mcp.seat import Counter, Seat
@@ -23,7 +26,12 @@ def main(argv: list[str]) -> int:
         raise Misconfigured("the MCP door is not installed here; add it with: pip install 'fencepost[mcp]'") from None
     from fencepost.model.access import Role
 
-    url = options.url_of(args)
+    options.use_config(args)
+    url = wiring.existing_store(args.store)
+    if args.http is not None:
+        return _serve_http(args, url)
+    if args.allow_host:
+        raise Invalid("--allow-host is for --http; over stdin and stdout there is no name to be reached by.")
     role = Role.READ if args.read_only else Role.ADMIN
     seat = Seat(options.tenant_of(args), role, f"{actor()} by mcp")
     counter = Counter(lambda: seat, lambda: wiring.open_runtime(url), options.new_run_id, wiring.log_folder())
@@ -32,14 +40,31 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _serve_http(args: argparse.Namespace, url: str) -> int:
+    """Serve streamable HTTP through the web door's gatekeeper: a key says whose things, and what may be done."""
+    if args.tenant:
+        raise Invalid("--tenant is for stdin and stdout; over HTTP a key says whose things: key create --tenant NAME")
+    if not is_installed():
+        raise Misconfigured(WEB_MISSING)
+    from fencepost.service.proxy import parse_listen
+    from fencepost.web.server import Address, serve_mcp
+
+    host, port = parse_listen(args.http)
+    address = Address(host, port, tuple(args.allow_host), "--http HOST:PORT")
+    return serve_mcp(url, address, acts=not args.read_only)
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser(
         "mcp",
-        "Serve MCP on stdin and stdout, with the rights of this user in one tenant: list and show runs, schedules and dead "
-        "letters, ask why, run, cancel, pause, resume, replay, discard.",
+        "Serve MCP: list and show runs, schedules and dead letters, ask why, run, cancel, pause, resume, replay, discard. "
+        "On stdin and stdout with the rights of this user in one tenant; with --http for whoever has a key, within its "
+        "role and tenant.",
         EXAMPLES,
     )
     made.add_argument("--read-only", action="store_true", help="offer only what looks")
+    made.add_argument("--http", metavar="HOST:PORT", help="serve streamable HTTP at /mcp; PORT alone: on 127.0.0.1")
+    add_allow_host(made)
     options.add_store(made)
     return made

@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 
 from fencepost import wiring
 from fencepost.cli import render
@@ -52,14 +51,8 @@ def planning(args: argparse.Namespace, config: Config) -> Iterator[tuple[Desk, s
     """Open the registry and say which store is meant; for one that is not there yet, an empty one stands in."""
     url = args.store or os.environ.get("FENCEPOST_STORE")
     url = url or resolved_store(config.settings.store, config.path, os.environ)
-    if wiring.may_be_there(url):
-        with desk(args, config) as at:
-            yield at, at.url
-        return
-    with TemporaryDirectory(prefix="fencepost-plan-") as folder:
-        args.store = f"sqlite:{folder}/state.db"
-        with desk(args, config) as at:
-            yield at, f"{url} (new)"
+    with wiring.planning_url(url) as args.store, desk(args, config) as at:
+        yield at, at.url if args.store == url else f"{url} (new)"
 
 
 def parser() -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
+from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Misconfigured
 
@@ -30,8 +31,11 @@ def main(argv: list[str]) -> int:
         raise Misconfigured(MISSING)
     from fencepost.web.server import Address, serve
 
+    options.use_config(args)
+    # Whoever started us may be about to make the store; a person who names a file that is not there is mistaken.
+    url = wiring.existing_store(args.store) if args.parent is None else wiring.store_url(args.store)
     address = Address(args.host, args.port, tuple(args.allow_host))
-    return serve(options.url_of(args), options.tenant_of(args), address, parent=args.parent)
+    return serve(url, options.tenant_of(args), address, parent=args.parent)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,13 +47,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
     add_port(made)
-    made.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="one more name by which it is reached, as browsers write it: name or name:port",
-    )
+    add_allow_host(made)
     made.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options.add_store(made)
     return made
@@ -58,6 +56,17 @@ def parser() -> argparse.ArgumentParser:
 def add_port(to: argparse.ArgumentParser) -> None:
     """Say which port."""
     to.add_argument("--port", type=port, metavar="P", help="the port (7420, or the next that is free)")
+
+
+def add_allow_host(to: argparse.ArgumentParser) -> None:
+    """Say by which other names it is reached."""
+    to.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="one more name by which it is reached, as browsers write it: name or name:port",
+    )
 
 
 def port(text: str) -> int:
@@ -83,16 +92,14 @@ class Beside:
         self._environment = {**os.environ, "FENCEPOST_STORE": store}  # not an argument: others can read those
         self._say = say
         self._pause = AGAIN_SECONDS
-        self._ended = False
-        self._process = self._start()
+        self._process: subprocess.Popen[bytes] | None = None
 
     def keep(self) -> float:
-        """Start it again if it has died, later each time; return in how many seconds to look again.
+        """Start it if it is not there; again if it has died, later each time. Return in how many seconds to look again.
 
         It is left alone when it has said that it cannot work with what it was told.
         """
-        if self._ended:
-            self._ended = False
+        if self._process is None:
             self._process = self._start()
             return LOOK_SECONDS
         code = self._process.poll()
@@ -100,11 +107,13 @@ class Beside:
             return LOOK_SECONDS
         pause, self._pause = self._pause, min(self._pause * 2, AGAIN_MAX_SECONDS)
         self._say(f"web: it ended with code {code}; it is started again in {pause:g} s.")
-        self._ended = True
+        self._process = None
         return pause
 
     def stop(self) -> None:
         """End it, and wait for that."""
+        if self._process is None:
+            return
         self._process.terminate()
         try:
             self._process.wait(END_SECONDS)

@@ -24,17 +24,7 @@ DESCRIPTION = "Runs scheduled AI agents: no tick twice, no overlap where it must
 
 def create_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None) -> Gatekeeper:
     """Return the whole door, for a server that answers to these names (`name:port`)."""
-    app = FastAPI(
-        title=TITLE,
-        description=DESCRIPTION,
-        version="1",
-        openapi_url="/api/v1/openapi.json",
-        docs_url=None,  # their pages load scripts from elsewhere
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=_closing(door),
-    )
-    app.state.door = door
+    app = _bare(door, document="/api/v1/openapi.json")
     app.state.meter = metrics.Meter(door.desk, door.now_us)
     rooms = (health, login, metrics, hooks, completions, runs, schedules, definitions, records, keys, notices)
     for module in (*rooms, *dashboard.ROOMS):
@@ -44,11 +34,36 @@ def create_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None
 
         app.router.routes.append(mcp_route(door))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # as FastAPI says to extend it
+    return Gatekeeper(app, routes=app.routes, desk=door.desk, hosts=hosts, tell=tell)
+
+
+def create_mcp_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None, acts: bool = True) -> Gatekeeper:
+    """Return the MCP door and nothing else, behind the same gatekeeper."""
+    from fencepost.web.mcp import mcp_route
+
+    app = _bare(door, document=None)
+    app.router.routes.extend([*health.router.routes, mcp_route(door, acts=acts)])
+    return Gatekeeper(app, routes=app.routes, desk=door.desk, hosts=hosts, tell=tell)
+
+
+def _bare(door: Door, *, document: str | None) -> FastAPI:
+    """Return an application without rooms, which tells errors as all of them do."""
+    app = FastAPI(
+        title=TITLE,
+        description=DESCRIPTION,
+        version="1",
+        openapi_url=document,
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_closing(door),
+    )
+    app.state.door = door
     app.add_exception_handler(FencepostError, _told)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _our_fault)
-    return Gatekeeper(app, routes=app.routes, desk=door.desk, hosts=hosts, tell=tell)
+    return app
 
 
 def _closing(door: Door):  # type: ignore[no-untyped-def]  # noqa: ANN202  # what FastAPI takes for a lifespan

@@ -24,11 +24,11 @@ PATH = "/mcp"
 class McpDoor:
     """Hands a request to the tools, and tells them whose it is."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, *, acts: bool) -> None:
         self._seat: ContextVar[Seat] = ContextVar("seat")  # each request is a task with a context of its own
         counter = Counter(self._seat.get, door.open_store, door.new_run_id, door.log_folder)
         self._looking = build(counter, acts=False)._lowlevel_server  # noqa: SLF001  # to be served without a session
-        self._acting = build(counter)._lowlevel_server  # noqa: SLF001  # likewise
+        self._acting = build(counter, acts=acts)._lowlevel_server  # noqa: SLF001  # likewise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whoever may only look is offered only what looks."""
@@ -44,8 +44,8 @@ class McpDoor:
             await manager.handle_request(scope, receive, send)
 
 
-def mcp_route(door: Door) -> Route:
+def mcp_route(door: Door, *, acts: bool = True) -> Route:
     """Return the route; the tools look at the role themselves, so that a key that may look gets in."""
-    route = Route(PATH, McpDoor(door), methods=["POST"], include_in_schema=False)
+    route = Route(PATH, McpDoor(door, acts=acts), methods=["POST"], include_in_schema=False)
     route.openapi_extra = access("read")  # type: ignore[attr-defined]  # where the gatekeeper looks
     return route

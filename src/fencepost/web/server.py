@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import ClassVar, NamedTuple
 
 import uvicorn
@@ -16,9 +16,10 @@ from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.operations.keys import create_link
 from fencepost.operations.looking import Store
 from fencepost.operations.words import plain
-from fencepost.web.app import create_app
+from fencepost.web.app import create_app, create_mcp_app
 from fencepost.web.desk import Desk
 from fencepost.web.door import Door
+from fencepost.web.security import Gatekeeper
 
 PORT = 7420
 PORTS_TRIED = 20
@@ -27,6 +28,7 @@ HEAD_BYTES_MAX = 16_384
 CONNECTIONS_MAX = 1_000
 PER_ADDRESS_MAX = 600
 PARENT_SECONDS = 0.5
+GREET_SECONDS, GREET_MAX_SECONDS = 0.5, 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -36,6 +38,7 @@ class Address(NamedTuple):
     host: str = "127.0.0.1"
     port: int | None = None  # None: 7420, or the next that is free
     names: tuple[str, ...] = ()
+    how: str = "--port P"  # to choose another port
 
 
 class Protocol(H11Protocol):
@@ -90,8 +93,40 @@ class Protocol(H11Protocol):
             self.transport.close()
 
 
+class Offer(NamedTuple):
+    """What is served: the application, and what is said to whoever started it, once the store is there."""
+
+    name: str
+    app: Callable[[Door, frozenset[str]], Gatekeeper]
+    greet: Callable[[Store, str], str]  # given where it is served
+
+
 def serve(url: str, tenant: str, address: Address, *, parent: int | None = None) -> int:
-    """Serve until asked to stop, or until the parent is gone."""
+    """Serve the whole door until asked to stop, or until the parent is gone."""
+
+    def greet(store: Store, where: str) -> str:
+        made = create_link(store.keys(), tenant=tenant, by="web")
+        return f"web: log in within the hour, once: {where}/login?link={made.secret.text}"
+
+    def app(door: Door, hosts: frozenset[str]) -> Gatekeeper:
+        return create_app(door, hosts=hosts, tell=wiring.say)
+
+    return _serve(url, address, Offer("web", app, greet), parent=parent)
+
+
+def serve_mcp(url: str, address: Address, *, acts: bool) -> int:
+    """Serve the MCP door alone until asked to stop."""
+
+    def greet(_: Store, where: str) -> str:
+        return f"mcp: {where}/mcp, for whoever has a key; make one with: fencepost key create NAME --role trigger"
+
+    def app(door: Door, hosts: frozenset[str]) -> Gatekeeper:
+        return create_mcp_app(door, hosts=hosts, tell=wiring.say, acts=acts)
+
+    return _serve(url, address, Offer("mcp", app, greet))
+
+
+def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = None) -> int:
     listener = _listen(address)
     port = int(listener.getsockname()[1])
 
@@ -112,11 +147,9 @@ def serve(url: str, tenant: str, address: Address, *, parent: int | None = None)
         allowed=wiring.tenant_rights,
     )
     _hear_others()
-    app = create_app(door, hosts=names_of(address, port), tell=wiring.say)
-    _greet(url, tenant, f"http://{_spelled(address.host)}:{port}")
     server = uvicorn.Server(
         uvicorn.Config(
-            app,
+            offer.app(door, names_of(address, port)),
             http=Protocol,
             ws="none",
             lifespan="on",
@@ -130,7 +163,8 @@ def serve(url: str, tenant: str, address: Address, *, parent: int | None = None)
             timeout_graceful_shutdown=5,
         )
     )
-    asyncio.run(_serve(server, listener, parent))
+    where = f"http://{_spelled(address.host)}:{port}"
+    asyncio.run(_run(server, listener, parent, _greet(door.desk, offer, where)))
     return 0
 
 
@@ -158,13 +192,39 @@ def _hear_others() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[_Saying()], format="%(name)s: %(message)s", force=True)
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket, parent: int | None) -> None:
+async def _run(
+    server: uvicorn.Server, listener: socket.socket, parent: int | None, greeting: Coroutine[None, None, None]
+) -> None:
     watch = asyncio.create_task(_watch(server, parent, os.getppid)) if parent is not None else None
+    greeted = asyncio.create_task(greeting)
+    greeted.add_done_callback(lambda task: _end_unless_well(server, task))
     try:
         await server.serve(sockets=[listener])
     finally:
         if watch is not None:
             watch.cancel()
+        if not greeted.cancel():
+            greeted.result()  # what cannot be mended by waiting is told by whoever started us
+
+
+def _end_unless_well(server: uvicorn.Server, task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        server.should_exit = True
+
+
+async def _greet(desk: Desk, offer: Offer, where: str) -> None:
+    """Say where the door is, with what lets the first one in; as soon as the store is there."""
+    pause = GREET_SECONDS
+    while True:
+        try:
+            wiring.say(await desk.ask(offer.greet, where))
+        except StoreUnavailable as error:
+            if pause == GREET_SECONDS:
+                wiring.say(f"{offer.name}: {where} is served. The store is out of reach, trying again: {error}")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, GREET_MAX_SECONDS)
+        else:
+            return
 
 
 async def _watch(server: uvicorn.Server, parent: int, parent_now: Callable[[], int]) -> None:
@@ -190,18 +250,6 @@ def _listen(address: Address) -> socket.socket:
         else:
             return listener
     tried = f"port {ports[0]}" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]}"
-    raise Misconfigured(f"the web server cannot listen on {address.host}, {tried}: {why}. Choose another: --port P")
-
-
-def _greet(url: str, tenant: str, where: str) -> None:
-    """Say where the door is, with a link that lets one browser in."""
-    try:
-        store = wiring.open_runtime(url)
-    except StoreUnavailable as error:
-        wiring.say(f"web: {where}. The store is out of reach ({error}); later: fencepost key link")
-        return
-    try:
-        made = create_link(store.keys(), tenant=tenant, by="web")
-    finally:
-        store.close()
-    wiring.say(f"web: log in within the hour, once: {where}/login?link={made.secret.text}")
+    raise Misconfigured(
+        f"the web server cannot listen on {address.host}, {tried}: {why}. Choose another: {address.how}"
+    )

@@ -9,8 +9,10 @@ from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from fencepost.host.worktree import Repository, Worktree
-    from fencepost.model.light import Any, Callable, Mapping
+    from fencepost.model.light import Any, Callable, Iterator, Mapping
     from fencepost.operations.projects import Ground
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
 
 LOG_FORMAT = "FENCEPOST_LOG_FORMAT"
+PATIENCE_SECONDS, PATIENCE_MAX_SECONDS = 0.2, 5.0
 
 FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://…"
 
@@ -79,16 +82,22 @@ def existing_store(explicit: str | None) -> str:
 
     Else a slip of the pen would be answered with a new store in which nothing ever happened.
     """
+    named = explicit or os.environ.get("FENCEPOST_STORE")
+    if named:
+        refuse_missing(named, "--store" if explicit else "FENCEPOST_STORE")
+    return store_url(explicit)
+
+
+def refuse_missing(url: str, how: str, makers: str = "fencepost apply, up, exec or store migrate") -> None:
+    """Raise an error about a file that is not there; `how` it was named, and what would make it."""
     from fencepost.model.errors import StoreUnavailable
 
-    named = explicit or os.environ.get("FENCEPOST_STORE")
-    if named and named.startswith("sqlite:") and not os.path.exists(_sqlite_path(named.partition(":")[2])):
-        how = "--store" if explicit else "FENCEPOST_STORE"
+    path = _sqlite_path(url.partition(":")[2])
+    if url.startswith("sqlite:") and not os.path.exists(path):
         raise StoreUnavailable(
-            f"there is no store at {_sqlite_path(named.partition(':')[2])}, which {how} names. "
-            "Check the path; if it is to be a new store, make it with: fencepost apply, up, exec or store migrate"
+            f"there is no store at {path}, which {how} names. "
+            f"Check the path; if it is to be a new store, make it with: {makers}"
         )
-    return store_url(explicit)
 
 
 def open_store(url: str) -> SqliteStore | PostgresStore:
@@ -109,6 +118,19 @@ def may_be_there(url: str) -> bool:
     return scheme != "sqlite" or os.path.exists(sqlite_opening(path).path)
 
 
+def planning_url(url: str) -> AbstractContextManager[str]:
+    """Name for a while the store to compare with; for one that is not there yet, an empty one stands in."""
+    from contextlib import contextmanager, nullcontext
+    from tempfile import TemporaryDirectory
+
+    @contextmanager
+    def stand_in() -> Iterator[str]:
+        with TemporaryDirectory(prefix="fencepost-plan-") as folder:
+            yield f"sqlite:{folder}/state.db"
+
+    return nullcontext(url) if may_be_there(url) else stand_in()
+
+
 def open_runtime(url: str) -> RuntimeStore:
     """Open a store with every verb of the runtime."""
     from fencepost.stores.runtime import RuntimeStore
@@ -116,20 +138,28 @@ def open_runtime(url: str) -> RuntimeStore:
     return RuntimeStore(open_store(url))
 
 
-def open_patiently(url: str) -> RuntimeStore:
-    """Open a store for a daemon: a server that is being restarted is waited for, a file is not."""
+def open_patiently(url: str, *, meanwhile: Callable[[], object] = lambda: None) -> RuntimeStore:
+    """Open a store for a daemon: a server that is away is waited for, a file is not.
+
+    What can be done `meanwhile` is done after each try in vain. There is no end to the waiting, as there is none when
+    the server goes away later; whoever waits for us hears of it, and may end us.
+    """
     from fencepost.host.clock import SystemClock
     from fencepost.model.errors import StoreUnavailable
 
-    for pause in (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0):
+    pause, told = PATIENCE_SECONDS, ""
+    while True:
         try:
             return open_runtime(url)
         except StoreUnavailable as error:
             if url.startswith("sqlite:"):
                 raise
-            say(f"the store is out of reach, trying again: {error}")
-            SystemClock().sleep(pause)
-    return open_runtime(url)
+            if str(error) != told:  # the same again is no news
+                say(f"the store is out of reach, trying again: {error}")
+            told = str(error)
+        meanwhile()
+        SystemClock().sleep(pause)
+        pause = min(2 * pause, PATIENCE_MAX_SECONDS)
 
 
 def shown(url: str) -> str:
