@@ -26,6 +26,45 @@ def test_a_store_that_does_not_answer_is_given_up_on(runtime: Runtime) -> None:
     desk.close()
 
 
+def test_while_every_thread_waits_for_a_silent_store_the_next_is_told_at_once_and_afterwards_served(
+    runtime: Runtime,
+) -> None:
+    desk = Desk(runtime.another, threads=2, patience_seconds=0.05)
+    let_go = Event()
+
+    async def ask() -> int:
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="not answered within"):
+                await desk.ask(lambda _: let_go.wait(30))
+        desk._patience_seconds = 30  # nobody has to wait that long any more
+        with pytest.raises(StoreUnavailable, match="not answered for a while"):
+            await desk.ask(lambda store: store.clock_us())
+        let_go.set()
+        while desk._stuck:  # noqa: ASYNC110  # the threads tell nobody
+            await asyncio.sleep(0.01)
+        return await desk.ask(lambda store: store.clock_us())
+
+    assert asyncio.run(ask()) > 0
+    desk.close()
+
+
+def test_a_question_that_was_given_up_before_a_thread_took_it_is_never_asked(runtime: Runtime) -> None:
+    desk = Desk(runtime.another, threads=1, patience_seconds=0.1)
+    let_go, asked = Event(), Event()
+
+    async def ask() -> None:
+        both = await asyncio.gather(
+            desk.ask(lambda _: let_go.wait(30)), desk.ask(lambda _: asked.set()), return_exceptions=True
+        )
+        assert [type(one) for one in both] == [StoreUnavailable] * 2
+        assert desk._stuck == 1
+        let_go.set()
+
+    asyncio.run(ask())
+    desk.close()
+    assert not asked.is_set()
+
+
 def test_no_more_than_so_many_wait_for_it(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desks, "WAITING_MAX", 2)
     desk = Desk(runtime.another, threads=1)

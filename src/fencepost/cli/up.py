@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Callable
 
 from fencepost import wiring
 from fencepost.cli.registry import actor
@@ -64,15 +65,17 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         check_ttl(parse_duration(args.ttl)),
         parse_duration(args.drain_timeout or settings.drain_timeout),
     )
-    if ticks and config:
-        _apply(config, url)
-    elif ticks:
-        wiring.say("there is no fencepost.toml here or above: nothing is applied; write one with: fencepost init")
     folder = os.path.dirname(config.path) if config else os.getcwd()
     projects = config.projects if config else {}
     post = serving.post_of(config) if config else None
     web = _web_beside(args, url, settings.tenant) if name == "up" else None
     try:
+        if ticks and config:
+            _apply(config, url, meanwhile=web.keep if web else lambda: None)
+        elif ticks:
+            wiring.say("there is no fencepost.toml here or above: nothing is applied; write one with: fencepost init")
+        if web is not None:
+            web.keep()
         return serving.serve(
             url,
             plan,
@@ -90,7 +93,7 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
 
 
 def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Beside | None:
-    """Start the web door, unless it is not wanted or not installed."""
+    """Return the web door, to be started, unless it is not wanted or not installed."""
     if args.no_web:
         return None
     if not is_installed():
@@ -102,8 +105,8 @@ def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Beside | Non
     return Beside(["--tenant", tenant, *named], store=url, say=wiring.say)
 
 
-def _apply(config: Config, url: str) -> None:
-    store = wiring.open_patiently(url)
+def _apply(config: Config, url: str, *, meanwhile: Callable[[], object]) -> None:
+    store = wiring.open_patiently(url, meanwhile=meanwhile)
     try:
         done = apply_config(store.registry(), config, tenant=config.settings.tenant, actor=actor())
     finally:

@@ -53,10 +53,17 @@ class Chore(NamedTuple):
 class Chores:
     """Does what is due."""
 
-    def __init__(self, chores: Sequence[Chore], clock: Clock) -> None:
+    def __init__(self, chores: Sequence[Chore], clock: Clock, beside: Callable[[], float] | None = None) -> None:
         self._clock = clock
         now = clock.awake_ns()
         self._due = [(one, now + round(one.first_seconds * 1e9)) for one in chores]
+        self._beside, self._beside_ns = beside, now
+
+    def look_beside(self) -> None:
+        """Look after what runs beside us, if it is time: that takes no store, and is done while there is none."""
+        now = self._clock.awake_ns()
+        if self._beside is not None and now >= self._beside_ns:
+            self._beside_ns = now + round(self._beside() * 1e9)
 
     def step(self, store: ChoreStore, *, leads: bool) -> None:
         """Do each chore whose time has come."""

@@ -61,6 +61,7 @@ class Station:
         *,
         presence: Presence | None = None,
         hint: Hint | None = None,
+        beside: Callable[[], float] | None = None,
     ) -> None:
         self._plan = plan
         self._hint = hint or Hint()
@@ -74,7 +75,7 @@ class Station:
         self._said_passive = False
         self._probe_ns = self._send_ns = self._lane_ns = 0
         self._foresight = Foresight(plan_of)
-        self._chores = Chores(chores, tools.clock)
+        self._chores = Chores(chores, tools.clock, beside)
         self._leftovers = Leftovers(tools.processes, tools.clock, tools.say)
         self._backoff = BACKOFF_MIN_SECONDS
         self._asked_to_stop = False
@@ -84,6 +85,7 @@ class Station:
         """Go on until asked to stop, then drain."""
         while not self._asked_to_stop:
             began_ns = self._tools.clock.awake_ns()
+            self._chores.look_beside()
             try:
                 pause = self._step()
                 self._backoff = BACKOFF_MIN_SECONDS

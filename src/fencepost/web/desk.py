@@ -6,7 +6,7 @@ how long: a store that is away costs a 503, not a hang.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock, local
 from typing import Concatenate, ParamSpec, TypeVar
@@ -35,6 +35,8 @@ class Desk:
         self._open: set[Store] = set()
         self._lock = Lock()
         self._waiting = 0
+        self._size = threads
+        self._stuck = 0
 
     async def ask(self, operation: Callable[Concatenate[Store, P], T], /, *args: P.args, **values: P.kwargs) -> T:
         """Carry out one operation on the store; raise StoreUnavailable when it takes too long.
@@ -43,18 +45,34 @@ class Desk:
         """
         if self._waiting >= WAITING_MAX:
             raise StoreUnavailable("too many requests wait for the store; try again later.")
+        if self._stuck >= self._size:
+            raise StoreUnavailable("the store has not answered for a while; try again later.")
         self._waiting += 1
+        work = self._threads.submit(self._with_store, lambda store: operation(store, *args, **values))
         try:
-            work = asyncio.get_running_loop().run_in_executor(
-                self._threads, lambda: self._with_store(lambda store: operation(store, *args, **values))
-            )
-            return await asyncio.wait_for(work, self._patience_seconds)
+            return await asyncio.wait_for(asyncio.wrap_future(work), self._patience_seconds)
         except TimeoutError:
+            self._give_up_on(work)
             raise StoreUnavailable(
                 f"the store has not answered within {self._patience_seconds:g} seconds; try again later."
             ) from None
         finally:
             self._waiting -= 1
+
+    def _give_up_on(self, work: "Future[T]") -> None:
+        """Count a thread for as long as it waits for an answer that nobody wants any more.
+
+        While all of them do, whoever comes is told so at once, instead of after a wait behind them.
+        """
+        if work.cancelled():  # it never began
+            return
+        with self._lock:
+            self._stuck += 1
+        work.add_done_callback(lambda _: self._is_back())
+
+    def _is_back(self) -> None:
+        with self._lock:
+            self._stuck -= 1
 
     def close(self) -> None:
         """Let go of the store."""

@@ -55,7 +55,7 @@ def serve(
     from fencepost.host.processes import system_processes
     from fencepost.service.attempt import attempt
     from fencepost.service.bench import Bench
-    from fencepost.service.chores import Chore, delivering
+    from fencepost.service.chores import delivering
     from fencepost.service.lane import lane
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools
@@ -91,10 +91,10 @@ def serve(
     chores = chores_of(plan, tools, settings, folder)
     if post is not None and plan.ticks:
         chores.append(delivering(post, clock, say))
-    if beside is not None:
-        chores.append(Chore(lambda _: beside()))
     hint = open_hint(url) if plan.slots else None
-    return Station(plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence, hint=hint).serve()
+    return Station(
+        plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence, hint=hint, beside=beside
+    ).serve()
 
 
 def _look_at_projects(grounds: Grounds) -> None:

@@ -76,27 +76,49 @@
     }
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(refresh, REFRESH_MS); };
-  // A browser opens few connections to one server: whoever is not looked at gives theirs back.
+  // A browser opens few connections to one server: whoever is not looked at gives theirs back. It takes a broken stream
+  // up again by itself, but not one that was refused, as with the store away: that is tried anew, later each time.
   const listen = (open) => {
-    let stream = null;
+    let stream = null, tries = 0, timer = 0;
+    const close = () => { clearTimeout(timer); if (stream) stream.close(); stream = null; };
     const see = () => {
-      if (document.hidden) { if (stream) stream.close(); stream = null; }
-      else if (!stream) stream = open();
+      if (document.hidden) close();
+      else if (!stream) {
+        stream = open();
+        stream.addEventListener("open", () => { tries = 0; });
+        stream.addEventListener("error", () => {
+          if (!stream || stream.readyState !== EventSource.CLOSED) return;
+          close();
+          timer = setTimeout(see, Math.min(2000 * 2 ** tries++, 30000));
+        });
+      }
     };
     document.addEventListener("visibilitychange", see);
     see();
-    return () => { document.removeEventListener("visibilitychange", see); if (stream) stream.close(); };
+    return () => { document.removeEventListener("visibilitychange", see); close(); };
   };
 
   const note = document.getElementById("live-note");
   if (document.querySelector("[data-live]")) {
-    let heard = null;
+    let heard = null, away = false;
+    const live = note.textContent;
     listen(() => {
       const changes = new EventSource("/live");
-      changes.addEventListener("hello", (event) => { note.hidden = false; if (heard !== null && heard !== event.data) soon(); heard = event.data; });
+      changes.addEventListener("hello", (event) => {
+        note.hidden = false;
+        note.textContent = live;
+        if (away || heard !== null && heard !== event.data) soon();
+        away = false;
+        heard = event.data;
+      });
       changes.addEventListener("change", (event) => { heard = event.data; soon(); });
       changes.addEventListener("bye", () => { changes.close(); location.reload(); });
-      changes.addEventListener("error", () => { if (changes.readyState === EventSource.CLOSED) note.textContent = "This page is no longer kept up to date: reload it."; });
+      changes.addEventListener("error", () => {
+        if (changes.readyState !== EventSource.CLOSED) return;
+        away = true;
+        note.textContent = "The server does not answer; this page goes on when it does.";
+        soon();  // a session that is over leads to the login page
+      });
       return changes;
     });
   }
@@ -123,7 +145,7 @@
     const stop = listen(() => {
       const stream = new EventSource(`${log.dataset.stream}?place=${encodeURIComponent(place)}`);
       stream.addEventListener("open", () => { state.textContent = "live"; });
-      stream.addEventListener("error", () => { state.textContent = stream.readyState === EventSource.CLOSED ? "no longer live" : "coming back…"; });
+      stream.addEventListener("error", () => { state.textContent = "coming back…"; });
       stream.addEventListener("text", (event) => {
         const said = JSON.parse(event.data);
         place = event.lastEventId || place;
