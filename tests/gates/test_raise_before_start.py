@@ -76,6 +76,23 @@ def test_a_clean_end_settles_what_was_owed(ground: Ground) -> None:
     assert fence_at(file) == before < fence_at(other)
 
 
+def test_the_end_of_an_agent_that_failed_settles_only_the_gates_of_its_own_machine(ground: Ground) -> None:
+    """What it had sent to another machine may be under way there, with nobody left to wait for the answer."""
+    file, table = f"file:{ground.folder}/a", f"sql:sqlite:{ground.path('app.db')}"
+    with closing(sqlite3.connect(ground.path("app.db"))) as made:
+        made.execute("CREATE TABLE t (x)")
+    assert ground.run("exec", "--lock", "z", "--gate", file, "--gate", table, "--", "false").code == 1
+    before = fence_at(file)
+    assert before == fence_at(table)
+
+    assert ground.run("exec", "--lock", "z", "--", "true").code == 0
+    raised = fence_at(table)
+    assert fence_at(file) == before < raised, "a database may be anywhere"
+
+    assert ground.run("exec", "--lock", "z", "--", "true").code == 0
+    assert fence_at(table) == raised, "that one ended well"
+
+
 def test_an_edited_list_of_gates_leaves_none_of_a_lost_run_behind(ground: Ground) -> None:
     """Its own new gate, and the one that the list no longer has, until a run has ended well."""
     old, new = f"file:{ground.folder}/a", f"file:{ground.folder}/b"

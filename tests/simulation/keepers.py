@@ -113,8 +113,8 @@ class Guard:
                     self._world.totals["ended by the guard at the deadline"] += 1
                     self._end("deadline")
             if self.agent is not None:
+                self._run.mail.put("ended", self.agent.exit_code == 0)
                 self.agent = None
-                self._run.mail.put("ended", True)
         self.process.kill("exit")
 
     def _receive(self, ns: int | None) -> bool:
@@ -142,7 +142,7 @@ class Guard:
         if self._hung_up() or self._now_ns() >= self._deadline_ns:
             self._world.log(self.process.name, "comes too late to start")
             self._world.totals["starts that came too late"] += 1
-            self._run.mail.put("ended", True)
+            self._run.mail.put("ended", False)
             return
         if self._world.chance(self._run.stage.knobs.worst / 2) and not self._world.quiet:
             self._run.process.kill("kill -9 as the agent is about to start")

@@ -125,7 +125,7 @@ def _raise_after_start() -> Iterator[None]:
         late[granted.lease.run_id] = (self, granted)
         raise_all(self, granted._replace(lease=granted.lease._replace(gates=())))
 
-    def watch(self: Run, renewing: Renewing) -> bool:
+    def watch(self: Run, renewing: Renewing) -> tuple[bool, bool]:
         admission, granted = late[self.process.name]
         self.process.clock.sleep(0.05)
         for target in granted.lease.gates:

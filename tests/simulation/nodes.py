@@ -21,6 +21,7 @@ from fencepost.service.order import Order, Tools
 from fencepost.service.renewal import Term
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
+from tests.simulation.gates.kinds import spelled
 from tests.simulation.gates.targets import Scene
 from tests.simulation.hosts import Host, Process
 from tests.simulation.keepers import Guard, Renewing, Start
@@ -47,12 +48,12 @@ class Stage:
     servers: dict[str, Any] = field(default_factory=dict)  # of gates, by path
 
     def gate(self, target: str, process: Process) -> SimGate:
-        path = target.removeprefix("file:")
+        path = target.partition(":")[2]
         scene = Scene(path, process, self.faults, self.servers, self.knobs.ttl_seconds)
         return SimGate(scene, self.kind, self.checker)
 
     def target(self, name: str) -> str:
-        return "file:" + os.path.join(os.path.realpath(self.folder), name)
+        return spelled(self.kind, os.path.join(os.path.realpath(self.folder), name))
 
 
 class Node:
@@ -170,26 +171,26 @@ class Run:
         store.start(lease)
         renewing = Renewing(self, lease, term)
         self.guard.mail.put("start", Start(lease, term.deadline_ns))
-        gone = self._watch(renewing)
+        gone, answered = self._watch(renewing)
         renewing.stopped = True
         self.served = True
         try:
-            store.release(lease, clean=gone)
+            store.release(lease, clean=gone, answered=answered)
         except LeaseLost:
             if gone:
                 store.bury(lease)
             raise
 
-    def _watch(self, renewing: "Renewing") -> bool:
-        """Wait until the guard reports the end of the tree; return whether nothing of it is left."""
+    def _watch(self, renewing: "Renewing") -> tuple[bool, bool]:
+        """Wait until the guard reports the end of the tree; return whether nothing of it is left, and it ended well."""
         while True:
             self.mail.wait(None)
             subject, body = self.mail.items.pop(0)
             if subject == "ended":
-                return bool(body)
+                return True, bool(body)
             if subject == "guard gone":
                 traces = Traces(self._claim.run_id, self.guard.process.id, None)
-                return SimProcesses(self.process).end(traces, grace_seconds=0, kill_seconds=10)
+                return SimProcesses(self.process).end(traces, grace_seconds=0, kill_seconds=10), False
             if subject == "news" and renewing.renewer.lost:
                 self.guard.mail.put("end")
             elif subject == "news":
@@ -228,6 +229,7 @@ class Work:
                 world.totals["writes with unknown outcome"] += 1
             else:
                 world.totals["writes acknowledged"] += 1
+        self._agent.exit_code = 0
         self._agent.kill("exit")
 
     def _increment(self) -> None:

@@ -19,7 +19,7 @@ from fencepost.ports.store import StoreFacts
 from fencepost.stores.sqlite.store import Opening, SqliteStore
 from tests.simulation.clocks import DatabaseTime, StoreClock
 from tests.simulation.faults import Fault, Faults, Knobs, call
-from tests.simulation.gates.kinds import open_behind
+from tests.simulation.gates.kinds import open_behind, spelled
 from tests.simulation.gates.targets import Scene
 from tests.simulation.hosts import Host, Process
 from tests.simulation.reference import Answer, Moment, Reference
@@ -150,13 +150,15 @@ class SimStore:
 
         self._call(f"renew {lease.id}", effect, lambda: self._site.reference.renew(lease, self._now()))
 
-    def release(self, lease: Lease, *, clean: bool) -> None:
+    def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
         def effect() -> None:
-            self._real().release(lease, clean=clean)
+            self._real().release(lease, clean=clean, answered=answered)
             self._site.checker.released(lease, clean=clean)
 
         self._call(
-            f"release {lease.id} clean={clean}", effect, lambda: self._site.reference.release(lease, clean=clean)
+            f"release {lease.id} clean={clean} answered={answered}",
+            effect,
+            lambda: self._site.reference.release(lease, clean=clean, answered=answered),
         )
 
     def enqueue(self, claim: Claim, ticket: str) -> None:
@@ -281,7 +283,7 @@ class SimGate:
 
     def __init__(self, scene: Scene, kind: str, checker: "Checker") -> None:
         self.path = scene.path
-        self.target = f"file:{os.path.realpath(scene.path)}"
+        self.target = spelled(kind, os.path.realpath(scene.path))
         self.owed = False  # by earlier runs, and not declared by this one
         self._world = scene.world
         self._process = scene.process

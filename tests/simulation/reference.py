@@ -111,18 +111,19 @@ class Reference:
         entry.started = True
         return DONE
 
-    def release(self, lease: Lease, *, clean: bool) -> Answer:
+    def release(self, lease: Lease, *, clean: bool, answered: bool) -> Answer:
         if not self._lose(lease):
             return LOST
         settled = clean and self.leases[lease.id].started
         if clean:
             del self.leases[lease.id]
-        self._free(lease, clean=settled)
+        far = tuple(gate for gate in lease.gates if not gate.startswith(("file:", "dir:")))
+        self._free(lease, owed=() if answered else far) if settled else self._free(lease)
         return DONE
 
     def take_away(self, held: Held) -> bool:
         was_held = self._lose(held)
-        self._free(held, clean=False)
+        self._free(held)
         return was_held
 
     def bury(self, lost: Held | Lease) -> Answer:
@@ -152,12 +153,12 @@ class Reference:
             entry.lost = True
         return entry is not None
 
-    def _free(self, lease: Lease | Held, *, clean: bool) -> None:
+    def _free(self, lease: Lease | Held, *, owed: tuple[str, ...] | None = None) -> None:
         for key in keys_of(lease.tenant, lease.resources):
             row = self.resources[key]
             if row.holder == lease.id and row.fence == lease.fence:
                 row.holder = None
-                row.owed = () if clean else row.owed
+                row.owed = row.owed if owed is None else owed
 
     def _holders(self, keys: list[Key]) -> tuple[str, ...]:
         found = {self.resources[key].holder for key in keys if key in self.resources}

@@ -200,6 +200,19 @@ def test_gates_are_owed_until_a_clean_end(rig: Rig) -> None:
     assert granted(rig.store, "lock:a", gates=("file:w",)).gates == ("file:w",)
 
 
+def test_an_agent_that_failed_still_owes_the_gates_of_other_machines(store: AnyStore) -> None:
+    """A request of its own may be under way there, with nobody left who waits for the answer."""
+    first = granted(store, "lock:a", gates=("file:x", "http:http://127.0.0.1:1/y"))
+    store.start(first)
+    store.release(first, clean=True, answered=False)
+    second = granted(store, "lock:a", gates=("dir:z",))
+    assert set(second.gates) == {"http:http://127.0.0.1:1/y", "dir:z"}
+
+    store.start(second)
+    store.release(second, clean=True)
+    assert granted(store, "lock:a").gates == ()
+
+
 def test_gates_stay_owed_by_one_that_never_started(rig: Rig) -> None:
     """It may not have raised them: what came before it is still not fenced off."""
     granted(rig.store, "lock:a", ttl=30.0, gates=("file:x",))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 EVERYONE = "*"  # the tenant column of resources that all tenants share
 KINDS = ("lock", "project", "schedule", "run", "key", "scheduler", "repo", "cmd", "notary")
 SHARED_KINDS = ("project", "repo")
+LOCAL_GATES = ("file", "dir", "repo")  # only a process of this host writes there
 NAME_MAX = 512
 
 DRIFT = 0.01  # how much faster or slower than the store's our clock may run
@@ -148,6 +149,15 @@ def parse_resource(text: str) -> str:
     if not colon:
         raise Invalid(f"{text!r} is no resource; write kind:name, for example lock:{text or 'nightly'}.")
     return resource(kind, name)
+
+
+def still_owed(gates: Iterable[str], *, answered: bool) -> list[str]:
+    """Return the gates that may let a write in although nothing is left of the tree that sent it.
+
+    What was sent to another machine ends there. An agent that ended well waited for its answers; of any other, one may
+    be missing, and whoever is next raises those gates too.
+    """
+    return [] if answered else [gate for gate in gates if gate.partition(":")[0] not in LOCAL_GATES]
 
 
 def key_of(tenant: str, name: str) -> tuple[str, str]:

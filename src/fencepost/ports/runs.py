@@ -126,6 +126,11 @@ class Report(NamedTuple):
     usage: str | None = None
     stalled: bool = False  # it stood still, whatever becomes of its run
 
+    @property
+    def answered(self) -> bool:
+        """Tell whether the agent had what it waited for, so that nothing that it sent can still be under way."""
+        return self.outcome == "succeeded"
+
 
 class Ended(NamedTuple):
     """An attempt of a batch that is over."""

@@ -47,8 +47,8 @@ class LeaseStore(Protocol):
         """Extend the lease by its time to live, or raise LeaseLost."""
         ...
 
-    def release(self, lease: Lease, *, clean: bool) -> None:
-        """End the lease, or raise LeaseLost. Clean means that nothing of the tree is left."""
+    def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
+        """End the lease, or raise LeaseLost. Clean means that nothing of the tree is left, answered that it ended well."""
         ...
 
     def enqueue(self, claim: Claim, ticket: str) -> None:

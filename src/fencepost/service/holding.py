@@ -83,10 +83,13 @@ class HeldLease:
 
     def release(self) -> None:
         """Give the lease back, or raise LeaseLost if it was lost meanwhile; a second time does nothing."""
+        self._release(answered=True)
+
+    def _release(self, *, answered: bool) -> None:
         if self._over:
             return
         self._over = True
-        self._grip.let_go()
+        self._grip.let_go(answered=answered)
 
     def __enter__(self) -> Self:
         return self
@@ -96,7 +99,7 @@ class HeldLease:
     ) -> None:
         was_lost = self.lost
         try:
-            self.release()
+            self._release(answered=error is None)
         except LeaseLost:
             if error is None:
                 raise
@@ -114,6 +117,7 @@ class _Grip:
         self.lease = lease
         self.tools = tools
         self.handles = 0
+        self._answered = True
         self._store = store
         self._term = term
         self._process = os.getpid()
@@ -144,15 +148,16 @@ class _Grip:
             raise error_of(answer)
         return answer
 
-    def let_go(self) -> None:
+    def let_go(self, *, answered: bool) -> None:
         self.handles -= 1
+        self._answered = self._answered and answered
         if self.handles or not self._is_here:  # a forked child shares the parent's connection and must not touch it
             return
         for key in [key for key, grip in _GRIPS.items() if grip is self]:
             del _GRIPS[key]
         self._renewal.stop()
         try:
-            self._store.release(self.lease, clean=True)
+            self._store.release(self.lease, clean=True, answered=self._answered)
         except LeaseLost:
             self._store.bury(self.lease)  # this process is the whole tree, and it is here
             raise

@@ -255,7 +255,7 @@ class _Supervisor:
         """Give the lease back; finding it in other hands outranks whatever the agent said."""
         gone = bool(self._ended and self._ended["gone"])
         try:
-            self._store.release(lease, clean=gone)
+            self._store.release(lease, clean=gone, answered=end.code == 0)
         except LeaseLost as error:
             self._bury(lease, gone=gone)
             return end if end.code == ending.LOST else ending.lost(str(error))

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from fencepost.model.lease import Lease, keys_of
+from fencepost.model.lease import Lease, keys_of, still_owed
 from fencepost.model.moment import to_us
 from fencepost.model.notice import Notice
 from fencepost.model.run import Reason, RunState
@@ -256,13 +256,14 @@ def _to_free(one: Ended) -> list[Key]:
 
 
 def _free(tx: Transaction, ended: Iterable[Ended]) -> None:
-    groups: dict[tuple[str, int, bool], list[Key]] = defaultdict(list)
+    groups: dict[tuple[str, int, str | None], list[Key]] = defaultdict(list)
     for one in ended:
         lease = one.leased.lease
-        groups[lease.id, lease.fence, one.began and one.clean] += _to_free(one)
-    for (lease_id, fence, clean), keys in groups.items():
+        owed = json.dumps(still_owed(lease.gates, answered=one.report.answered)) if one.began and one.clean else None
+        groups[lease.id, lease.fence, owed] += _to_free(one)
+    for (lease_id, fence, owed), keys in groups.items():
         if keys:
-            tx.later("free_resources", keys=json.dumps(sorted(keys)), id=lease_id, fence=fence, clean=clean)
+            tx.later("free_resources", keys=json.dumps(sorted(keys)), id=lease_id, fence=fence, owed_gates=owed)
 
 
 def _close(tx: Transaction, closing: Sequence[Lease], ended: Sequence[Ended]) -> None:

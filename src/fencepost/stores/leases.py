@@ -59,9 +59,9 @@ class SqlLeases:
         """Extend the lease by its time to live, or raise LeaseLost."""
         self._dialect.write(lambda tx: _still_ours(tx.rows("renew", id=lease.id, fence=lease.fence), lease))
 
-    def release(self, lease: Lease, *, clean: bool) -> None:
+    def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
         """End the lease, or raise LeaseLost."""
-        self._dialect.write(lambda tx: give_back(tx, lease, clean=clean))
+        self._dialect.write(lambda tx: give_back(tx, lease, clean=clean, answered=answered))
 
     def enqueue(self, claim: Claim, ticket: str) -> None:
         """Join the queue for the claim's resources; joining again refreshes the place."""
@@ -203,11 +203,11 @@ def lift(tx: Transaction, floor: int) -> int:
     return int(in_force)
 
 
-def give_back(tx: Transaction, lease: Lease, *, clean: bool) -> None:
+def give_back(tx: Transaction, lease: Lease, *, clean: bool, answered: bool) -> None:
     """End a lease, or raise LeaseLost; clean means that nothing of its tree is left.
 
     Only the clean end of an agent that was started settles what earlier grants owe to their gates: one that
-    never started may not have raised them.
+    never started may not have raised them. And what was sent to another machine must have been answered.
     """
     keys = _lock(tx, lease, lease.fenced)
     if clean:
@@ -217,7 +217,8 @@ def give_back(tx: Transaction, lease: Lease, *, clean: bool) -> None:
     else:
         _still_ours(tx.rows("lose", id=lease.id, fence=lease.fence, why="ended with processes left"), lease)
         settled = False
-    tx.rows("free_resources", keys=keys, id=lease.id, fence=lease.fence, clean=settled)
+    owed = json.dumps(rules.still_owed(lease.gates, answered=answered)) if settled else None
+    tx.rows("free_resources", keys=keys, id=lease.id, fence=lease.fence, owed_gates=owed)
     if settled and lease.fenced:
         fenced = rules.keys_of(lease.tenant, lease.fenced)
         tx.rows("settle_places", keys=json.dumps(fenced), fence=lease.fence)
@@ -227,7 +228,7 @@ def take_away(tx: Transaction, held: Held, *, why: str) -> bool:
     """Take a lease from its holder; False if it is in other hands by now."""
     keys = _lock(tx, held)
     lost = tx.rows("lose", id=held.id, fence=held.fence, why=why)
-    tx.rows("free_resources", keys=keys, id=held.id, fence=held.fence, clean=False)
+    tx.rows("free_resources", keys=keys, id=held.id, fence=held.fence, owed_gates=None)
     return bool(lost)
 
 

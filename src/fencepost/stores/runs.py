@@ -47,7 +47,7 @@ class SqlRuns(SqlQueue):
                 raise _lost(lease)
             if not settled_before(tx, run, lease.fence, report):
                 self._settle(tx, run, lease.fence, settlement, report)
-                give_back(tx, lease, clean=clean)
+                give_back(tx, lease, clean=clean, answered=report.answered)
 
         self._dialect.write(work)
 

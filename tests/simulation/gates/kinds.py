@@ -22,7 +22,20 @@ KINDS: dict[str, Callable[[Scene], Behind]] = {
     "s3": S3Behind,
     "redis": RedisBehind,
 }
+SPELLED = {
+    "": "file",
+    "sqlite": "sql",
+    "postgres": "sql",
+    "git-hook": "git",
+    "proxy": "http",
+    "redis-everysec": "redis",
+}
 BEST_EFFORT: dict[str, Callable[[Scene], Behind]] = {"redis-everysec": ForgetfulRedisBehind}
+
+
+def spelled(kind: str, path: str) -> str:
+    """Spell the target at a path: by it the store knows whether writes can outlive their sender."""
+    return f"{SPELLED.get(kind, kind)}:{path}"
 
 
 def open_behind(kind: str, scene: Scene) -> Behind:

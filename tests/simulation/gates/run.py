@@ -42,7 +42,9 @@ def main() -> int:
                 print("\n".join(result.trace))
             if result.violation:
                 broken += 1
-                print(f"gates: {kind}\n{result.report()}")
+                print(
+                    f"gates: {kind}\n{result.report().replace('simulation.run', f'simulation.gates.run --gates {kind}')}"
+                )
         if time.perf_counter() - began > arguments.seconds:
             break
     for kind, counted in totals.items():

@@ -86,7 +86,7 @@ RETURNING id
 
 -- :name free_resources
 UPDATE fencepost.resource
-   SET lease_id = NULL, owed_gates = CASE WHEN %(clean)s THEN '[]' ELSE owed_gates END
+   SET lease_id = NULL, owed_gates = coalesce(%(owed_gates)s, owed_gates)
  WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))
    AND lease_id = %(id)s AND fence = %(fence)s
 RETURNING name

@@ -81,7 +81,7 @@ RETURNING id
 
 -- :name free_resources
 UPDATE resource
-   SET lease_id = NULL, owed_gates = iif(:clean, '[]', owed_gates)
+   SET lease_id = NULL, owed_gates = coalesce(:owed_gates, owed_gates)
  WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
    AND lease_id = :id AND fence = :fence
 RETURNING name
