@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -159,7 +160,8 @@ class _Grip:
         try:
             self._store.release(self.lease, clean=True, answered=self._answered)
         except LeaseLost:
-            self._store.bury(self.lease)  # this process is the whole tree, and it is here
+            with suppress(StoreUnavailable):  # that it is lost is what counts, and the next holder buries it too
+                self._store.bury(self.lease)  # this process is the whole tree, and it is here
             raise
         finally:
             self._store.close()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from fencepost.flow.closed_gate import closed_gate
@@ -92,7 +93,8 @@ class Settling:
                 self._store.settle(found.lease, settlement, report, clean=gone)
             except LeaseLost:
                 if gone:
-                    self._store.bury(found.lease)
+                    with suppress(StoreUnavailable):  # the next holder finds nothing left of it, and forgets it then
+                        self._store.bury(found.lease)
                 return False
             except StoreUnavailable:
                 if self._term.over:

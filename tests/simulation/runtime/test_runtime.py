@@ -22,7 +22,7 @@ from tests.simulation.simulate import Result
 CHUNKS, CHUNK = 2, 70
 CAUGHT_WITHIN = 150
 SAMPLE = 8  # of the mutations, every so many; `make mutations` tries all
-POSTGRES_SEEDS = 3
+POSTGRES_SEEDS = (0, 1, 2, 310014)  # the last: an end was given up, since burying what was lost had no answer
 HERE = os.path.dirname(__file__)
 
 
@@ -54,7 +54,7 @@ def test_no_promise_is_broken_and_every_fault_bites(chunk: int) -> None:
 
 def test_no_promise_is_broken_on_postgresql_either(postgres_url: str) -> None:
     with closing(Stand(postgres_url)) as stand:
-        for seed in range(POSTGRES_SEEDS):
+        for seed in POSTGRES_SEEDS:
             result = simulate_runtime(seed, stand=stand)
             assert result.violation is None, result.report()
 
