@@ -287,9 +287,8 @@ def freeze(lane: Lane, which: Callable[[Program, int, int], list[int]], name: st
     """Freeze beyond the ttl; the successor takes over, and who wakes up finds itself replaced."""
     program, guard, agent = lane.victim()
     successor, successor_name = lane.successor()
-    at_ns = lane.clock.awake_ns()
     frozen = which(program, guard, agent)
-    lane.ground.freeze(*frozen)
+    at_ns = lane.ground.freeze(*frozen)
     try:
         lane.taken_over(successor, successor_name, at_ns)
         assert not is_alive(agent), "the old agent lives"

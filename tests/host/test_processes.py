@@ -2,7 +2,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -425,9 +425,9 @@ class Haunted:
     GHOST = Row(pid=2**22 + 2, parent=1, started="1", gone=False)
 
     def row(self, pid: int) -> Row | None:
-        return self.rows().get(pid)
+        return self.rows({}).get(pid)
 
-    def rows(self) -> dict[int, Row]:
+    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:  # noqa: ARG002
         return {self.GHOST.pid: self.GHOST}
 
     def marked(self, marker: str, among: Iterable[Row]) -> Marked:  # noqa: ARG002
@@ -444,6 +444,100 @@ def test_what_cannot_be_killed_is_admitted_in_bounded_time() -> None:
     assert not processes.end(Traces("r", None, None), grace_seconds=1, kill_seconds=2)
     assert clock.now_ns == pytest.approx(3_000_000_000)
     assert max(clock.waits) <= 0.05
+
+
+class Bustling:
+    """A table of a busy host: at each look somebody has just ended, and nobody knows whom it started."""
+
+    looks_needed = 1
+    looks_max = 200
+    NEIGHBOURS = 150
+
+    def __init__(self, *, hides_until: int | None = None) -> None:
+        self.looks = self.questions = 0
+        self._hides_until = hides_until  # the look at which a process of the run shows itself
+        self.entries = {pid: pid for pid in range(1, self.NEIGHBOURS + 1)}
+
+    def row(self, pid: int) -> Row | None:  # noqa: ARG002
+        return None
+
+    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:
+        self.looks += 1
+        found = {pid: known.get(pid, Row(pid, 0, "1", gone=False, entry=entry)) for pid, entry in self.entries.items()}
+        passing = Row(10_000 + self.looks, 1, "", gone=True, entry=7)
+        found[passing.pid] = passing
+        if self._hides_until is not None and self.looks == self._hides_until:
+            found[20_000] = Row(20_000, 1, "2", gone=False, entry=8)
+        return found
+
+    def marked(self, marker: str, among: Iterable[Row]) -> Marked:  # noqa: ARG002
+        asked = [row.pid for row in among]
+        self.questions += len(asked)
+        return Marked({pid for pid in asked if pid == 20_000}, set())
+
+    def is_older(self, row: Row, than: str) -> bool:  # noqa: ARG002
+        return False
+
+
+def test_neighbours_who_fork_a_lot_are_asked_once_and_not_at_every_look() -> None:
+    """A takeover waits for the proof that nobody is left; who forks beside us must not make it seconds long."""
+    table = Bustling()
+
+    assert SystemProcesses(HandDrivenClock(), table, this_host()).end(
+        Traces("r", None, None), grace_seconds=0, kill_seconds=2
+    )
+    assert table.looks == table.looks_max
+    assert table.questions == table.NEIGHBOURS
+
+
+def test_one_who_hides_between_looks_is_found_and_everybody_is_asked_again() -> None:
+    table = Bustling(hides_until=30)
+
+    assert SystemProcesses(HandDrivenClock(), table, this_host()).end(
+        Traces("r", None, None), grace_seconds=0, kill_seconds=2
+    )
+    assert table.looks == 30 + table.looks_max, "after a find it takes as many empty looks as before"
+    assert table.questions == 2 * table.NEIGHBOURS + 1
+
+
+def test_a_known_row_is_taken_unless_another_process_has_its_pid_or_it_lost_its_parent() -> None:
+    table = ProcTable()
+    rows = table.rows({})
+    mine = rows[os.getpid()]
+
+    assert table.rows(rows)[mine.pid] is mine
+    assert table.rows({**rows, mine.pid: mine._replace(entry=mine.entry + 1)})[mine.pid] is not mine
+    orphaned = {pid: row for pid, row in rows.items() if pid != mine.parent}
+    assert table.rows(orphaned)[mine.pid] is not mine
+
+
+REUSED = """
+import os, subprocess
+from fencepost.host.proc_table import ProcTable
+table = ProcTable()
+def sleeper():
+    return subprocess.Popen(["sleep", "60"])
+first = sleeper()
+before = table.rows({})
+first.kill(), first.wait()
+with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+    file.write(str(first.pid - 1))
+second = sleeper()
+assert second.pid == first.pid, (first.pid, second.pid)
+after = table.rows(before)
+second.kill(), second.wait()
+print(before[first.pid].entry != after[second.pid].entry)
+"""
+
+
+def test_another_process_under_a_known_pid_is_read_anew() -> None:
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this host lets us make no pid namespace, in which a pid can be given out again")
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-S", "-c", REUSED]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+
+    assert told.stdout == "True\n", told.stderr
 
 
 class Veiled(Haunted):

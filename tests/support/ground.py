@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 
 from fencepost import wiring
+from fencepost.host.clock import SystemClock
 from fencepost.ports.store import LeaseStore
 from tests.support.scratch import wait_until
 
@@ -111,16 +112,17 @@ class Ground:
         return children(supervisor.pid)[0]
 
     def freeze(self, *pids: int) -> int:
-        """Stop processes, though not in the middle of a transaction; return how often that had to be tried again.
+        """Stop processes, though not in the middle of a transaction; return when, by the clock of time awake.
 
         A writer that is frozen inside a transaction locks everybody out of an SQLite file until it wakes: that is
         SQLite's nature, and another matter.
         """
-        for attempt in range(50):
+        for _ in range(50):
+            at_ns = SystemClock().awake_ns()
             for pid in pids:
                 send(pid, signal.SIGSTOP)
             if not self.store_url.startswith("sqlite:") or _may_write(self.store_url.removeprefix("sqlite:")):
-                return attempt
+                return at_ns
             for pid in pids:
                 send(pid, signal.SIGCONT)
         raise TimeoutError("whenever it was frozen, it was in the middle of a transaction")

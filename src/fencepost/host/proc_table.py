@@ -8,7 +8,7 @@ from fencepost.host.table import Marked, Row
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Iterable, Iterator
+    from fencepost.model.light import Iterable, Iterator, Mapping
 
 
 class ProcTable:
@@ -23,9 +23,12 @@ class ProcTable:
         """Return the process with this pid; raise PermissionError where /proc hides other users' processes."""
         return parse(stat) if (stat := _read(f"/proc/{pid}/stat")) else None
 
-    def rows(self) -> dict[int, Row]:
+    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:
         """Return every visible process, by pid; one that ended under our eyes has no start time."""
-        return {row.pid: row for entry in _entries() if (row := _row(entry))}
+        listed = _numbered_entries()
+        kept = _kept(known, listed)
+        found = ((pid, kept.get(pid) or _row(str(pid))) for pid in listed)
+        return {pid: row._replace(entry=listed[pid]) if pid not in kept else row for pid, row in found if row}
 
     def marked(self, marker: str, among: Iterable[Row]) -> Marked:
         """Find those that were started with this NAME=value in their environment, newest first: they may be quick."""
@@ -49,9 +52,9 @@ class OuterProcTable(ProcTable):
 
     def row(self, pid: int) -> Row | None:
         """Return the process with this pid, as we number it."""
-        return self.rows().get(pid)
+        return self.rows({}).get(pid)
 
-    def rows(self) -> dict[int, Row]:
+    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:  # noqa: ARG002  # each has to be asked for its number
         """Return the processes of our own pid namespace, as we number them."""
         ours = self._entries()
         rows = {entry: row for entry in ours if (row := _row(entry))}
@@ -97,6 +100,21 @@ def parse(stat: bytes) -> Row:
 def _entries() -> Iterator[str]:
     with os.scandir("/proc") as entries:
         yield from (entry.name for entry in entries if entry.name.isdigit())
+
+
+def _numbered_entries() -> dict[int, int]:
+    """Return the number of each process's folder: a new process gets a new one, also under an old pid."""
+    with os.scandir("/proc") as entries:
+        return {int(entry.name): entry.inode() for entry in entries if entry.name.isdigit()}
+
+
+def _kept(known: Mapping[int, Row], listed: Mapping[int, int]) -> dict[int, Row]:
+    """Return the known ones that are there still, below parents that are: an orphan has a new parent to be read."""
+    kept = {pid: row for pid, row in known.items() if listed.get(pid) == row.entry}
+    while orphans := [pid for pid, row in kept.items() if row.parent and row.parent not in kept]:
+        for pid in orphans:
+            del kept[pid]
+    return kept
 
 
 def _row(entry: str) -> Row | None:

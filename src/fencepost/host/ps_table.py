@@ -1,7 +1,7 @@
 """The process table as `ps` prints it, for hosts without /proc."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fencepost.host.command import ask
 from fencepost.host.table import Marked, Row
@@ -20,7 +20,7 @@ class PsTable:
         """Return the process with this pid."""
         return next(map(parse, ask("ps", "-p", str(pid), *_COLUMNS).text.splitlines()), None)
 
-    def rows(self) -> dict[int, Row]:
+    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:  # noqa: ARG002 - ps prints all or nothing
         """Return all processes but the ps that listed them, by pid."""
         answer = ask("ps", "-A", *_COLUMNS)
         rows = map(parse, answer.text.splitlines())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import Iterable, NamedTuple, Protocol
+from fencepost.model.light import Iterable, Mapping, NamedTuple, Protocol
 
 
 class Row(NamedTuple):
@@ -12,6 +12,7 @@ class Row(NamedTuple):
     parent: int
     started: str
     gone: bool  # dead already, only its parent has not asked for the exit code yet
+    entry: int = 0  # of the table; another process with the same pid has another one. 0: the table cannot tell
 
 
 class Marked(NamedTuple):
@@ -38,8 +39,11 @@ class Table(Protocol):
         """Return the process with this pid; raise PermissionError where we may not look."""
         ...
 
-    def rows(self) -> dict[int, Row]:
-        """Return all processes that we may see, by pid; one that ended under our eyes has started == ""."""
+    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:
+        """Return all processes that we may see, by pid; one that ended under our eyes has started == "".
+
+        Of those that are known and still there, the row that is known will do: it need not be read again.
+        """
         ...
 
     def marked(self, marker: str, among: Iterable[Row]) -> Marked:
