@@ -1,0 +1,1 @@
+-- Nothing: what waits stands in a narrow table already.
