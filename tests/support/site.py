@@ -90,6 +90,12 @@ class Site:
         self._processes.append(process)
         return process
 
+    def kill(self) -> None:
+        """End every daemon at once, as a power cut does."""
+        for process in self._processes:
+            process.kill()
+            process.wait(10)
+
     def until(self, condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait for something to become true."""
         give_up = time.monotonic() + seconds  # noqa: TID251  # real processes take real time
@@ -111,9 +117,7 @@ class Site:
         """End every daemon that was started here."""
         self._ask_to_end(PROMPT_SECONDS)
         self._ask_to_end(PATIENCE_SECONDS)  # the second time means: do not wait for what still runs
-        for process in self._processes:
-            process.kill()
-            process.wait(10)
+        self.kill()
 
     def _ask_to_end(self, seconds: float) -> None:
         alive = [process for process in self._processes if process.poll() is None]
