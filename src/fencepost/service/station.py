@@ -76,6 +76,7 @@ class Station:
         self._probe_ns = self._send_ns = self._lane_ns = 0
         self._foresight = Foresight(plan_of)
         self._chores = Chores(chores, tools.clock, beside)
+        self._began = False
         self._leftovers = Leftovers(tools.processes, tools.clock, tools.say)
         self._backoff = BACKOFF_MIN_SECONDS
         self._asked_to_stop = False
@@ -103,6 +104,9 @@ class Station:
         """Do what is due and return how long nothing will be."""
         self._store = store = self._store or self._open_store()
         leads = self._plan.ticks and self._leads()
+        if not self._began:  # whoever wants to be told says so before there is anything to tell
+            self._chores.step(store, leads=leads)
+            self._began = True
         ticker = Ticker(store, lambda: new_id(self._tools.clock), foresight=self._foresight)
         if leads:
             for _ in range(TICKS_MAX):
