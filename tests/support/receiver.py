@@ -41,6 +41,7 @@ class Receiver:
 @contextmanager
 def receiver(port: int = 0) -> Iterator[Receiver]:
     """Listen; with a port, where another one has listened before."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
