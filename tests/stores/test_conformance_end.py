@@ -213,6 +213,16 @@ def test_an_agent_that_failed_still_owes_the_gates_of_other_machines(store: AnyS
     assert granted(store, "lock:a").gates == ()
 
 
+def test_the_row_of_a_run_that_failed_owes_nothing_and_can_be_pruned(store: AnyStore) -> None:
+    """Nobody but its next attempt leases it, and that declares the same gates."""
+    first = granted(store, "lock:a", "run:r1", gates=("redis:env:R",))
+    store.start(first)
+    store.release(first, clean=True, answered=False)
+
+    assert granted(store, "run:r1").gates == ()
+    assert granted(store, "lock:a").gates == ("redis:env:R",)
+
+
 def test_gates_stay_owed_by_one_that_never_started(rig: Rig) -> None:
     """It may not have raised them: what came before it is still not fenced off."""
     granted(rig.store, "lock:a", ttl=30.0, gates=("file:x",))
