@@ -94,6 +94,18 @@ def test_a_zombie_can_do_nothing_more_once_it_was_replaced(runtime: Runtime, ver
     runtime.settle(heir)
 
 
+@pytest.mark.parametrize("verb", ["put_checkpoint", "note_session"])
+def test_a_zombie_can_leave_nothing_even_before_anybody_has_taken_up_its_run(runtime: Runtime, verb: str) -> None:
+    """Its lease was taken, by hand or for another run that shares a resource, and the run is still to be reaped."""
+    zombie = one_leased(runtime)
+    (held,) = runtime.store.leases()
+    runtime.store.break_lease(held, why="test")
+    before = runtime.contents()
+    with pytest.raises(LeaseLost):
+        getattr(runtime.store, verb)(zombie.lease, "{}")
+    assert runtime.contents() == before
+
+
 def test_a_zombie_of_a_run_that_its_heir_has_finished_can_do_nothing_either(runtime: Runtime) -> None:
     zombie, heir = taken_over(runtime)
     runtime.settle(heir)
@@ -424,9 +436,12 @@ def test_a_once_schedule_that_was_cancelled_while_queued_stays_armed(runtime: Ru
 def test_a_once_schedule_starts_one_run_even_if_two_wait(runtime: Runtime) -> None:
     runtime.cron(once=True, overlap="allow_parallel")
     runtime.tick_at("2027-01-15T08:01:00", "2027-01-15T08:02:00")
-    runtime.leased(start=True)
+    first = runtime.leased()
+    assert runtime.lease() is None, "leased before the other has started, it could start as well"
+    runtime.store.start_run(first)
+    runtime.settle(first)
     assert runtime.lease() is None
-    assert sorted(runtime.states()) == ["cancelled disabled", "running"]
+    assert sorted(runtime.states()) == ["cancelled disabled", "succeeded"]
 
 
 def test_a_once_schedule_may_retry_what_has_started(runtime: Runtime) -> None:

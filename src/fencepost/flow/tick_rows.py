@@ -198,7 +198,8 @@ class Writer:
             manifest_hash=meaning.manifest_hash,
             payload=json.dumps(meaning.schedule.payload),
             resources=resources_of(due.tenant, meaning.schedule, meaning.policies, run_id),
-            lease_max=meaning.policies.overlap.lease_max,
+            # Of two that were leased, both could start before either has said so.
+            lease_max=1 if meaning.schedule.once else meaning.policies.overlap.lease_max,
             lines_up=planned.lines_up,
             priority=meaning.schedule.priority,
             ready_us=to_us(planned.ready_at + shift),

@@ -195,7 +195,7 @@ class _Queue:
         holder = holder or self._in_the_project(grounds)
         if holder is not None:
             return self._holder(holder)
-        crowd = self._running[run.schedule] if run.schedule is not None and run.lease_max > 1 else []
+        crowd = self._running[run.schedule] if run.schedule is not None else []
         if crowd and len(crowd) >= run.lease_max:
             return Behind(crowd[0].id, crowd[0].agent, crowd[0].started_us or crowd[0].waiting_us)
         return self._stands(first) if first else None

@@ -212,8 +212,10 @@ RETURNING id
 -- Only a run that still holds its lease may leave a checkpoint; the lock keeps it so until this has been committed.
 INSERT INTO fencepost.checkpoint (run_id, fence, content, at_us)
 SELECT id, fence, %(content)s::text, fencepost.clock_us()
-  FROM (SELECT id, fence FROM fencepost.run
-         WHERE id = %(run_id)s AND fence = %(fence)s AND state = 'running' FOR SHARE) AS mine
+  FROM (SELECT run.id, run.fence
+          FROM fencepost.run JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence
+         WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running' AND lease.state = 'held'
+           FOR SHARE OF run) AS mine
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
 RETURNING run_id
 
@@ -240,7 +242,8 @@ SELECT definition FROM fencepost.schedule WHERE tenant = %(tenant)s AND name = %
 -- Only a run that still holds its lease may name its session.
 UPDATE fencepost.attempt SET session = %(session)s
  WHERE run_id = %(run_id)s AND fence = %(fence)s
-   AND EXISTS (SELECT 1 FROM fencepost.run WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running')
+   AND EXISTS (SELECT 1 FROM fencepost.run JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence
+                WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running' AND lease.state = 'held')
 RETURNING run_id
 
 -- :name sessions_of

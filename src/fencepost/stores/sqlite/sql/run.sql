@@ -227,7 +227,9 @@ RETURNING id
 -- :name put_checkpoint
 -- Only a run that still holds its lease may leave a checkpoint.
 INSERT INTO checkpoint (run_id, fence, content, at_us)
-SELECT id, fence, :content, wall_us() FROM run WHERE id = :run_id AND fence = :fence AND state = 'running'
+SELECT id, fence, :content, wall_us() FROM run
+ WHERE id = :run_id AND fence = :fence AND state = 'running'
+   AND EXISTS (SELECT 1 FROM lease WHERE lease.id = run.lease_id AND lease.fence = :fence AND lease.state = 'held')
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
 RETURNING run_id
 
@@ -251,7 +253,8 @@ SELECT definition FROM schedule WHERE tenant = :tenant AND name = :schedule
 -- Only a run that still holds its lease may name its session.
 UPDATE attempt SET session = :session
  WHERE run_id = :run_id AND fence = :fence
-   AND EXISTS (SELECT 1 FROM run WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running')
+   AND EXISTS (SELECT 1 FROM run JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence
+                WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running' AND lease.state = 'held')
 RETURNING run_id
 
 -- :name sessions_of
