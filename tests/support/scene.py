@@ -62,16 +62,28 @@ class Scene:
         self.folder = folder
         self.logs = folder / "logs"
         self.begun: list[LeasedRun] = []
+        self.secrets: dict[str, str] = {}
         self._socket = socket.create_server(("127.0.0.1", 0))
         port = self._socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}"
         self._desk = Desk(runtime.another, threads=3)
         self._door = Door(
-            self._desk, new_id, str(self.logs), self._seconds, _no_secret, runtime.another, is_leaving=self._is_leaving
+            self._desk,
+            new_id,
+            str(self.logs),
+            self._seconds,
+            self._secret,
+            runtime.another,
+            is_leaving=self._is_leaving,
         )
         gate = create_app(self._door, hosts=frozenset({f"127.0.0.1:{port}"}))
         self._server = uvicorn.Server(uvicorn.Config(gate, log_config=None, lifespan="on", timeout_graceful_shutdown=3))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
+
+    def _secret(self, reference: str) -> str:
+        if reference not in self.secrets:
+            raise Misconfigured(f"{reference} is not set here.")
+        return self.secrets[reference]
 
     def start(self) -> None:
         """Serve, in a thread of its own."""
@@ -172,10 +184,6 @@ def live_a_life(scene: Scene) -> None:
 def _die(scene: Scene, agent: str, log: str, code: int) -> None:
     request_run(scene.runtime.store, tenant=TENANT, target=agent, payload={"month": 3}, new_run_id=new_id, by="ada")
     scene.run(settlement=DEAD, takes=190, log=log, exit_code=code, cost_micro=412_000)
-
-
-def _no_secret(reference: str) -> str:
-    raise Misconfigured(f"the secret {reference!r} is not set here.")
 
 
 @contextmanager

@@ -9,6 +9,9 @@ from fencepost.ports.metering import Figures, Sums
 from fencepost.web.metrics import Reading
 
 BOARD: dict[str, Any] = json.loads((Path(__file__).parents[2] / "examples/grafana/fencepost.json").read_text())
+MANUAL = Path(__file__).parents[2] / "docs/how-to/watch-with-prometheus.md"
+NAMED = re.compile(r"`(fencepost_[a-z_]+)`")
+SPOKEN_IN_TEXT = re.compile(r"`(fencepost_[a-z_]+)(?:\{[^`]*)?`")
 SPOKEN = re.compile(r"(fencepost_[a-z_]+)(?:\{([^}]*)\})?")
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
 EVEN_WITHOUT = {"fencepost_build_info"}
@@ -60,3 +63,20 @@ def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
         assert place["x"] + place["w"] <= 24
         assert not mine & cells, panel["title"]
         cells |= mine
+
+
+def test_the_manual_names_every_figure_that_is_told_with_its_labels_and_no_other() -> None:
+    rows = [line.split("|")[1:4] for line in MANUAL.read_text().splitlines() if line.startswith("| `fencepost_")]
+    written = {
+        name: set(labels.replace(" ", "").split(",")) - {""}
+        for names, labels, _ in rows
+        for name in NAMED.findall(names)
+    }
+    families = [family for family in Reading(FIGURES, 0.0).collect() if family.name not in EVEN_WITHOUT]
+    shown = {
+        f"{one.name}_total" if one.type == "counter" else one.name: set(getattr(one, "_labelnames", ()))
+        for one in families
+    }
+    assert written == shown
+    everywhere = set(SPOKEN_IN_TEXT.findall(MANUAL.read_text()))
+    assert everywhere <= told().keys() | shown.keys()

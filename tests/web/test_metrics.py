@@ -99,7 +99,7 @@ def test_no_figure_falls_when_records_are_pruned(web_on_both: WebDoor, monkeypat
     everybody: frozenset[str] = frozenset()
     assert before["fencepost_leases_lost_total", everybody] == 1, lost
     assert before["fencepost_takeovers_total", everybody] == 1
-    assert before["fencepost_writes_refused_total", everybody] == 1
+    assert before["fencepost_runs_refused_total", everybody] == 1
     assert before["fencepost_duplicate_requests_total", everybody] == 1
     assert before["fencepost_cost_usd_total", frozenset(("s", "agent"))] == 4.5
 

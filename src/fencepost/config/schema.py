@@ -280,7 +280,7 @@ HOOKS = Section(
         Key("events", TEXTS, (), "Only these kinds of events, in the sender's word. Default: all."),
         Key("filter", PATHS, {}, 'Only bodies with these values, by path: `{ "ref" = "refs/heads/main" }`.'),
         Key("payload", PATHS_OF, {}, 'What the agent gets, each value by its path: `{ pull = "pull_request.number" }`. Default: the whole body.'),
-        Key("rate_per_minute", integer(1, 1_000_000), 600, "How many deliveries a minute are taken; more are refused with 429."),
+        Key("rate_per_minute", integer(1, 1_000_000), 600, "How many deliveries a minute each web door takes; more are refused with 429."),
         Key("debounce", DURATION, "", "Wait so long for further deliveries and start one run for all of them, with the newest body; at most ten times as long after the first. Default: each delivery is a run."),
     ),
 )  # fmt: skip

@@ -33,7 +33,9 @@ def is_signed(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, *
         return False
     given = [one.removeprefix("v1,").encode() for one in headers.get("webhook-signature", "").split()[:8]]
     wanted = [base64.b64encode(_mac(secret, message_id, at, body)) for secret in secrets]
-    return any(compare_digest(one, other) for one in given for other in wanted)
+    return (
+        sum(compare_digest(one, other) for one in given for other in wanted) > 0
+    )  # all: how long it takes tells nothing
 
 
 def _mac(secret: str, message_id: str, at: str, body: bytes) -> bytes:

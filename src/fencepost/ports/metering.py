@@ -51,7 +51,7 @@ class Sums(NamedTuple):
     asked_again: int
     leases_lost: int
     takeovers: int
-    writes_refused: int
+    runs_refused: int
 
 
 class Figures(NamedTuple):

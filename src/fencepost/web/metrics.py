@@ -83,7 +83,7 @@ class Reading(Collector):
             ("fencepost_duplicate_requests", "Requests whose key had made a run before.", sums.asked_again),
             ("fencepost_leases_lost", "Attempts whose lease was lost.", sums.leases_lost),
             ("fencepost_takeovers", "Attempts that took over from a lost one.", sums.takeovers),
-            ("fencepost_writes_refused", "Runs that ended because a gate refused their fence.", sums.writes_refused),
+            ("fencepost_runs_refused", "Runs that ended because a gate refused a write of theirs.", sums.runs_refused),
         ):
             yield CounterMetricFamily(name, words, value=number)
         if self._figures.cursor_us is not None:

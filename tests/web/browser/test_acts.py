@@ -1,11 +1,15 @@
 """What people do there, with a script and without; what comes by itself; and text that would like to be a script."""
 
+import hmac
 import json
+from hashlib import sha256
 
+import httpx
 from playwright.sync_api import Browser, expect
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.outcome import Settlement
+from fencepost.model.registry import want
 from fencepost.model.run import RunState
 from fencepost.operations.registry import pause_schedule
 from fencepost.operations.requests import request_run
@@ -169,3 +173,39 @@ def test_text_that_would_like_to_be_a_script_stays_text(visitor: Visitor) -> Non
     assert json.loads(page.locator("pre[aria-label=Payload]").text_content() or "")["branch"] == NASTY
     page = visitor.goes("/schedules/nasty-schedule")
     expect(page.locator("#top")).to_contain_text(NASTY)
+
+
+def test_fields_of_a_webhook_that_was_really_signed_stay_text(visitor: Visitor) -> None:
+    """Whoever may push a branch chooses its name, and GitHub signs it."""
+    scene = visitor.scene
+    scene.secrets["env:GH_SECRET"] = secret = "a-secret-of-enough-length"
+    agents = {"branch-reviewer": AgentDefinition("branch-reviewer", command=("true",))}
+    hook = {"agent": "branch-reviewer", "scheme": "github", "secret": "env:GH_SECRET"}
+    wanted = want(TENANT, "hooks.toml", agents=agents, schedules={}, hooks={"push": hook})
+    scene.runtime.store.registry().apply(wanted, actor="test")
+    content = {
+        "ref": f"refs/heads/{NASTY}",
+        "pusher": {"name": STEERING},
+        NASTY: [NASTY],
+        "commit": "javascript:alert(5)",
+    }
+    body = json.dumps(content).encode()
+    shown = {
+        "X-Hub-Signature-256": f"sha256={hmac.new(secret.encode(), body, sha256).hexdigest()}",
+        "X-GitHub-Delivery": NASTY,
+        "X-GitHub-Event": NASTY,
+    }
+    answer = httpx.post(f"{scene.address}/hooks/{TENANT}/push", content=body, headers=shown)
+    assert answer.status_code == 202, answer.text
+    run_id = answer.json()["run_id"]
+
+    visitor.log_in()
+    for path in ("/", "/runs", "/queues", "/audit", f"/runs/{run_id}"):
+        page = visitor.goes(path)
+        page.wait_for_timeout(50)
+        assert page.locator("img, main script, main [onerror], main [onload]").count() == 0, path
+        assert page.locator("a[href^='javascript']").count() == 0, path
+        assert visitor.errors == [], path
+    told = json.loads(page.locator("pre[aria-label=Payload]").text_content() or "")
+    assert (told["body"]["ref"], told["webhook"]["event"]) == (content["ref"], NASTY)
+    assert "\u202e" not in (page.locator("main").text_content() or "")

@@ -110,11 +110,12 @@ def short(run_id: str) -> Markup:
 
 
 def pretty(text: str) -> str:
-    """Lay out JSON for reading; other text stays as it is."""
+    """Lay out JSON for reading; what would turn the eye the other way is spelt out, and the JSON stays the same."""
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        laid_out = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
-        return text
+        return readable(text)
+    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in laid_out)
 
 
 def count(number: int) -> str:
@@ -157,7 +158,7 @@ def us_of(at: datetime) -> int:
 
 def value_of(value: object) -> str:
     """Spell a setting as the file would."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return readable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def query_of(**values: str) -> str:
