@@ -12,6 +12,7 @@ from fencepost.model.ledger import Ambiguous, New, Verdict, judge
 from fencepost.model.project import Workplace
 from fencepost.model.slots import Pool, seat
 from fencepost.operations import hooks
+from fencepost.service.leftovers import Leftovers
 from fencepost.service.settling import Settling
 from fencepost.stores import batches, grants, pruning, run_rows, runs, seats
 from fencepost.stores import ledger as store_ledger
@@ -102,6 +103,9 @@ def more_mutations() -> dict[str, Mutation]:
                 patch.object(grants, "_free_of_others", lambda _, offers, __: offers),
             ],
             lanes,
+        ),
+        "what is left alive is left alone": Mutation(
+            lambda: [patch.object(Leftovers, "clear", lambda *_: None)], "kill tree | run agent | stubborn=1.0"
         ),
         "a server gone back, and a fence from a counter": Mutation(
             lambda: [patch.object(rules, "next_fence", _count)], "rewind"

@@ -181,6 +181,7 @@ class Observer:
             self._world.totals["starts of a run again"] += 1
             end = self.now.attempts.get((run_id, earlier.lease.fence))
             in_doubt = end is None or end.outcome in (None, "lost", "timedout", "notstarted")
+            in_doubt = in_doubt and not self._is_of_old(earlier.lease.fence)  # of it nobody can know
             if in_doubt and run_id in self.now.runs and self.now.runs[run_id].definition.on_lost == "triage":
                 self._fail("never blindly again", f"{run_id} starts again after an end that nobody knows")
         self._spawned.setdefault(run_id, []).append(agent)

@@ -8,6 +8,7 @@ from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.errors import Busy, FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Lease, renew_every
 from fencepost.service.admission import Admission
+from fencepost.service.leftovers import Leftovers
 from fencepost.service.order import Order
 from fencepost.service.projects import Presence
 from fencepost.service.renewal import Renewer, Term
@@ -42,6 +43,7 @@ class Station:
         self._store = stage.runtime(self.process)
         self._chores = Chores(stage, self.process)
         self._presence = Presence(Ground(stage.plot), stage.tools(self.process), ttl_seconds=stage.knobs.ttl_seconds)  # type: ignore[arg-type]
+        self._leftovers = Leftovers(SimProcesses(self.process), self.process.clock, lambda _: None)
         self._lanes: list[Lane] = []
         self._lead: Lead | None = None
         self._probe_ns = self._reap_ns = self._send_ns = self._lane_ns = 0
@@ -80,6 +82,8 @@ class Station:
         self._chores.step(self._store)
         self._presence.step(self._store)
         agenda = self._store.agenda(self._slots)
+        if self._slots:
+            self._leftovers.clear(self._store)
         self._start_attempts(agenda.ready)
         self._start_lane()
         if drives and ticker.prepare(now_us=agenda.now_us, next_due_us=agenda.next_due_us):
