@@ -77,7 +77,7 @@ RETURNING key
 
 -- :name ledger_unreplayed
 SELECT * FROM fencepost.ledger_fact
- WHERE tenant = %(tenant)s AND scope = %(scope)s AND fence < %(fence)s AND asked_fence < %(fence)s
+ WHERE tenant = %(tenant)s AND scope = %(scope)s AND asked_fence < %(fence)s
  ORDER BY begun_us, key
 
 -- :name ledger_entries

@@ -209,13 +209,15 @@ UPDATE fencepost.run SET discarded_us = fencepost.clock_us()
 RETURNING id
 
 -- :name put_checkpoint
--- Only a run that still holds its lease may leave a checkpoint; the lock keeps it so until this has been committed.
+-- Only a run that still holds its lease may leave a checkpoint: it may have been taken before anybody has the run.
+-- The locks keep it so until this has been committed.
 INSERT INTO fencepost.checkpoint (run_id, fence, content, at_us)
 SELECT id, fence, %(content)s::text, fencepost.clock_us()
   FROM (SELECT run.id, run.fence
-          FROM fencepost.run JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence
-         WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running' AND lease.state = 'held'
-           FOR SHARE OF run) AS mine
+          FROM fencepost.run
+          JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.state = 'held'
+         WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running'
+           FOR SHARE) AS mine
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
 RETURNING run_id
 
@@ -242,8 +244,10 @@ SELECT definition FROM fencepost.schedule WHERE tenant = %(tenant)s AND name = %
 -- Only a run that still holds its lease may name its session.
 UPDATE fencepost.attempt SET session = %(session)s
  WHERE run_id = %(run_id)s AND fence = %(fence)s
-   AND EXISTS (SELECT 1 FROM fencepost.run JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence
-                WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running' AND lease.state = 'held')
+   AND EXISTS (SELECT 1
+                 FROM fencepost.run
+                 JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.state = 'held'
+                WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running')
 RETURNING run_id
 
 -- :name sessions_of

@@ -75,7 +75,7 @@ RETURNING key
 
 -- :name ledger_unreplayed
 SELECT * FROM ledger_fact
- WHERE tenant = :tenant AND scope = :scope AND fence < :fence AND asked_fence < :fence
+ WHERE tenant = :tenant AND scope = :scope AND asked_fence < :fence
  ORDER BY begun_us, key
 
 -- :name ledger_entries

@@ -225,11 +225,11 @@ UPDATE run SET discarded_us = wall_us()
 RETURNING id
 
 -- :name put_checkpoint
--- Only a run that still holds its lease may leave a checkpoint.
+-- Only a run that still holds its lease may leave a checkpoint: it may have been taken before anybody has the run.
 INSERT INTO checkpoint (run_id, fence, content, at_us)
-SELECT id, fence, :content, wall_us() FROM run
- WHERE id = :run_id AND fence = :fence AND state = 'running'
-   AND EXISTS (SELECT 1 FROM lease WHERE lease.id = run.lease_id AND lease.fence = :fence AND lease.state = 'held')
+SELECT run.id, run.fence, :content, wall_us()
+  FROM run JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.state = 'held'
+ WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running'
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
 RETURNING run_id
 
@@ -253,8 +253,10 @@ SELECT definition FROM schedule WHERE tenant = :tenant AND name = :schedule
 -- Only a run that still holds its lease may name its session.
 UPDATE attempt SET session = :session
  WHERE run_id = :run_id AND fence = :fence
-   AND EXISTS (SELECT 1 FROM run JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence
-                WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running' AND lease.state = 'held')
+   AND EXISTS (SELECT 1
+                 FROM run
+                 JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.state = 'held'
+                WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running')
 RETURNING run_id
 
 -- :name sessions_of
