@@ -91,6 +91,15 @@ def test_trust_counts_from_before_the_request_was_sent() -> None:
     assert term.deadline_ns == before + round(trusted_for(TTL) * 1e9)
 
 
+def test_at_the_deadline_itself_the_lease_may_be_somebody_else_s() -> None:
+    clock = ManualClock()
+    term = Term(clock, counts_sleep=False)
+    term.deadline_ns = clock.awake_ns() + 1
+    assert not term.over
+    term.deadline_ns = clock.awake_ns()
+    assert term.over
+
+
 def test_after_the_deadline_nothing_is_asked_for_any_more() -> None:
     clock = ManualClock()
     store = SlowStore(clock)

@@ -1,11 +1,19 @@
 """Clocks that disagree: each host has its own rate, offset and sleep, and the database has one more."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tests.simulation.world import SECOND, World
 
 EPOCH_US = 1_750_000_000_000_000
 MILLION = 1_000_000
+
+
+class Moment(NamedTuple):
+    """The store's clock at the time of a verb."""
+
+    boot: str
+    awake_ns: int
+    wall_us: int
 
 
 class Reading(Protocol):

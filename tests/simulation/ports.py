@@ -17,12 +17,13 @@ from fencepost.ports.ledger import LedgerStore
 from fencepost.ports.processes import Traces
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.sqlite.store import Opening, SqliteStore
-from tests.simulation.clocks import DatabaseTime, StoreClock
+from tests.simulation.clocks import DatabaseTime, Moment, StoreClock
 from tests.simulation.faults import Fault, Faults, Knobs, call
 from tests.simulation.gates.kinds import open_behind, spelled
 from tests.simulation.gates.targets import Scene
 from tests.simulation.hosts import Host, Process
-from tests.simulation.reference import Answer, Moment, Reference
+from tests.simulation.reference import Reference
+from tests.simulation.waiting import Answer
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class SimStore:
         self._call(
             f"enqueue {claim.id} {self._site.name(ticket)}",
             effect,
-            lambda: self._site.reference.enqueue(claim, ticket, self._now()),
+            lambda: self._site.reference.line.enqueue(claim, ticket, self._now()),
         )
 
     def dequeue(self, ticket: str) -> None:
@@ -177,7 +178,7 @@ class SimStore:
             self._real().dequeue(ticket)
             self._site.checker.left(ticket)
 
-        self._call(f"dequeue {self._site.name(ticket)}", effect, lambda: self._site.reference.dequeue(ticket))
+        self._call(f"dequeue {self._site.name(ticket)}", effect, lambda: self._site.reference.line.dequeue(ticket))
 
     def leases(self) -> list[Held]:
         return self._real().leases()
@@ -191,9 +192,7 @@ class SimStore:
             self._site.checker.broken(held, broken=broken)
             return broken
 
-        return self._call(
-            f"break {held.id}", effect, lambda: ("done" if self._site.reference.take_away(held) else "unchanged",)
-        )
+        return self._call(f"break {held.id}", effect, lambda: self._site.reference.take_away(held))
 
     def bury(self, lost: Held | Lease) -> None:
         self._call(f"bury {lost.id}", lambda: self._real().bury(lost), lambda: self._site.reference.bury(lost))

@@ -1,130 +1,88 @@
-"""What leases and fences should do, in Python instead of SQL: every answer of the store must agree with it."""
+"""What leases and fences should do, one step after the other in memory: every answer of the store must agree with it."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from fencepost.model.lease import Claim, Held, Lease, keys_of
+from tests.simulation.clocks import Moment
+from tests.simulation.waiting import DONE, Answer, Key, Line, Timed
 
-Key = tuple[str, str]
-Answer = tuple[object, ...]
-LOST: Answer = ("lost",)
-DONE: Answer = ("done",)
-
-
-class Moment(NamedTuple):
-    """The store's clock at the time of a verb."""
-
-    boot: str
-    awake_ns: int
-    wall_us: int
+LOST, UNCHANGED = ("lost",), ("unchanged",)
+NEAR = ("file:", "dir:")
 
 
 @dataclass(slots=True)
-class Resource:
-    """The last fence, who has it, and which gates are owed a raise."""
+class Entry(Timed):
+    """A lease: held, or lost and not yet buried."""
 
-    fence: int = 0
-    holder: str | None = None
-    owed: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class Entry:
-    """A lease, or a place in the queue."""
-
-    id: str
-    keys: list[Key]
-    ttl_ns: int
     fence: int = 0
     lost: bool = False
     started: bool = False
-    boot: str = ""
-    until_ns: int = 0
-
-    def refresh(self, now: Moment) -> None:
-        self.boot, self.until_ns = now.boot, now.awake_ns + self.ttl_ns
-
-    def over(self, now: Moment) -> bool:
-        return self.boot != now.boot or self.until_ns <= now.awake_ns
 
 
 @dataclass(slots=True)
 class Reference:
-    """A store that cannot crash."""
+    """A store that cannot crash: of each resource its fence and the gates that are owed it, and who has it or lost it."""
 
     floor: int = 0
-    resources: dict[Key, Resource] = field(default_factory=dict)
+    fences: dict[Key, int] = field(default_factory=dict)
+    owed: dict[Key, tuple[str, ...]] = field(default_factory=dict)
     leases: dict[str, Entry] = field(default_factory=dict)
-    queue: list[Entry] = field(default_factory=list)
+    line: Line = field(default_factory=Line)
 
     def acquire(self, claim: Claim, dead: Collection[str], ticket: str | None, now: Moment) -> Answer:
-        keys = keys_of(claim.tenant, claim.resources)
-        rows = [self.resources.setdefault(key, Resource()) for key in keys]
-        owed = tuple(gate for row in rows for gate in row.owed)
-        lost = self._ids(entry for entry in self.leases.values() if entry.lost and _meet(entry.keys, keys))
-        mine = self.leases.get(claim.id)
-        if mine and not mine.lost and any(row.holder == claim.id for row in rows):
-            mine.refresh(now)
-            return ("granted", mine.fence, _unique(owed), lost)
-        if mine and mine.lost and claim.id in lost:
+        keys, mine = keys_of(claim.tenant, claim.resources), self.leases.get(claim.id)
+        owed, lost = _unique(gate for key in keys for gate in self.owed.get(key, ())), self._on(keys, lost=True)
+        if mine is not None and mine.lost:
             return LOST
+        if mine is not None:  # asked before, and the answer did not arrive
+            mine.refresh(now)
+            return ("granted", mine.fence, owed, lost)
         refusal = self.look(claim, dead, ticket, now)
         if refusal != DONE:
             return refusal
-        holders = self._holders(keys)
-        for held in holders:
-            self.leases[held].lost = True
-        fence = max(now.wall_us, self.floor + 1, *(row.fence + 1 for row in rows))
-        gates = _unique((*claim.gates, *owed))
-        self.floor = fence
-        self.leases[claim.id] = entry = _entry(claim.id, claim, fence)
-        entry.refresh(now)
-        for row in rows:
-            row.fence, row.holder, row.owed = fence, claim.id, gates
-        gone = {ticket, *dead}
-        self.queue = [waiter for waiter in self.queue if waiter.id not in gone and not waiter.over(now)]
-        return ("granted", fence, gates, (*lost, *holders))
+        robbed, gates = self._on(keys, lost=False), _unique((*claim.gates, *owed))
+        for name in robbed:
+            self.leases[name].lost = True
+        self.floor = fence = max(now.wall_us, self.floor + 1, *(self.fences.get(key, 0) + 1 for key in keys))
+        self.fences.update(dict.fromkeys(keys, fence))
+        self.owed.update(dict.fromkeys(keys, gates))
+        self.leases[claim.id] = Entry.of(claim, now, fence=fence)
+        self.line.sweep({ticket, *dead}, now)
+        return ("granted", fence, gates, (*lost, *robbed))
 
     def look(self, claim: Claim, dead: Collection[str], ticket: str | None, now: Moment) -> Answer:
         keys = keys_of(claim.tenant, claim.resources)
-        holders = self._holders(keys)
+        holders = self._on(keys, lost=False)
         if claim.id in holders:
             return DONE
-        blocking = tuple(held for held in holders if held not in dead and not self.leases[held].over(now))
-        queue = [waiter for waiter in self.queue if _meet(waiter.keys, keys)]
-        place = next((index for index, waiter in enumerate(queue) if waiter.id == ticket), len(queue))
-        before = tuple(waiter.id for waiter in queue[:place] if not waiter.over(now) and waiter.id not in dead)
-        return ("refused", blocking, before) if blocking or before else DONE
-
-    def renew(self, lease: Lease, now: Moment) -> Answer:
-        entry = self._held(lease)
-        if entry is None:
-            return LOST
-        entry.refresh(now)
-        return DONE
+        blocking = tuple(one for one in holders if one not in dead and not self.leases[one].over(now))
+        ahead = self.line.ahead(keys, ticket, dead, now)
+        return ("refused", blocking, ahead) if blocking or ahead else DONE
 
     def start(self, lease: Lease) -> Answer:
-        entry = self._held(lease)
-        if entry is None:
+        if not self._is_held(lease):
             return LOST
-        entry.started = True
+        self.leases[lease.id].started = True
         return DONE
 
-    def release(self, lease: Lease, *, clean: bool, answered: bool) -> Answer:
-        if not self._lose(lease):
+    def renew(self, lease: Lease, now: Moment) -> Answer:
+        return self.leases[lease.id].refresh(now) if self._is_held(lease) else LOST
+
+    def release(self, lease: Lease | Held, *, clean: bool, answered: bool = True) -> Answer:
+        if not self._is_held(lease):
             return LOST
-        settled = clean and self.leases[lease.id].started
+        entry = self.leases[lease.id]
+        entry.lost = True
         if clean:
             del self.leases[lease.id]
-        far = tuple(gate for gate in lease.gates if not gate.startswith(("file:", "dir:")))
-        self._free(lease, owed=() if answered else far) if settled else self._free(lease)
+        if clean and entry.started:
+            for key in entry.keys:  # what was sent to another machine, and not answered, may still be on its way
+                self.owed[key] = tuple(gate for gate in self.owed[key] if not answered and not gate.startswith(NEAR))
         return DONE
 
-    def take_away(self, held: Held) -> bool:
-        was_held = self._lose(held)
-        self._free(held)
-        return was_held
+    def take_away(self, held: Held) -> Answer:
+        return DONE if self.release(held, clean=False) == DONE else UNCHANGED
 
     def bury(self, lost: Held | Lease) -> Answer:
         entry = self.leases.get(lost.id)
@@ -132,50 +90,15 @@ class Reference:
             del self.leases[lost.id]
         return DONE
 
-    def enqueue(self, claim: Claim, ticket: str, now: Moment) -> Answer:
-        known = next((waiter for waiter in self.queue if waiter.id == ticket), None)
-        if known is None:
-            self.queue.append(known := _entry(ticket, claim, 0))
-        known.refresh(now)
-        return DONE
-
-    def dequeue(self, ticket: str) -> Answer:
-        self.queue = [waiter for waiter in self.queue if waiter.id != ticket]
-        return DONE
-
-    def _held(self, lease: Lease | Held) -> Entry | None:
+    def _is_held(self, lease: Lease | Held) -> bool:
         entry = self.leases.get(lease.id)
-        return entry if entry and entry.fence == lease.fence and not entry.lost else None
+        return entry is not None and entry.fence == lease.fence and not entry.lost
 
-    def _lose(self, lease: Lease | Held) -> bool:
-        entry = self._held(lease)
-        if entry is not None:
-            entry.lost = True
-        return entry is not None
-
-    def _free(self, lease: Lease | Held, *, owed: tuple[str, ...] | None = None) -> None:
-        for key in keys_of(lease.tenant, lease.resources):
-            row = self.resources[key]
-            if row.holder == lease.id and row.fence == lease.fence:
-                row.holder = None
-                row.owed = row.owed if owed is None else owed
-
-    def _holders(self, keys: list[Key]) -> tuple[str, ...]:
-        found = {self.resources[key].holder for key in keys if key in self.resources}
-        return self._ids(entry for entry in self.leases.values() if entry.id in found and not entry.lost)
-
-    def _ids(self, entries: Iterable[Entry]) -> tuple[str, ...]:
-        return tuple(entry.id for entry in sorted(entries, key=lambda entry: (entry.fence, entry.id)))
+    def _on(self, keys: list[Key], *, lost: bool) -> tuple[str, ...]:
+        """Return who has or had one of these, oldest first."""
+        found = [name for name, one in self.leases.items() if one.lost == lost and one.meets(keys)]
+        return tuple(sorted(found, key=lambda name: (self.leases[name].fence, name)))
 
 
-def _entry(name: str, claim: Claim, fence: int) -> Entry:
-    keys = keys_of(claim.tenant, claim.resources)
-    return Entry(name, keys, round(claim.ttl_seconds * 1000) * 1_000_000, fence)
-
-
-def _meet(some: list[Key], others: list[Key]) -> bool:
-    return not set(some).isdisjoint(others)
-
-
-def _unique(gates: tuple[str, ...]) -> tuple[str, ...]:
+def _unique(gates: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(gates))

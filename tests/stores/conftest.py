@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.stores.rig import AnyStore, Rig, postgres_rig, sqlite_rig
+from tests.stores.scene import Scene
+from tests.support.runtime import open_runtime
 
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresDatabases
@@ -34,3 +36,11 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
 @pytest.fixture
 def store(rig: Rig) -> AnyStore:
     return rig.store
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A run under way in a store of either kind; what tests do to it is rolled back."""
+    folder = tmp_path_factory.mktemp("scene")
+    with open_runtime(request.param, folder, lambda: str(request.getfixturevalue("conformance_url"))) as runtime:
+        yield Scene(runtime)

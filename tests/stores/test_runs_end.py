@@ -127,29 +127,6 @@ def test_a_settlement_matches_on_the_runs_fence_and_not_only_on_the_leases(runti
     assert runtime.contents() == before
 
 
-@pytest.mark.parametrize("verb", ["put_checkpoint", "note_session", "settle", "start_run"])
-def test_a_worker_whose_lease_was_taken_says_nothing_more_of_a_run_that_nobody_has_yet(
-    runtime: Runtime, verb: str
-) -> None:
-    """A lease may be taken for another of its resources, such as a project; the run waits for the reaper meanwhile."""
-    loser = one_leased(runtime, ttl=5)
-    runtime.pass_time(6)
-    (held,) = runtime.store.leases()
-    assert runtime.store.break_lease(held, why="its time was up")
-    runtime.store.bury(held._replace(lost=True))
-    before = runtime.contents()
-    verbs: dict[str, Callable[[], object]] = {
-        "put_checkpoint": lambda: runtime.store.put_checkpoint(loser.lease, "{}"),
-        "note_session": lambda: runtime.store.note_session(loser.lease, "abc"),
-        "settle": lambda: runtime.settle(loser),
-        "start_run": lambda: runtime.store.start_run(loser),
-    }
-    with pytest.raises(LeaseLost):
-        verbs[verb]()
-    assert runtime.contents() == before
-    assert runtime.run(loser.run.id).state == "running", "nobody has settled it yet"
-
-
 def test_a_late_worker_that_nobody_replaced_may_still_finish(runtime: Runtime) -> None:
     leased = one_leased(runtime, ttl=5)
     runtime.pass_time(60)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from fencepost.model.lease import Claim, Granted, Lease
 from fencepost.ports.runs import LeasedRun
 from tests.simulation.checker import Checker
+from tests.simulation.clocks import Moment
 from tests.simulation.hosts import Host
 from tests.simulation.ports import Agent
-from tests.simulation.reference import Moment
 from tests.simulation.runtime.chores import Archive
 from tests.simulation.runtime.effects import Outside
 from tests.simulation.runtime.fleet import Plot

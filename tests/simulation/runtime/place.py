@@ -10,10 +10,9 @@ from fencepost.ports.store import StoreFacts
 from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.transaction import Dialect, Later, Row, Tables, Transaction
-from tests.simulation.clocks import DatabaseTime
+from tests.simulation.clocks import DatabaseTime, Moment
 from tests.simulation.faults import Fault, Faults, Knobs, call
 from tests.simulation.hosts import Host, Process
-from tests.simulation.reference import Moment
 from tests.simulation.runtime.engines import Engine, Reached
 from tests.simulation.world import World
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fencepost.model.notice import settled_events
-from tests.simulation.reference import Moment
+from tests.simulation.clocks import Moment
 from tests.simulation.runtime.snapshot import LeaseSeen, RunSeen, Snapshot
 from tests.simulation.world import World
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
-from tests.simulation.reference import Moment
+from tests.simulation.clocks import Moment
 from tests.simulation.runtime.record_rules import first_in_line
 from tests.simulation.runtime.snapshot import AttemptSeen, RunSeen, Snapshot
 from tests.simulation.world import World

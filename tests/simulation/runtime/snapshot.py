@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, agent_from_json, schedule_from_json
 from fencepost.model.process import ProcessId
-from tests.simulation.reference import Moment
+from tests.simulation.clocks import Moment
 
 
 class RunSeen(NamedTuple):

@@ -1,7 +1,7 @@
 """What may be recorded about ticks: each decision, judged when it is committed."""
 
 from fencepost.model.duration import parse_duration
-from tests.simulation.reference import Moment
+from tests.simulation.clocks import Moment
 from tests.simulation.runtime.snapshot import PauseSeen, RunSeen, Snapshot, TickSeen
 from tests.simulation.world import World
 

@@ -1,0 +1,51 @@
+"""The fence left out of each WHERE clause, in both dialects, one at a time."""
+
+import os
+import re
+from collections.abc import Iterator
+
+from fencepost.stores import sql
+from tests.planted.change import SOURCES, Change, source
+from tests.stores.test_fences import SAME
+
+DIALECTS = {"sqlite": ("sqlite", "sqlite"), "postgres": ("postgresql", "PostgreSQL")}
+CONDITION = r"(?<![\w.])\+?(?:\w+\.)?(?:asked_)?fence (?:(?:=|<) (?::fence|%\(fence\)s)|< excluded\.fence)"
+TEST = "tests/stores/test_fences.py::"
+
+
+def fences() -> Iterator[Change]:
+    """Return every condition on a fence, turned into one that always holds."""
+    for folder, (parameter, area) in DIALECTS.items():
+        for path in _files(folder):
+            for name, text in sql.parse(source(path)):
+                yield from _of_statement(path, name, text, parameter, area)
+
+
+def _of_statement(path: str, name: str, text: str, parameter: str, area: str) -> Iterator[Change]:
+    code = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+    head, where, rest = code.partition("WHERE")
+    found = list(re.finditer(CONDITION, rest))
+    tables = SAME.get(name, "").split()
+    for number, match in enumerate(found):
+        changed = f"{head}{where}{rest[: match.start()]}true{rest[match.end() :]}"
+        tests = _tests(name, tables, number, parameter)
+        yield Change(area, f"{name} {_words(name, tables, number)}", path, code, changed, tests)
+
+
+def _words(name: str, tables: list[str], number: int) -> str:
+    if name == "ledger_unreplayed":
+        return "tells of what was asked again, too"
+    return f"without the fence of the {tables[number]}" if tables else "lets a fence go down"
+
+
+def _tests(name: str, tables: list[str], number: int, parameter: str) -> tuple[str, ...]:
+    if name == "ledger_unreplayed":
+        return ("tests/stores/test_ledger.py",)
+    if not tables:
+        return (f"{TEST}test_the_fence_of_a_resource_only_rises[{parameter}-{name}]",)
+    return (f"{TEST}test_a_statement_touches_nothing_that_has_another_fence[{parameter}-{name}-{tables[number]}]",)
+
+
+def _files(folder: str) -> list[str]:
+    names = sorted(os.listdir(os.path.join(SOURCES, "fencepost", "stores", folder, "sql")))
+    return [f"stores/{folder}/sql/{name}" for name in names]
