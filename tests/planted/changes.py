@@ -7,7 +7,12 @@ from tests.planted.change import Change
 STORES = (("sqlite", "sqlite", ""), ("postgres", "PostgreSQL", "fencepost."))
 # Which key, where it stands in a migration, and which row it is that must not be there twice.
 KEYS = (
-    ("a tick", "0003_runs.sql", "PRIMARY KEY (tenant, schedule, occurrence)", "PRIMARY KEY (tenant, schedule, occurrence, run_id)"),
+    (
+        "a tick",
+        "0003_runs.sql",
+        "PRIMARY KEY (tenant, schedule, occurrence)",
+        "PRIMARY KEY (tenant, schedule, occurrence, run_id)",
+    ),
     ("a run of a tick", "0003_runs.sql", "CREATE UNIQUE INDEX run_of_tick", "CREATE INDEX run_of_tick"),
     ("a version of a schedule", "0002_registry.sql", "PRIMARY KEY (tenant, name, version)", "CHECK (true)"),
 )

@@ -118,7 +118,6 @@ def carried_out(scene: Scene, tx: Any, name: str, *, above: int = 0) -> list[Any
         "answer": "17",
         "doubt": "who knows",
         "why": "because",
-        "clean": True,
         "owed_gates": "[]",
         "session": "abc",
         "content": "{}",
