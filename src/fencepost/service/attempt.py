@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fencepost.flow.leasing import claim_for, recheck_for, understood
 from fencepost.host import cgroup
 from fencepost.host.logs import LogFile, log_path
+from fencepost.host.memory import kills_for_memory
 from fencepost.host.project import merge_gate
 from fencepost.model.budget import parse_usd
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of
@@ -252,7 +253,11 @@ class _Attempt:
             if failed is not None:
                 log.write(f"fencepost: {failed}\n".encode())
                 return End(NotStarted(Reason.MISCONFIGURED), started=False)
-            return watching.until_the_end(answering, answers)
+            kills = kills_for_memory()
+            end = watching.until_the_end(answering, answers)
+            if watching.was_killed and kills_for_memory() > kills:
+                log.write(b"fencepost: killed, while the kernel of this machine ended processes for want of memory.\n")
+            return end
         finally:
             answering.close()
 

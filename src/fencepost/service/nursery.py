@@ -26,6 +26,7 @@ class Nursery:
         self.running = 0
         self.lanes = 0
         self.came_in_vain = 0  # found nothing that they could lease
+        self.trouble = ""  # why none could be started the last time, until somebody has told it
 
     @property
     def fd(self) -> int:
@@ -55,6 +56,7 @@ class Nursery:
             elif message.get("leased") is False:
                 self.starting -= 1
                 self.came_in_vain += 1
+                self.trouble = str(message.get("trouble", ""))
             elif message.get("ended") == "running":
                 self.running -= 1
             elif message.get("ended") == "starting":
@@ -129,8 +131,20 @@ class _Helper:
                 os.kill(pid, signal.SIGTERM)  # noqa: TID251  # our own child, not yet reaped
 
     def _fork(self, *, lane: bool = False) -> None:
-        reader, writer = os.pipe()
-        pid = os.fork()
+        """Fork a child; where there is no room for another process, it counts as one that came in vain."""
+        reader = writer = -1
+        try:
+            reader, writer = os.pipe()
+            pid = os.fork()
+        except OSError as error:
+            for descriptor in (reader, writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            if lane:
+                self._line.send(ended="lane")
+            else:
+                self._line.send(leased=False, trouble=error.strerror)
+            return
         if pid == 0:
             self._become_attempt(reader, writer, lane=lane)
         os.close(writer)

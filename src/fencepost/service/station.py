@@ -84,7 +84,7 @@ class Station:
 
     def serve(self) -> int:
         """Go on until asked to stop, then drain."""
-        while not self._asked_to_stop:
+        while not self._asked_to_stop and not self._is_crippled():
             began_ns = self._tools.clock.awake_ns()
             self._chores.look_beside()
             try:
@@ -96,9 +96,18 @@ class Station:
             now = self._tools.clock.awake_ns()
             self._deaf_until_ns = now + DEAF_TIMES * (now - began_ns)
             self._wait(pause, self._hint)
+        crippled = self._is_crippled()
+        if crippled:
+            self._tools.say(
+                "the helper that starts attempts was killed; this worker ends, for somebody to start it again."
+            )
         self._hint.close()
         self._drain()
-        return 0
+        return int(crippled)
+
+    def _is_crippled(self) -> bool:
+        """Tell whether the helper that starts attempts was killed: then we can only end, to be started again."""
+        return self._nursery is not None and self._nursery.is_gone
 
     def _step(self) -> float:
         """Do what is due and return how long nothing will be."""
@@ -158,7 +167,9 @@ class Station:
             return
         now = self._tools.clock.awake_ns()
         if nursery.came_in_vain:
-            nursery.came_in_vain = 0
+            if nursery.trouble:
+                self._tools.say(f"no attempt can be started, trying again: {nursery.trouble}.")
+            nursery.came_in_vain, nursery.trouble = 0, ""
             self._send_ns = now + round(VAIN_SECONDS * 1e9)
         if now < self._send_ns:
             return

@@ -105,6 +105,11 @@ class Watching:
         """Tell whether the agent is being ended, or has lost the right to go on."""
         return bool(self._why or self._renewal.lost)
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether somebody else has killed the agent."""
+        return self._why is None and self._exit_code == 128 + signal.SIGKILL
+
     def until_the_end(self, answering: RunSocket, answers: RunAnswers) -> End:
         """Wait for everything at once until the guard reports the end of the tree."""
         line, mailbox, worker_alive = self._guard.line.fd, self._seat.mailbox.fd, self._seat.worker_alive

@@ -1,0 +1,90 @@
+"""A host that runs out of processes or memory, and a worker that loses the process which starts its attempts."""
+
+import signal
+import sys
+from pathlib import Path
+
+from fencepost.host.logs import read_log
+from tests.support.ground import children, is_alive, send, until
+from tests.support.limits import limited
+from tests.support.site import Site
+
+MEGABYTE = 1_000_000
+BOMB = """
+import os, time
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+    except OSError:
+        open("full", "w").close()
+        time.sleep(0.01)
+"""
+GLUTTON = """
+import sys
+print("eating", flush=True)
+eaten = []
+while True:
+    eaten.append(b"x" * 5_000_000)
+"""
+CALM = "[agents.calm]\ncommand = ['true']\n"
+
+
+def agent(folder: Path, script: str, more: str = "") -> str:
+    """Write a Python program and return an agent that runs it."""
+    (folder / "agent.py").write_text(script)
+    return f"[agents.worker]\ncommand = ['{sys.executable}', '-S', 'agent.py']\n{more}"
+
+
+def test_an_agent_that_forks_without_end_is_ended_and_harms_nobody_else(site: Site) -> None:
+    """F18: the service's bound on processes is used up, so that the worker itself can start nothing more."""
+    site.configure(agent(site.folder, BOMB, "timeout = '2s'\n") + CALM)
+    with limited("pids", 45) as limit:
+        daemon = site.start(*limit.words(), sys.executable, "-m", "fencepost", "up", "--no-web", "--workers", "2")
+        site.fencepost("run", "worker")
+        site.until((site.folder / "full").exists)
+        site.fencepost("run", "calm")
+        site.until(lambda: site.runs(agent="worker", state="dead"))
+        site.until(lambda: site.runs(agent="calm", state="succeeded"))
+
+        assert site.runs(agent="worker")[0].reason == "timeout"
+        assert daemon.poll() is None
+        until(lambda: limit.number() < 12, "nothing is left of what it forked")
+        site.close()
+
+
+def test_an_agent_that_eats_memory_is_ended_by_the_kernel_and_the_worker_survives(site: Site) -> None:
+    """F20: the service's bound on memory; the log says that memory was the matter."""
+    site.configure(agent(site.folder, GLUTTON) + CALM)
+    with limited("memory", 300 * MEGABYTE) as limit:
+        daemon = site.start(*limit.words(), sys.executable, "-m", "fencepost", "up", "--no-web", "--workers", "1")
+        site.fencepost("run", "worker")
+        site.until(lambda: site.runs(agent="worker", state="dead"))
+        site.fencepost("run", "calm")
+        site.until(lambda: site.runs(agent="calm", state="succeeded"))
+
+        (run,) = site.runs(agent="worker")
+        assert (run.exit_code, run.reason, run.attempt) == (137, "ambiguous", 1)
+        assert b"eating\nfencepost: killed, while the kernel of this machine ended" in read_log(run.log or "")
+        assert daemon.poll() is None
+        site.close()
+
+
+def test_a_worker_whose_helper_was_killed_ends_and_says_so(site: Site) -> None:
+    """F20, the other way: the kernel chose the helper, without which nothing could be started any more."""
+    site.configure("[agents.worker]\ncommand = ['sleep', '600']\non_lost = 'restart'\n")
+    daemon = site.up("--workers", "1", "--ttl", "3s")
+    site.fencepost("run", "worker")
+    site.until(lambda: site.runs(state="running") and site.runs()[0].started_us)
+    (helper,) = children(daemon.pid)
+    below = children(helper)
+    send(helper, signal.SIGKILL)
+
+    assert daemon.wait(20) == 1
+    assert "the helper that starts attempts was killed" in site.said()
+    until(lambda: not any(map(is_alive, below)), "the attempt has ended with its worker")
+    site.up("--workers", "1", "--ttl", "3s")
+    site.until(lambda: site.runs(state="running", attempt=2))
+    site.fencepost("cancel", site.runs()[0].id)
+    site.until(lambda: site.runs(state="cancelled"))
