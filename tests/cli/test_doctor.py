@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from fencepost.host.identity import this_host
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import ProcessId
 from fencepost.model.run import Reason, RunState
+from fencepost.operations import lingering
 from tests.support.desk import Desk
 
 
@@ -95,3 +98,40 @@ def test_a_state_folder_that_others_may_read_is_a_warning(desk: Desk, tmp_path: 
     folder.chmod(0o755)
 
     assert found(desk, "state")[0] == "warn"
+
+
+READER = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1], flags=apsw.SQLITE_OPEN_READONLY)
+connection.execute("BEGIN")
+connection.execute("SELECT count(*) FROM run").fetchall()
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_whoever_keeps_the_write_ahead_log_from_being_cleared_is_named(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F48, F60 on SQLite: the size alone is no alarm, nor is a reader who lets go."""
+    monkeypatch.setattr(lingering, "LOG_BIG_BYTES", 200_000)
+    path = desk.url.removeprefix("sqlite:")
+    reader = subprocess.Popen(
+        [sys.executable, "-c", READER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert reader.stdout
+    assert reader.stdout.readline() == "\n"
+    for turn in range(60):
+        desk.registry.halt("default", note="x" * 2000, actor=str(turn))
+        desk.registry.unhalt("default", actor="test")
+
+    status, message = found(desk, "transactions")
+    assert (status, f"1 process {reader.pid} kept a read open" in message) == ("warn", True), message
+
+    reader.communicate("")
+    status, message = found(desk, "transactions")
+    assert (status, "nobody keeps a read open" in message) == ("ok", True), message
+
+
+def test_a_log_of_usual_size_is_no_matter(desk: Desk) -> None:
+    assert found(desk, "transactions") == ("ok", "the write-ahead log has 0 MB")

@@ -6,7 +6,8 @@ import os
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import FencepostError
-from fencepost.operations.doctor import Finding, Status, examine, finding_fields, patient
+from fencepost.operations.doctor import examine, patient
+from fencepost.operations.finding import Finding, Status, finding_fields
 from fencepost.operations.looking import Store
 
 EXAMPLES = """\

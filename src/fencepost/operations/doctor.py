@@ -3,14 +3,15 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from fencepost.config.find import config_path, gate_target, gates_of, projects_of, state_folder
 from fencepost.host import cgroup, filesystem, processes
 from fencepost.model.errors import FencepostError
 from fencepost.model.zone import tzdata_version
+from fencepost.operations.finding import Finding, Status
 from fencepost.operations.gate_probe import standing_problems
 from fencepost.operations.hook_files import standings
+from fencepost.operations.lingering import left_open
 from fencepost.operations.looking import Store
 from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.words import SECOND_US, ago, counted, span
@@ -24,24 +25,6 @@ LOGS_BIG_BYTES = 5_000_000_000
 FREE_MIN_BYTES = 500_000_000
 GROUP_OR_OTHERS = 0o077
 MEGABYTE = 1_000_000
-
-
-class Status(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found, and what to do about it."""
-
-    check: str
-    status: Status
-    message: str
-    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +52,6 @@ def patient(
     from fencepost.host.clock import SystemClock
 
     return Patient(environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock())
-
-
-def finding_fields(finding: Finding) -> dict[str, object]:
-    """Return a finding as scripts see it."""
-    return {
-        "check": finding.check,
-        "status": finding.status.value,
-        "message": finding.message,
-        "fix": finding.fix,
-    }
 
 
 def examine(who: Patient) -> Iterator[Finding]:
@@ -109,6 +82,7 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
         yield _scheduler(store, look, who.tenant)
         yield _lost(store, who.tenant)
         yield _leftovers(store)
+        yield from left_open(facts, look, who.clock.sleep)
         yield from _worktrees(store, who)
         yield _dead(look)
         yield _notices(store, who.tenant)

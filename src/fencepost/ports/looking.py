@@ -95,3 +95,14 @@ class Health(NamedTuple):
     overdue: int
     oldest_due_us: int | None
     newest_cursor_us: int | None
+
+
+class Lingering(NamedTuple):
+    """A transaction that somebody has left open, and what is known of whom; one that was prepared has no process."""
+
+    pid: int
+    program: str
+    user: str
+    address: str | None
+    state: str
+    age_us: int

@@ -1,6 +1,6 @@
 """What a station does now and then beside its main work, each at its own pace and in small steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from fencepost.flow.notary import AuditStore, Notary
@@ -8,6 +8,8 @@ from fencepost.flow.pruner import Pruner
 from fencepost.flow.reaper import Reaper, store_now
 from fencepost.host.logs import log_path, remove_log
 from fencepost.model.audit import Seal
+from fencepost.model.clock_jump import Reading, jump_between
+from fencepost.model.duration import format_duration
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
@@ -22,8 +24,17 @@ PRUNE_SECONDS, PAGE_SECONDS = 3600.0, 0.1  # between two passes, and between two
 PRUNE_FIRST_SECONDS = 1.0
 SWEEP_SECONDS, SWEEP_FIRST_SECONDS = 10.0, 3.0  # the first time right after the first pruning
 LOGS_MAX = 200  # files that are removed in one step
+CLOCK_SECONDS = 2.0
 
 Say = Callable[[str], None]
+
+
+class ChainStore(AuditStore, Protocol):
+    """The verbs of the notary, and of who else has something to put on record."""
+
+    def note(self, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> None:
+        """Write down what was noticed, and by whom."""
+        ...
 
 
 class ChoreStore(RunStore, LeaseStore, PruneStore, OldLogStore, Protocol):
@@ -33,7 +44,7 @@ class ChoreStore(RunStore, LeaseStore, PruneStore, OldLogStore, Protocol):
         """Return the store's own time."""
         ...
 
-    def audit_chain(self) -> AuditStore:
+    def audit_chain(self) -> ChainStore:
         """Return the verbs of the notary."""
         ...
 
@@ -140,3 +151,24 @@ def delivering(post: Post, clock: Clock, say: Say) -> Chore:
     """Deliver notices. Whoever knows the targets may: a notice is claimed before it is sent."""
     courier = Courier(post, clock, say)
     return Chore(lambda store: courier.step(store.notices()))
+
+
+def watching_clock(tenant: str, here: str, clock: Clock, say: Say) -> Chore:
+    """Tell of a store's clock that was set: every lease and every tick goes by it."""
+    last: Reading | None = None
+
+    def step(store: ChoreStore) -> float:
+        nonlocal last
+        before_ns = clock.boot_ns()
+        now = Reading(store.clock_us(), before_ns, clock.boot_ns())
+        jump_us = jump_between(last, now) if last else 0
+        last = now
+        if jump_us:
+            way = "ahead" if jump_us > 0 else "back"
+            size = format_duration(abs(jump_us) // 1_000_000)
+            say(f"the store's clock was set {way} by {size}; leases and ticks go by it.")
+            detail = {"seconds": jump_us // 1_000_000, "seen_from": here}
+            store.audit_chain().note(tenant, actor="scheduler", verb="clock_jump", subject="store:clock", detail=detail)
+        return CLOCK_SECONDS
+
+    return Chore(step)  # everybody looks: with the jump somebody else may come to drive

@@ -1,12 +1,13 @@
 """The notary's verbs, and what a verifier reads: the audit's chain, once for both dialects."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fencepost.model.audit import Entry, Link, Seal, Sealed
 from fencepost.model.notice import Notice
 from fencepost.stores.notices import put_notices
+from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Transaction
 
 SEALS_AT_ONCE = 100
@@ -49,6 +50,10 @@ class SqlAudit:
             return made
 
         return self._dialect.write(work)
+
+    def note(self, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> None:
+        """Write down what was noticed, and by whom."""
+        self._dialect.write(lambda tx: write_audit(tx, tenant, actor=actor, verb=verb, subject=subject, detail=detail))
 
     def last(self, tenant: str) -> Seal | None:
         """Return the newest seal."""

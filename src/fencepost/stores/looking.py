@@ -4,7 +4,17 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from fencepost.ports.looking import AuditRow, Health, Named, PauseFacts, Replay, ScheduleFacts, TickRow, VersionFacts
+from fencepost.ports.looking import (
+    AuditRow,
+    Health,
+    Lingering,
+    Named,
+    PauseFacts,
+    Replay,
+    ScheduleFacts,
+    TickRow,
+    VersionFacts,
+)
 from fencepost.ports.runs import AttemptRow, RunRow
 from fencepost.stores.run_rows import run_of
 from fencepost.stores.transaction import Dialect, Row
@@ -164,6 +174,10 @@ class SqlLooking:
     def health(self, *, late_us: int) -> Health:
         """Count what runs, waits, is dead, or was due by an instant and has not been looked at."""
         return Health(*self._rows("look_health", late_us=late_us)[0])
+
+    def lingering(self, *, older_us: int, limit: int) -> list[Lingering]:
+        """Return the transactions that have been open for so long, as far as this role may see them, oldest first."""
+        return [Lingering(*row) for row in self._rows("look_lingering", tenanted=False, older_us=older_us, limit=limit)]
 
     def _rows(self, statement: str, /, *, tenanted: bool = True, **values: object) -> list[Row]:
         tenant = {"tenant": self._tenant} if tenanted else {}

@@ -185,6 +185,7 @@ def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list
         assert key is not None, "it was made just now"
         heads = os.path.join(folder, settings.audit_heads) if settings.audit_heads else None
         retention = timedelta(seconds=parse_duration(settings.retention))
+        found.append(chores.watching_clock(plan.tenant, this_host().name, tools.clock, tools.say))
         found.append(chores.pruning(plan.tenant, retention))
         found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), tools.say))
     return found

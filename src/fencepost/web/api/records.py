@@ -14,9 +14,10 @@ from fencepost.model.instant import parse_instant
 from fencepost.model.lease import parse_resource
 from fencepost.model.ledger import Entry
 from fencepost.operations.audit import Report, audit_head, export_part, report_fields, verify_audit
-from fencepost.operations.doctor import Finding, examine, finding_fields, patient
+from fencepost.operations.doctor import examine, patient
 from fencepost.operations.dst import check, effect_fields
 from fencepost.operations.fields import audit_fields
+from fencepost.operations.finding import Finding, finding_fields
 from fencepost.operations.leases import break_lease, forget_gate, lease_fields, lease_place, leases_after
 from fencepost.operations.ledger import STANDINGS, entry_fields, find_entry, resolve
 from fencepost.operations.looking import Store, list_audit

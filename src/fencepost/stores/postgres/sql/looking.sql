@@ -142,3 +142,19 @@ SELECT schedule, since_us, until_us, note, by_whom
  WHERE tenant = %(tenant)s AND schedule IN (%(schedule)s, '')
  ORDER BY id DESC
  LIMIT %(limit)s
+
+-- :name look_lingering
+-- Transactions that have been open for so long, oldest first: nothing that was replaced since can be cleared away.
+SELECT pid, application_name, usename, host(client_addr), state, age_us
+  FROM (SELECT pid, coalesce(application_name, '') AS application_name, coalesce(usename, '') AS usename, client_addr,
+               coalesce(state, '') AS state,
+               (extract(epoch FROM clock_timestamp() - xact_start) * 1000000)::bigint AS age_us
+          FROM pg_stat_activity
+         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+         UNION ALL
+        SELECT 0, gid, owner, NULL, 'prepared', (extract(epoch FROM clock_timestamp() - prepared) * 1000000)::bigint
+          FROM pg_prepared_xacts
+         WHERE database = current_database()) AS open
+ WHERE age_us >= %(older_us)s
+ ORDER BY age_us DESC
+ LIMIT %(limit)s

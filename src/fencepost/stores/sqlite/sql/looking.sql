@@ -135,3 +135,7 @@ SELECT schedule, since_us, until_us, note, by_whom
  WHERE tenant = :tenant AND schedule IN (:schedule, '')
  ORDER BY id DESC
  LIMIT :limit
+
+-- :name look_lingering
+-- A file does not know who has it open; its locks do, and are looked at from outside.
+SELECT 0, '', '', NULL, '', 0 WHERE :older_us < 0 LIMIT :limit
