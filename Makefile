@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: bench-metrics burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -123,3 +123,6 @@ fuzz-api: $(READY)  # two hundred requests for each operation of the OpenAPI doc
 
 bench-metrics: $(READY)
 	$(BIN)/python -m bench.metrics
+
+bench-pages: $(READY)  # of the dashboard, on both stores
+	PYTHONPATH=. $(BIN)/python bench/pages.py

@@ -174,6 +174,20 @@ def test_a_bad_file_leaves_the_old_definitions_in_force(applied: Command) -> Non
     assert after["version"] == before[0]["version"]
 
 
+def test_show_says_how_much_of_a_budget_is_used(fencepost: Command) -> None:
+    write(TOML + 'budget_usd_per_day = 5\nmax_runs_per_hour = 2\nmax_time_per_day = "1h30m"\n')
+    fencepost("apply")
+    shown = fencepost("schedule", "show", "nightly").out
+    (fields,) = fencepost("schedule", "show", "nightly", "--json").objects()
+
+    assert "0.00 of 5.00 dollars of this day; 0 of 2 runs within the last hour; 0s of 1h30m of this day" in shown
+    assert {one["limit"]: one["allowed"] for one in fields["budget"]} == {
+        "budget_usd_per_day": 5.0,
+        "max_runs_per_hour": 2,
+        "max_time_per_day": 5400.0,
+    }
+
+
 def test_an_unknown_agent_is_told_with_its_line(fencepost: Command) -> None:
     write(TOML.replace('agent = "echo"', 'agent = "ecoh"'))
     refused = fencepost("apply")

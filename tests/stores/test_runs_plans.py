@@ -31,7 +31,7 @@ SELECT 'r' || n, 't' || (n % 5), 'agent', 's' || n, 1, 'cron', '', '{}', '', '{}
 INSERT INTO $attempt (run_id, number, fence, worker) SELECT 'r' || n, 1, n, 'w' FROM n;
 INSERT INTO $tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count, disposition,
                    run_id, tzdata, decided_us)
-SELECT 't0', 's1', 'o' || n, 1, '', '', n, n, 1, 'run', 'r' || n, '', 0 FROM n;
+SELECT 't0', 's1', 'o' || n, 1, '', '', n, n, 1, CASE WHEN n % 50 = 0 THEN 'overlap' ELSE 'run' END, 'r' || n, '', 0 FROM n;
 """
 KEYS = json.dumps([["t0", "s5"], ["t1", "s6"]])
 VALUES: dict[str, Any] = {
@@ -80,6 +80,10 @@ VALUES: dict[str, Any] = {
     "log": None,
     "outcome": "",
     "last_log": None,
+    "disposition": "",
+    "before_us": 50,
+    "before_schedule": "",
+    "before": "",
 }
 HOT = {
     "due_schedules": "schedule_due",
@@ -112,6 +116,8 @@ HOT = {
     "runs_of_tick": "run_by_tick",
     "attempt_of": "attempt_pkey",
     "history_ticks": "tick_by_time",
+    "look_skips": "tick_skips",
+    "look_skipped": "tick_skips",
 }
 # PostgreSQL keeps what waits and what runs in tables of their own.
 MOVED = {

@@ -158,7 +158,9 @@ class Runtime:
     def sql(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a statement that both databases understand, as somebody would by hand; $ stands for the schema."""
         if isinstance(self.rig, PostgresRig):
-            cursor = self.rig._admin.execute(text.replace("$", "fencepost.").replace("?", "%s").encode(), values)
+            cursor = self.rig._admin.execute(
+                text.replace("$", "fencepost.").replace("?", "%s").encode(), values or None
+            )
             return cursor.fetchall() if cursor.description else []
         assert isinstance(self.rig, SqliteRig)
         connection = self.rig.store.dialect._connection  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from fencepost.host.logs import LogFile, log_path
 from fencepost.model.access import Role
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Misconfigured
+from fencepost.model.notice import Wish
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import RunState
 from fencepost.operations.keys import Made, create_key, create_link
@@ -38,13 +39,20 @@ AGENTS = (
     ),
     AgentDefinition("digest", command=("python", "digest.py")),
     AgentDefinition("sweep", command=("python", "sweep.py"), writes=False, max_attempts=3),
-    AgentDefinition("reviewer", engine="claude", prompt="Review the change."),
+    AgentDefinition("reviewer", engine="claude", prompt="Review the change.", budget_usd="2.50"),
 )
 SCHEDULES = (
     ScheduleDefinition("nightly-digest", "digest", cron="30 2 * * *", timezone=BERLIN),
     ScheduleDefinition("harbor-close-monthly", "ledger-close", cron="0 2 1 * *", timezone="America/New_York"),
     ScheduleDefinition("sweep-hourly", "sweep", cron="0 * * * *", timezone="UTC"),
-    ScheduleDefinition("inbox-triage", "reviewer", cron="*/20 10-18 * * *", timezone=BERLIN, overlap="queue"),
+    ScheduleDefinition(
+        *("inbox-triage", "reviewer"),
+        cron="*/20 10-18 * * *",
+        timezone=BERLIN,
+        overlap="queue",
+        budget_usd_per_day="6",
+        max_runs_per_hour=3,
+    ),
     ScheduleDefinition("weekly-report", "digest", cron="0 8 * * 1", timezone=BERLIN, calendar=("2027-04-05",)),
 )
 LOG = """\
@@ -147,6 +155,7 @@ def live_a_life(scene: Scene) -> None:
     """Let a day go by: ticks of every fate, dead letters, something that runs and somebody who waits."""
     runtime = scene.runtime
     runtime.apply(*AGENTS)
+    runtime.store.notices().declare(TENANT, "test.toml", {Wish("chat", "dead"), Wish("pager", "dead")})
     runtime.go_to("2027-03-27T18:10")
     runtime.apply(*SCHEDULES)
     runtime.tick()
@@ -166,6 +175,7 @@ def live_a_life(scene: Scene) -> None:
         actor="ada",
     )
     _die(scene, "digest", LOG + "smtp: connection refused\n", 1)
+    _tell(scene, {"chat": "", "pager": "503 Service Unavailable"})
     runtime.go_to("2027-03-28T01:00")
     runtime.tick()
     scene.run(takes=55, exit_code=0)
@@ -179,6 +189,16 @@ def live_a_life(scene: Scene) -> None:
     runtime.go_to("2027-03-28T08:20:20")
     runtime.tick()
     runtime.store.acquire(claim("scheduler:default", ttl=30, label="fencepost up"))
+
+
+def _tell(scene: Scene, answers: dict[str, str]) -> None:
+    """Deliver what is on its way; a target that answers with something is given up on."""
+    outbox = scene.runtime.store.notices()
+    for one in outbox.claim(TENANT, "test.toml", tuple(answers), limit=8, hold_seconds=60):
+        if answers[one.name]:
+            outbox.failed(one, answers[one.name], again_in_seconds=None)
+        else:
+            outbox.sent(one)
 
 
 def _die(scene: Scene, agent: str, log: str, code: int) -> None:

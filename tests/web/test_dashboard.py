@@ -30,7 +30,6 @@ ORIGIN = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}  # what a browser s
 ELSEWHERE = {
     *("init", "demo", "up", "scheduler", "worker", "web", "mcp", "version", "import", "store", "service", "simulate"),
     *("exec", "gate", "hook", "mcp-gate", "worktree", "checkpoint", "progress", "ticks", "plan", "apply"),
-    *("prove", "notice"),
 }
 OFFERED = {
     "run": "/schedules/{schedule}/run",
@@ -50,6 +49,8 @@ OFFERED = {
     "dst-check": "/calendar",
     "doctor": "/doctor",
     "audit": "/audit",
+    "prove": "/audit",
+    "notice": "/notices",
     "key": "/keys",
 }
 
@@ -324,7 +325,10 @@ def test_ten_thousand_runs_cost_a_page_no_more_questions_than_a_hundred(
     web: WebDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = Person(web)
-    pages = ("/", "/runs", "/runs?state=succeeded", "/dead", "/queues", "/schedules", "/schedules/s5", "/calendar")
+    pages = (
+        *("/", "/runs", "/runs?state=succeeded", "/dead", "/queues", "/schedules", "/schedules/s5", "/calendar"),
+        *("/skips", "/notices", "/audit"),
+    )
     fill(web, 1, 100)
     few = {path: questions(web, monkeypatch, lambda path=path: person.looks(path)) for path in pages}
     fill(web, 101, 10_000)
@@ -341,7 +345,7 @@ def fill(web: WebDoor, first: int, last: int) -> None:
     now_us = web.runtime.rig.now_us()
     web.runtime.sql(
         f"""
-        WITH RECURSIVE n(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM n WHERE n < {last})
+        WITH RECURSIVE n(n) AS (SELECT CAST({first} AS bigint) UNION ALL SELECT n + 1 FROM n WHERE n < {last})
         INSERT INTO $run (id, tenant, agent, schedule, version, trigger, idempotency_key, manifest, manifest_hash, payload,
                           resources, lease_max, lines_up, priority, rank, state, reason, created_us, waiting_us, ready_us,
                           place_us, counted_us, started_us, ended_us, fence, tick_us, occurrence, in_process)
@@ -354,7 +358,7 @@ def fill(web: WebDoor, first: int, last: int) -> None:
     )
     web.runtime.sql(
         f"""
-        WITH RECURSIVE n(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM n WHERE n < {last})
+        WITH RECURSIVE n(n) AS (SELECT CAST({first} AS bigint) UNION ALL SELECT n + 1 FROM n WHERE n < {last})
         INSERT INTO $tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
                            disposition, run_id, tzdata, decided_us)
         SELECT 'default', 's' || (n % 7 + 1), 'o' || n, 1, '2026-01-01T00:00:00', '2026-01-01T00:00:00',

@@ -10,8 +10,8 @@ from fencepost import wiring
 from fencepost.config.find import config_path, resolved_store, store_url_of, tenant_of
 from fencepost.config.load import Config
 from fencepost.model.errors import Invalid
+from fencepost.operations.looking import Store
 from fencepost.operations.who import actor_of
-from fencepost.ports.pruning import Past
 from fencepost.ports.registry import RegistryStore
 
 LIMIT_DEFAULT = 1_000_000
@@ -24,7 +24,7 @@ class Desk(NamedTuple):
     url: str
     tenant: str
     actor: str
-    past: Past
+    store: Store
 
 
 def common_options() -> argparse.ArgumentParser:

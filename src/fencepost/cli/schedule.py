@@ -17,6 +17,7 @@ from fencepost.model.light_instant import instant
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.zone import find_zone
 from fencepost.operations import registry as operations
+from fencepost.operations.budget_use import budget_use, use_fields
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.registry import Listed, upcoming
 from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, until, version_fields
@@ -98,15 +99,18 @@ def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
 def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Show one schedule in full."""
     listed = operations.find_schedule(at.registry, args.name, tenant=at.tenant)
+    uses = budget_use(at.store, at.tenant, listed)
     fields = {
         **schedule_fields(listed),
-        **past_fields(at.past, at.tenant, args.name),
+        **past_fields(at.store, at.tenant, args.name),
+        **use_fields(uses),
         "definition": json.loads(listed.row.definition),
     }
     if args.json:
         yield json.dumps({**fields, "manifest": json.loads(listed.row.manifest)})
         return
     fields["effects"] = effects_of(agent_from_json(listed.row.manifest)).words()
+    fields["budget"] = "; ".join(one.words for one in uses)
     yield from (f"{name:<20}{_shown(value)}" for name, value in fields.items() if value not in (None, "", {}, 0))
     yield from (f"{'next':<20}{tick_line(tick)}" for tick in upcoming(listed.definition, after=listed.now))
 

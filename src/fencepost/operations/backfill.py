@@ -1,6 +1,7 @@
 """Runs for a range of ticks that are over: bounded, in order, each once under the backfill's name."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -38,6 +39,46 @@ class Backfilled:
 def backfill_fields(made: Backfilled) -> dict[str, object]:
     """Return a backfill as scripts see it."""
     return {"name": made.name, "ticks": made.ticks, "known": made.known, "run_ids": list(made.run_ids)}
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a backfill would come to: how many ticks, and the first and the last of them."""
+
+    ticks: int
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+class _Looked(Exception):
+    """Everything was seen that there is to see, and nothing shall be written."""
+
+
+def foresee_backfill(
+    store: RequestStore,
+    *,
+    tenant: str,
+    schedule: str,
+    from_: datetime,
+    until: datetime,
+    current: bool = False,
+    again: bool = False,
+    new_run_id: Callable[[], str],
+    by: str,
+) -> Foreseen:
+    """Say what a backfill would make, or raise what it would raise; nothing is written."""
+    _check(from_, until, BACKFILL_MAX)
+    order = _Order(tenant, "", from_, until, current, BACKFILL_MAX, None, again)
+    seen: list[NewRun] = []
+
+    def decide(grounds: Grounds) -> list[NewRun]:
+        seen[:] = order.runs(grounds, new_run_id)
+        raise _Looked
+
+    with suppress(_Looked):  # it undoes the transaction, which is the point
+        store.ask_many(Ask(tenant, schedule, by), decide, line_max=LINE_MAX)
+    ticks = [from_us(run.tick_us) for run in seen if run.tick_us is not None]
+    return Foreseen(len(ticks), ticks[0], ticks[-1]) if ticks else Foreseen(0)
 
 
 def backfill(

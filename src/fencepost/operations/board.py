@@ -1,7 +1,5 @@
 """How it all stands now, for somebody who looks at two in the morning: the sentence first, then what it rests on."""
 
-import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,7 +7,7 @@ from fencepost.model.run import RunState
 from fencepost.operations.looking import Listing, Seen, Store, list_live
 from fencepost.operations.pulse import PATIENCE_US, is_driven
 from fencepost.operations.words import SECOND_US, counted, plain, span
-from fencepost.ports.looking import Health, PauseFacts, ScheduleFacts
+from fencepost.ports.looking import Health, PauseFacts, ScheduleFacts, Skipped
 from fencepost.stores.looking import SqlLooking
 
 NEXT_SHOWN = 8
@@ -17,9 +15,7 @@ DEAD_SHOWN = 5
 ENDED_SHOWN = 12
 LIVE_SHOWN = 50
 SKIPPED_SHOWN = 8
-DECISIONS_READ = 300
 LATELY_US = 86_400 * SECOND_US
-UNWANTED = ("missed", "overlap", "budget", "dst_gap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +25,6 @@ class Headline:
     tone: str
     text: str
     more: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Ticks of one schedule that made no run lately, for one reason."""
-
-    schedule: str
-    disposition: str
-    count: int
-    last_us: int  # when it was decided for the last time
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +55,7 @@ def look_around(store: Store, tenant: str) -> Board:
     pauses = look.held_back(live.now_us)
     dead = look.runs(state=RunState.DEAD.value, kept=True, limit=DEAD_SHOWN)
     attempts = look.attempts(run.id for run in dead)
-    recent = look.runs(limit=ENDED_SHOWN + LIVE_SHOWN)
-    ended = [run for run in recent if RunState(run.state).terminal][:ENDED_SHOWN]
+    ended = look.ended(limit=ENDED_SHOWN)
     return Board(
         live.now_us,
         live,
@@ -79,25 +64,10 @@ def look_around(store: Store, tenant: str) -> Board:
         [one for one in pauses if not one.schedule],
         [Seen(run, attempts=attempts.get(run.id, ())) for run in dead],
         [Seen(run) for run in ended],
-        _skipped(look, live.now_us),
+        look.skipped(since_us=live.now_us - LATELY_US, limit=SKIPPED_SHOWN + 1),
         look.health(late_us=live.now_us - PATIENCE_US),
         is_driven(store, tenant),
     )
-
-
-def _skipped(look: SqlLooking, now_us: int) -> list[Skipped]:
-    """Return what was skipped and not on purpose, of the last day as far as the newest decisions go back."""
-    counts: Counter[tuple[str, str]] = Counter()
-    last: dict[tuple[str, str], int] = {}
-    for row in look.audit(limit=DECISIONS_READ):  # without a filter: what is read is bounded, whatever is in it
-        if row.verb != "tick" or row.at_us < now_us - LATELY_US:
-            continue
-        for disposition, number in json.loads(row.detail).get("ticks", {}).items():
-            if disposition in UNWANTED:
-                key = row.subject.partition(":")[2], disposition
-                counts[key] += number
-                last.setdefault(key, row.at_us)
-    return [Skipped(*key, counts[key], at_us) for key, at_us in last.items()][:SKIPPED_SHOWN]
 
 
 def headline(board: Board) -> Headline:

@@ -132,7 +132,8 @@ def own_keys(*parts: object) -> Callable[[str], str]:
 def afford(recipe: Recipe, grounds: Grounds, *, counted_at: datetime | None = None) -> Reservation:
     """Set the budget of one run aside, or refuse up front and say which limit is in the way."""
     at = counted_at or from_us(grounds.now_us)
-    spend = spend_of(recipe, grounds.spending, at) if grounds.spending else Spend()
+    zone = recipe.schedule.timezone if recipe.schedule else ""
+    spend = spend_of(zone, grounds.spending, at) if grounds.spending else Spend()
     reservation = reserve(recipe.policies.budget, spend, at=at)
     if isinstance(reservation, BudgetDenied):
         name = recipe.target.schedule or recipe.target.agent
@@ -140,9 +141,9 @@ def afford(recipe: Recipe, grounds: Grounds, *, counted_at: datetime | None = No
     return reservation
 
 
-def spend_of(recipe: Recipe, counted: Sequence[Counted], at: datetime) -> Spend:
-    """Sum up what the schedule has spent or set aside."""
-    zone = ZoneInfo((recipe.schedule.timezone if recipe.schedule else "") or "UTC")
+def spend_of(timezone: str, counted: Sequence[Counted], at: datetime) -> Spend:
+    """Sum up what a schedule has spent or set aside, by the days and months of its zone."""
+    zone = ZoneInfo(timezone or "UTC")
     day, month = to_us(day_of(at, zone).start), to_us(month_of(at, zone).start)
     return Spend(
         day=MicroUsd(sum(one.micro for one in counted if one.at_us >= day)),

@@ -4,7 +4,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.moment import FOREVER_US
 from fencepost.operations.looking import Store
 from fencepost.operations.words import rfc3339
-from fencepost.stores.notices import NoticeRow
+from fencepost.stores.notices import NoticeHealth, NoticeRow
 
 
 def list_notices(
@@ -19,6 +19,11 @@ def list_notices(
 ) -> list[NoticeRow]:
     """Return notices, newest first."""
     return store.notices().listed(tenant, state=state, event=event, name=name, before=before, limit=limit)
+
+
+def outbox(store: Store, tenant: str) -> tuple[NoticeHealth, int]:
+    """Return how the outbox stands, and the store's time."""
+    return store.notices().health(tenant), store.clock_us()
 
 
 def revive_notices(store: Store, tenant: str, name: str) -> int:

@@ -8,7 +8,7 @@ from fencepost.model.disposition import DispositionKind
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.looking import Store, unknown
 from fencepost.operations.tick_stories import Storyteller
-from fencepost.ports.looking import AuditRow, PauseFacts, TickRow
+from fencepost.ports.looking import AuditRow, PauseFacts, ScheduleFacts, TickRow
 from fencepost.ports.runs import RunRow
 from fencepost.stores.looking import EVER_US, SqlLooking
 
@@ -49,19 +49,28 @@ def timeline(
     facts = look.schedule(schedule)
     if facts is None:
         raise unknown(look, schedule, kinds=("schedule",))
-    definition = schedule_from_json(facts.definition)
-    zone = find_zone(definition.timezone) if definition.timezone else None
     rows = look.ticks(schedule, disposition=disposition, before=before, limit=limit + 1)
     kept, more = rows[:limit], len(rows) > limit
     now_us = look.clock_us()
+    told = tell_ticks(look, facts, kept, now_us)
+    return Timeline(now_us, _zone(facts), told, (kept[-1].tick_us, kept[-1].occurrence) if more else None)
+
+
+def tell_ticks(look: SqlLooking, facts: ScheduleFacts, kept: Sequence[TickRow], now_us: int) -> list[Told]:
+    """Tell what became of some ticks of one schedule, newest first."""
+    definition = schedule_from_json(facts.definition)
     runs = look.named_runs(row.run_id for row in kept if row.run_id)
-    definitions = {one.version: schedule_from_json(one.definition) for one in look.versions(schedule)}
-    teller = Storyteller(_Remembered(look, kept), zone, now_us)
-    told = [
+    definitions = {one.version: schedule_from_json(one.definition) for one in look.versions(facts.name)}
+    teller = Storyteller(_Remembered(look, kept), _zone(facts), now_us)
+    return [
         Told(row, runs.get(row.run_id or ""), tuple(teller.tell(row, definitions.get(row.version, definition))))
         for row in kept
     ]
-    return Timeline(now_us, zone, told, (kept[-1].tick_us, kept[-1].occurrence) if more else None)
+
+
+def _zone(facts: ScheduleFacts) -> Zone | None:
+    timezone = schedule_from_json(facts.definition).timezone
+    return find_zone(timezone) if timezone else None
 
 
 class _Remembered:

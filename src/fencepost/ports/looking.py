@@ -20,6 +20,15 @@ class TickRow(NamedTuple):
     decided_us: int
 
 
+class Skipped(NamedTuple):
+    """Ticks of one schedule that made no run lately, for one reason."""
+
+    schedule: str
+    disposition: str
+    count: int  # type: ignore[assignment]  # the tuple's own method is not missed
+    last_us: int  # when it was decided for the last time
+
+
 class ScheduleFacts(NamedTuple):
     """A schedule as the scheduler sees it, retired or not."""
 

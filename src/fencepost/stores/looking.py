@@ -12,11 +12,14 @@ from fencepost.ports.looking import (
     PauseFacts,
     Replay,
     ScheduleFacts,
+    Skipped,
     TickRow,
     VersionFacts,
 )
 from fencepost.ports.runs import AttemptRow, RunRow
+from fencepost.ports.ticks import Counted
 from fencepost.stores.run_rows import run_of
+from fencepost.stores.ticks import MONTH_US
 from fencepost.stores.transaction import Dialect, Row
 
 BEYOND = "\U0010ffff"  # sorts after every character that follows a prefix
@@ -60,6 +63,10 @@ class SqlLooking:
             limit=limit,
         )
         return [run_of(row) for row in rows]
+
+    def ended(self, *, limit: int) -> list[RunRow]:
+        """Return runs that have ended, those first that were made last."""
+        return [run_of(row) for row in self._rows("look_ended", limit=limit)]
 
     def runs_like(self, prefix: str, *, limit: int) -> list[RunRow]:
         """Return the runs whose id begins so."""
@@ -107,6 +114,13 @@ class SqlLooking:
         rows = self._rows("look_schedule", name=name)
         return _schedule(rows[0]) if rows else None
 
+    def spending(self, schedule: str, *, timed: bool) -> list[Counted]:
+        """Return the runs of a schedule that count against its budget, of as long as any budget looks back."""
+        keys = json.dumps([(self._tenant, schedule)])
+        since_us = self.clock_us() - MONTH_US
+        rows = self._rows("spending", tenanted=False, schedules=keys, since_us=since_us, timed=timed)
+        return [Counted(*row[2:]) for row in rows]
+
     def names(self) -> list[Named]:
         """Return every schedule and agent by name."""
         return [Named(name, kind, bool(retired)) for name, kind, retired in self._rows("look_names")]
@@ -137,6 +151,24 @@ class SqlLooking:
             limit=limit,
         )
         return [TickRow(*row) for row in rows]
+
+    def skips(
+        self, *, disposition: str = "", before: tuple[int, str, str] = (EVER_US, "", ""), limit: int
+    ) -> list[TickRow]:
+        """Return the ticks of all schedules that made no run, the latest decision first."""
+        rows = self._rows(
+            "look_skips",
+            disposition=disposition,
+            before_us=before[0],
+            before_schedule=before[1],
+            before=before[2],
+            limit=limit,
+        )
+        return [TickRow(*row) for row in rows]
+
+    def skipped(self, *, since_us: int, limit: int) -> list[Skipped]:
+        """Return what made no run since an instant and was not meant to be left out, summed up by schedule and reason."""
+        return [Skipped(*row) for row in self._rows("look_skipped", since_us=since_us, limit=limit)]
 
     def following_tick(self, schedule: str, at_us: int) -> TickRow | None:
         """Return the first recorded tick after an instant."""

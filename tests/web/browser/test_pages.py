@@ -14,6 +14,7 @@ PAGES = (
     *("/", "/schedules", "/schedules/sweep-hourly", "/schedules/weekly-report", "/schedules/nightly-digest/why"),
     *("/schedules/sweep-hourly/pause", "/calendar", "/runs", "/runs/RUNNING", "/runs/DEAD", "/runs/DEAD/replay"),
     *("/queues", "/dead", "/leases", "/audit?verify=1", "/doctor", "/keys", "/keys/new", "/halt", "/runs?state=ready"),
+    *("/skips", "/notices", "/audit?prove=1", "/schedules/inbox-triage", "/schedules/sweep-hourly/backfill"),
     *("/nowhere", "/runs/nothing"),
 )
 

@@ -51,12 +51,22 @@ class Upcoming(BaseModel):
     note: str
 
 
+class BudgetUse(BaseModel):
+    """What is used of one limit; dollars, runs, or seconds."""
+
+    limit: str = Field(description="as the file names it, such as budget_usd_per_day")
+    used: float
+    allowed: float
+    anew_at: Instant | None = Field(description="when it begins anew; null: with each hour that a run lies back")
+
+
 class ScheduleDetail(Schedule):
     """A schedule in full."""
 
     ticks: dict[str, int] = Field(description="how many there ever were, by disposition")
     runs: dict[str, int] = Field(description="how many there ever were, by state")
     pruned_until: Instant | None
+    budget: list[BudgetUse] = Field(description="what is used of each limit that it has")
     definition: WrittenSchedule  # type: ignore[valid-type]  # made above
     manifest: WrittenAgent  # type: ignore[valid-type]  # made above
     upcoming: list[Upcoming]

@@ -12,6 +12,7 @@ from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations import registry as operations
 from fencepost.operations.backfill import backfill, backfill_fields
+from fencepost.operations.budget_use import budget_use, use_fields
 from fencepost.operations.fields import tick_fields
 from fencepost.operations.looking import Store, list_ticks, moment
 from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, version_fields
@@ -143,6 +144,7 @@ def _show(store: Store, tenant: str, schedule: str) -> dict[str, object]:
     return {
         **schedule_fields(listed),
         **past_fields(store, tenant, schedule),
+        **use_fields(budget_use(store, tenant, listed)),
         "definition": json.loads(listed.row.definition),
         "manifest": json.loads(listed.row.manifest),
         "upcoming": [

@@ -22,6 +22,7 @@ NAVIGATION = (
     ("queues", "/queues", "Queues", "read"),
     ("dead", "/dead", "Dead letters", "read"),
     ("leases", "/leases", "Leases", "read"),
+    ("notices", "/notices", "Notices", "read"),
     ("audit", "/audit", "Audit", "read"),
     ("doctor", "/doctor", "Doctor", "admin"),
     ("keys", "/keys", "Keys", "admin"),
@@ -41,6 +42,9 @@ DONE = {
     "unhalted": "Going on.",
     "revoked": "Revoked, with the sessions that came from it.",
     "resolved": "Resolved.",
+    "backfilled": "The runs of the backfill are in the queue.",
+    "backfilled-before": "This backfill had made all of these runs before; none was added.",
+    "revived": "What was given up will be tried once more.",
 }
 
 

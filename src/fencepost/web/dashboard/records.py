@@ -9,9 +9,11 @@ from starlette.responses import Response
 from fencepost.model.access import Role
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
+from fencepost.model.proof import Proof
 from fencepost.operations.audit import Report, audit_state
 from fencepost.operations.keys import Made, create_key, revoke_key
 from fencepost.operations.looking import Store, list_audit
+from fencepost.operations.prove import prove as prove_ticks
 from fencepost.ports.keys import KeyRow
 from fencepost.web.api.paging import Cursor, number, spelled
 from fencepost.web.api.records import examined, verified
@@ -22,7 +24,7 @@ from fencepost.web.security import access
 
 router = APIRouter(include_in_schema=False)
 ADMIN = access("admin")
-AUDIT, KEYS = 50, 200
+AUDIT, KEYS, PROVED = 50, 200, 200
 Plain = Annotated[str, Query(max_length=200)]
 ROLES = tuple(
     (one.value, words)
@@ -46,19 +48,29 @@ NEW_KEY = Act(
 
 @router.get("/audit")
 async def audit(
-    request: Request, verb: Plain = "", subject: Plain = "", cursor: Cursor = "", verify: Plain = ""
+    request: Request,
+    *,
+    verb: Plain = "",
+    subject: Plain = "",
+    cursor: Cursor = "",
+    verify: Plain = "",
+    prove: Plain = "",
 ) -> Response:
-    """Show who did what, how far it is sealed, and whether the chain is whole, if that is asked."""
+    """Show who did what, how far it is sealed; if asked, whether the chain is whole and every owed tick accounted for."""
     desk, tenant = door_of(request).desk, caller_of(request).tenant
     before = number(cursor)
     more = {} if before is None else {"before_seq": before}
     rows = await desk.ask(list_audit, tenant, verb=verb, subject=subject, limit=AUDIT + 1, **more)
     state = await desk.ask(audit_state, tenant)
     report: Report | None = await desk.ask(verified, tenant) if verify else None
+    proof: Proof | None = await desk.ask(_prove, tenant) if prove else None
+    worst_first = sorted(proof.schedules, key=lambda one: (one.holds, one.schedule)) if proof else []
     following = spelled(rows[AUDIT - 1].seq) if len(rows) > AUDIT else None
     return page(
         request,
         "audit.html",
+        proof=proof,
+        proved=worst_first[:PROVED],
         rows=rows[:AUDIT],
         verb=verb,
         subject=subject,
@@ -129,6 +141,10 @@ def revoking(key: str) -> Act:
     """Describe ending a key."""
     means = "It is refused from now on, and the sessions that came from it end. This cannot be taken back."
     return Act(f"Revoke {key}?", means, "Revoke", "/keys", grave=True, current="keys")
+
+
+def _prove(store: Store, tenant: str) -> Proof:
+    return prove_ticks(store, tenant=tenant)
 
 
 def _keys(store: Store, tenant: str) -> tuple[list[KeyRow], int]:

@@ -1,9 +1,11 @@
 """Which pages there are."""
 
 from fencepost.web.dashboard import (
+    backfills,
     doubts,
     files,
     lines,
+    notices,
     now,
     records,
     run_acts,
@@ -13,4 +15,4 @@ from fencepost.web.dashboard import (
     streams,
 )
 
-ROOMS = (files, now, schedules, schedule_acts, runs, run_acts, lines, records, doubts, streams)
+ROOMS = (files, now, schedules, schedule_acts, backfills, runs, run_acts, lines, notices, records, doubts, streams)

@@ -1,4 +1,4 @@
-"""What may be done with a schedule: pause, resume, leave out the next ticks, run now."""
+"""What may be done with a schedule: pause, resume, leave out the next ticks, run now; backfill has a file of its own."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response

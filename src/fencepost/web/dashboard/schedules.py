@@ -11,17 +11,20 @@ from fencepost.model.disposition import DispositionKind
 from fencepost.model.effects import Effects, effects_of
 from fencepost.model.moment import to_us
 from fencepost.operations import registry
+from fencepost.operations.budget_use import Use, budget_use
 from fencepost.operations.looking import Store
 from fencepost.operations.schedule_fields import past_fields
+from fencepost.operations.skips import NEWEST, skips
 from fencepost.operations.timeline import Timeline, timeline
 from fencepost.operations.why import why
 from fencepost.ports.registry import PauseEntry, VersionRow
-from fencepost.web.api.paging import Cursor, name, pair, spelled
+from fencepost.web.api.paging import Cursor, name, names, pair, spelled
 from fencepost.web.dashboard.pages import page
 from fencepost.web.door import caller_of, door_of
 
 router = APIRouter(include_in_schema=False)
-LISTED, TICKS, COMING, HISTORY = 100, 40, 10, 20
+LISTED, TICKS, COMING, HISTORY, SKIPPED = 100, 40, 10, 20, 50
+SKIPS = tuple(one.value for one in DispositionKind if one is not DispositionKind.RUN)
 LEFT_OUT = ("name", "agent", "cron", "every", "at", "timezone", "payload")
 
 
@@ -37,6 +40,7 @@ class Shown(NamedTuple):
     effects: Effects
     rules: dict[str, object]  # what its file says beyond when and what
     skips: int
+    uses: list[Use]
 
 
 @router.get("/schedules")
@@ -78,6 +82,27 @@ async def schedule_page(request: Request, schedule: str, wanted: str = "", curso
     )
 
 
+@router.get("/skips")
+async def skips_page(request: Request, wanted: str = "", cursor: Cursor = "") -> Response:
+    """Show the ticks of all schedules that made no run, and why."""
+    kind = wanted if wanted in SKIPS else ""
+    before = names(cursor) or NEWEST
+    found = await door_of(request).desk.ask(
+        skips, caller_of(request).tenant, disposition=kind, before=before, limit=SKIPPED
+    )
+    return page(
+        request,
+        "skips.html",
+        skips=found,
+        kinds=SKIPS,
+        wanted=kind,
+        following=spelled(list(found.before)) if found.before else None,
+        first=not cursor,
+        now_us=found.now_us,
+        current="now",
+    )
+
+
 @router.get("/schedules/{schedule}/why")
 async def why_page(request: Request, schedule: str, at: Annotated[str, Query(max_length=200)] = "") -> Response:
     """Say why it ran, or did not."""
@@ -107,4 +132,5 @@ def _show(store: Store, tenant: str, schedule: str, *, disposition: str, before:
         effects_of(agent_from_json(listed.row.manifest)),
         {key: value for key, value in written.items() if key not in LEFT_OUT},
         json.loads(listed.row.skip_next)["left"] if listed.row.skip_next else 0,
+        budget_use(store, tenant, listed),
     )

@@ -72,7 +72,11 @@ def clock(then: datetime) -> str:
 
 def took(start_us: int | None, end_us: int | None, now_us: int) -> str:
     """Say how long something took, or takes already."""
-    return "" if start_us is None else span((end_us if end_us is not None else now_us) - start_us)
+    if start_us is None:
+        return ""
+    if end_us is None and now_us - start_us < MICRO:
+        return "0s"
+    return span((end_us if end_us is not None else now_us) - start_us)
 
 
 def mark(state: str, label: str = "") -> Markup:
@@ -81,6 +85,12 @@ def mark(state: str, label: str = "") -> Markup:
     return Markup(
         '<span class="mark mark-{0}"><svg aria-hidden="true"><use href="#i-{1}"></use></svg>{2}</span>'
     ).format(state, shape, word)
+
+
+def notice_mark(state: str) -> Markup:
+    """Show the state of a notice; a dead one is no dead letter."""
+    look, word = {"waiting": ("ready", "on the way"), "sent": ("ok", "sent"), "dead": ("dead", "given up")}[state]
+    return mark(look, word)
 
 
 def shape(state: str) -> Markup:

@@ -158,3 +158,29 @@ SELECT pid, application_name, usename, host(client_addr), state, age_us
  WHERE age_us >= %(older_us)s
  ORDER BY age_us DESC
  LIMIT %(limit)s
+
+-- :name look_skipped
+-- What made no run lately and was not meant to be left out, summed up.
+SELECT schedule, disposition, sum(count)::bigint, max(decided_us)
+  FROM fencepost.tick
+ WHERE tenant = %(tenant)s AND disposition <> 'run' AND decided_us >= %(since_us)s
+   AND disposition IN ('missed', 'overlap', 'budget', 'dst_gap')
+ GROUP BY schedule, disposition
+ ORDER BY max(decided_us) DESC, schedule, disposition
+ LIMIT %(limit)s
+
+-- :name look_skips
+-- Every tick that made no run, of all schedules, the latest decision first.
+SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
+       decided_us
+  FROM fencepost.tick
+ WHERE tenant = %(tenant)s AND disposition <> 'run' AND (%(disposition)s = '' OR disposition = %(disposition)s)
+   AND (decided_us, schedule, occurrence) < (%(before_us)s, %(before_schedule)s, %(before)s)
+ ORDER BY decided_us DESC, schedule DESC, occurrence DESC
+ LIMIT %(limit)s
+
+-- :name look_ended
+SELECT * FROM fencepost.run_fact
+ WHERE tenant = %(tenant)s AND state IN ('succeeded', 'dead', 'cancelled')
+ ORDER BY created_us DESC, id DESC
+ LIMIT %(limit)s

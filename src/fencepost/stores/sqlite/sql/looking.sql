@@ -101,7 +101,8 @@ SELECT seq, at_us, actor, verb, subject, detail
  LIMIT :limit
 
 -- :name look_health
-SELECT (SELECT count(*) FROM run WHERE tenant = :tenant AND state = 'running'),
+-- The plus keeps the index of all runs of a tenant out of it: what runs is few, and has an index of its own.
+SELECT (SELECT count(*) FROM run WHERE +tenant = :tenant AND state = 'running'),
        (SELECT count(*) FROM run WHERE tenant = :tenant AND state = 'ready'),
        (SELECT count(*) FROM run WHERE tenant = :tenant AND state = 'dead' AND discarded_us IS NULL),
        (SELECT count(*) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL),
@@ -139,3 +140,29 @@ SELECT schedule, since_us, until_us, note, by_whom
 -- :name look_lingering
 -- A file does not know who has it open; its locks do, and are looked at from outside.
 SELECT 0, '', '', NULL, '', 0 WHERE :older_us < 0 LIMIT :limit
+
+-- :name look_skipped
+-- What made no run lately and was not meant to be left out, summed up.
+SELECT schedule, disposition, sum(count), max(decided_us)
+  FROM tick
+ WHERE tenant = :tenant AND disposition <> 'run' AND decided_us >= :since_us
+   AND disposition IN ('missed', 'overlap', 'budget', 'dst_gap')
+ GROUP BY schedule, disposition
+ ORDER BY max(decided_us) DESC, schedule, disposition
+ LIMIT :limit
+
+-- :name look_skips
+-- Every tick that made no run, of all schedules, the latest decision first.
+SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
+       decided_us
+  FROM tick
+ WHERE tenant = :tenant AND disposition <> 'run' AND (:disposition = '' OR disposition = :disposition)
+   AND (decided_us, schedule, occurrence) < (:before_us, :before_schedule, :before)
+ ORDER BY decided_us DESC, schedule DESC, occurrence DESC
+ LIMIT :limit
+
+-- :name look_ended
+SELECT * FROM run_fact
+ WHERE tenant = :tenant AND state IN ('succeeded', 'dead', 'cancelled')
+ ORDER BY created_us DESC, id DESC
+ LIMIT :limit

@@ -1,0 +1,44 @@
+"""The ticks of all schedules that made no run, each with the reason: the latest decision first."""
+
+from dataclasses import dataclass
+
+from fencepost.operations.looking import Store
+from fencepost.operations.timeline import Told, tell_ticks
+from fencepost.stores.looking import EVER_US, SqlLooking
+
+Place = tuple[int, str, str]
+NEWEST: Place = (EVER_US, "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Skips:
+    """One page; `before` is where the next one begins."""
+
+    now_us: int
+    told: list[Told]
+    definitions: dict[str, str]  # by schedule, for its zone
+    before: Place | None = None
+
+
+def skips(store: Store, tenant: str, *, disposition: str = "", before: Place = NEWEST, limit: int) -> Skips:
+    """Return one page of what was skipped; a few questions for each schedule on it."""
+    look = SqlLooking(store.dialect, tenant)
+    rows = look.skips(disposition=disposition, before=before, limit=limit + 1)
+    kept = rows[:limit]
+    now_us = look.clock_us()
+    told: dict[tuple[str, str], Told] = {}
+    definitions: dict[str, str] = {}
+    for name in dict.fromkeys(row.schedule for row in kept):
+        facts = look.schedule(name)
+        if facts is None:  # its last record is about to be pruned
+            continue
+        definitions[name] = facts.definition
+        own = sorted((row for row in kept if row.schedule == name), key=lambda row: row.tick_us, reverse=True)
+        told |= {(name, one.tick.occurrence): one for one in tell_ticks(look, facts, own, now_us)}
+    last = kept[-1] if len(rows) > limit else None
+    return Skips(
+        now_us,
+        [told[row.schedule, row.occurrence] for row in kept if (row.schedule, row.occurrence) in told],
+        definitions,
+        (last.decided_us, last.schedule, last.occurrence) if last else None,
+    )
