@@ -12,12 +12,18 @@ timezone = "Europe/Berlin"
 [agents.talk]
 command = ["sh", "-c", "echo one; echo two; exit 5"]
 
+[agents.absent]
+command = ["no-such-program"]
+
+[agents.plain]
+command = ["./fencepost.toml"]
+
 [agents.sleep]
 command = ["sleep", "600"]
 """
 
 
-def test_a_run_is_followed_to_its_end_or_cancelled_on_the_way(ground: Ground) -> None:
+def test_a_run_is_followed_to_its_end_or_to_its_missing_program_or_cancelled_on_the_way(ground: Ground) -> None:
     Path(ground.path("fencepost.toml")).write_text(CONFIG)
     up = ground.start("up", "--no-web", "--workers", "2")
     assert up.stderr is not None
@@ -29,6 +35,10 @@ def test_a_run_is_followed_to_its_end_or_cancelled_on_the_way(ground: Ground) ->
     first, second, run_id = failed.out.decode().splitlines()
     assert (first, second) == ("one", "two")
     assert ground.run("logs", run_id, "-n", "1").out == b"two\n"
+
+    absent, plain = ground.run("run", "absent", "--wait"), ground.run("run", "plain", "--wait")
+    assert (absent.code, plain.code) == (127, 126), "as under exec: not found, not executable"
+    assert "cannot run 'no-such-program'" in absent.out.decode()
 
     waiting = ground.start("run", "sleep", "--wait")
     assert waiting.stderr is not None

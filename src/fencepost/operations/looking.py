@@ -213,6 +213,8 @@ def exit_code_of(run: RunRow) -> int:
         return 0
     if run.state == RunState.CANCELLED:
         return 1
+    if run.reason == Reason.MISCONFIGURED and run.exit_code:
+        return run.exit_code  # the shell's: not found, or not executable
     own = run.exit_code or 1  # it did not succeed, so a zero of the agent's cannot stand
     return EXIT_CODES.get(run.reason or "", own)
 

@@ -251,8 +251,8 @@ class _Attempt:
             env = build_environment(os.environ, self._agent, found.run, found.lease, folder=folder, key=key)
             failed = watching.start(launch, {**env, **launch.env}, self._folder)
             if failed is not None:
-                log.write(f"fencepost: {failed}\n".encode())
-                return End(NotStarted(Reason.MISCONFIGURED), started=False)
+                log.write(f"fencepost: {failed.words}\n".encode())
+                return End(NotStarted(Reason.MISCONFIGURED), started=False, exit_code=failed.code)
             kills = kills_for_memory()
             end = watching.until_the_end(answering, answers)
             if watching.was_killed and kills_for_memory() > kills:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from fencepost.model.duration import format_duration
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.light import TYPE_CHECKING, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from fencepost.service.line import Message
@@ -27,12 +27,12 @@ def lost(reason: str | None) -> Ending:
     return Ending(LOST, f"lease lost, the run was ended: {reason or 'it could not be renewed in time.'}")
 
 
-def not_started(order: Order, number: int) -> Ending:
+def not_started(argv: Sequence[str], number: int) -> Ending:
     """Say why the command could not be run, with the shell's exit codes."""
     from errno import ENOENT, ENOTDIR
 
     code = NOT_FOUND if number in (ENOENT, ENOTDIR) else NOT_EXECUTABLE
-    return Ending(code, f"cannot run {order.argv[0]!r}: {os.strerror(number)}.")
+    return Ending(code, f"cannot run {argv[0]!r}: {os.strerror(number)}.")
 
 
 def ended(order: Order, why: str, status: int) -> Ending:

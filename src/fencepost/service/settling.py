@@ -11,7 +11,7 @@ from fencepost.model.definition import AgentDefinition, retry_of
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.light import NamedTuple
 from fencepost.model.moment import from_us
-from fencepost.model.outcome import Outcome, Settlement, TimedOut
+from fencepost.model.outcome import NotStarted, Outcome, Settlement, TimedOut
 from fencepost.model.retry import settle
 from fencepost.model.run import Reason, RunId
 from fencepost.ports.runs import LeasedRun, Report, RunRow
@@ -52,7 +52,7 @@ class Settling:
         path = log_path(self._bench.log_folder, run.id, found.lease.fence)
         report = Report(
             outcome=type(end.outcome).__name__.lower(),
-            exit_code=end.exit_code if end.started else None,
+            exit_code=end.exit_code if end.started or isinstance(end.outcome, NotStarted) else None,
             log=path,
             last_log=last_lines(path),
             stalled=end.outcome == TimedOut(Reason.STALL_TIMEOUT),

@@ -242,7 +242,7 @@ class _Supervisor:
 
     def _ending(self, ended: Message) -> Ending:
         if "failed" in ended:
-            return ending.not_started(self._order, ended["failed"])
+            return ending.not_started(self._order.argv, ended["failed"])
         why = self._asked or ended["why"]
         if why in ("lost", "deadline") or "late" in ended or self._renewal.lost:
             return self._lost()

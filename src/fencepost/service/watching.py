@@ -17,6 +17,7 @@ from fencepost.ports.engine import Launch
 from fencepost.ports.processes import Traces
 from fencepost.ports.runs import LeasedRun
 from fencepost.service.bench import AttemptStore, Bench
+from fencepost.service.ending import Ending, not_started
 from fencepost.service.ends import INTERRUPTS, LOSSES, outcome_of, shown_code
 from fencepost.service.guard import ASK_PART, KILL_SECONDS, GuardHandle
 from fencepost.service.line import Message
@@ -72,7 +73,7 @@ class Watching:
         self._ask_ns: int | None = None  # when an interrupted agent that is still there is asked to stop
         self._exit_code = 0
 
-    def start(self, launch: Launch, env: dict[str, str], folder: str | None) -> str | None:
+    def start(self, launch: Launch, env: dict[str, str], folder: str | None) -> Ending | None:
         """Put the start on record and have the guard spawn the agent; return why it could not be run, or None."""
         self._store.start_run(self._found, session=launch.session)
         self._told_deadline_ns = self._term.deadline_ns
@@ -94,7 +95,7 @@ class Watching:
                 if "spawned" in message:
                     group = message["spawned"]
                 elif "failed" in message:
-                    return f"cannot run {launch.argv[0]!r}: {os.strerror(message['failed'])}."
+                    return not_started(launch.argv, message["failed"])
                 elif "late" in message:
                     raise LeaseLost("the lease ran out before the start.")
                 elif "ended" in message:
