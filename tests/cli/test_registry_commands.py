@@ -140,6 +140,25 @@ def test_plan_warns_about_what_is_probably_not_meant(fencepost: Command, extra: 
     assert any(part in text for one in fencepost("plan", "--json").objects() for text in one["warnings"])
 
 
+def test_a_hook_whose_agent_nobody_has_defined_is_warned_about_until_some_file_defines_it(fencepost: Command) -> None:
+    one_store = '[fencepost]\nstore = "sqlite:one.db"\n'
+    ours = TOML.replace("[fencepost]\n", one_store)
+    write(ours + '[hooks.push]\nagent = "reviewer"\nscheme = "github"\nsecret = "env:SECRET"\n')
+    words = 'hook push: there is no agent "reviewer"; until some file defines it, deliveries are refused.'
+    assert f"! {words}" in fencepost("plan").out.splitlines()
+    assert f"warning: {words}" in fencepost("apply").out.splitlines()
+
+    write(one_store + '[agents.reviewer]\ncommand = ["true"]\n', "other.toml")
+    assert fencepost("apply", "other.toml").code == 0
+    assert words not in fencepost("plan").out
+
+
+def test_a_project_that_is_not_here_is_named_once(fencepost: Command) -> None:
+    write(TOML + '[projects.away]\npath = "no-such-folder"\n')
+    line = next(line for line in fencepost("plan").out.splitlines() if line.startswith("!"))
+    assert line == f"! project away: {Path.cwd()}/no-such-folder does not exist. A worker elsewhere must have it."
+
+
 def test_plan_does_not_warn_about_an_agent_that_writes_nothing(fencepost: Command) -> None:
     text = TOML.replace("on_lost", "writes = false\non_lost") + 'overlap = "allow_parallel"\nmissed = "replay"\n'
     write(text)

@@ -21,6 +21,7 @@ EXAMPLES = """\
   fencepost key link                    another login link for a browser
 """
 LIMIT = 100
+ROLES = [role.value for role in Role]
 
 
 def main(argv: list[str]) -> int:
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     new = options.action(actions, "create", "make a key for a program, and print it once")
     new.add_argument("name", metavar="NAME", help="what it is for")
     new.add_argument(
-        "--role", choices=[*Role], default=Role.READ, help="read looks, trigger also runs, admin does all (read)"
+        "--role", choices=ROLES, default=Role.READ.value, help="read looks, trigger also runs, admin does all (read)"
     )
     new.add_argument("--expires", metavar="D", help="good for so long, such as 90d (default: until it is revoked)")
     listing = options.action(actions, "list", "list the keys, newest first")
@@ -47,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     gone.add_argument("id", metavar="ID", help="as listed")
     link = options.action(actions, "link", "make a login link for one browser, good once and for an hour")
     link.add_argument("--at", default="http://127.0.0.1:7420", metavar="URL", help="where the web server is")
-    link.add_argument("--role", choices=[*Role], default=Role.ADMIN, help="what the browser may do (admin)")
+    link.add_argument("--role", choices=ROLES, default=Role.ADMIN.value, help="what the browser may do (admin)")
     for action in (new, gone, link):
         options.add_json(action)
         options.add_store(action)

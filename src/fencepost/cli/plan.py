@@ -73,7 +73,9 @@ def page(planned: Planned, config: Config, where: str) -> Iterator[str]:
     """Yield the lines for a person."""
     warnings = by_subject(planned)
     yield where
-    yield from (f"! project {one.message}" for one in planned.warnings if one.what == "project")
+    yield from (
+        f"! {one.what} {one.name}: {one.message}" for one in planned.warnings if one.what in ("project", "hook")
+    )
     for agent in planned.plan.agents:
         yield from block("agent", agent)
         if agent.name in config.agents:

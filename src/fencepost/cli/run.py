@@ -26,9 +26,9 @@ EXAMPLES = """\
   fencepost run nightly --tick 2026-03-28T02:30 --wait
   id=$(fencepost run digest | tail -n 1)
 
-With --wait it exits as the agent did (127 if there is no such program, 126 if it
-cannot be run); 124 timed out, 76 lost, 75 busy or waited too long, 77 refused by
-a gate, 78 misconfigured, 1 cancelled.
+With --wait it exits as the agent did, 127 if there is no such program, 126 if
+it cannot be run; 124 timed out, 76 lost, 75 busy or waited too long, 77 refused
+by a gate, 78 misconfigured, 1 cancelled.
 """
 STDIN = "-"
 PAYLOAD_BYTES_MAX = 1_000_000

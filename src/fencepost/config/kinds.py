@@ -27,6 +27,7 @@ NAME = re.compile(r"[a-z0-9._-]+", re.ASCII)
 NAME_MAX = 200
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 RESERVED = "FENCEPOST_"
+STORES = ("sqlite", "postgresql", "postgres", "env")
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 OUR_HEADERS = ("host", "content-length", "content-type", "transfer-encoding", "idempotency-key", "traceparent")
 
@@ -215,6 +216,13 @@ def _location(value: object) -> str:
     return text
 
 
+def _store(value: object) -> str:
+    text = _location(value)
+    if text.partition(":")[0] not in STORES or not text.partition(":")[2]:
+        raise Invalid(f"{shown(text)} is no store; write sqlite:/path/state.db or postgresql://host/database.")
+    return text
+
+
 def _variables(value: object) -> dict[str, str]:
     return {_variable(name): _text(one) for name, one in _table(value).items()}
 
@@ -348,6 +356,7 @@ KEY = Kind("name", _key)
 REFERENCE = Kind("secret reference", _reference)
 REFERENCES = Kind("list of secret references", lambda value: tuple(_reference(one) for one in _texts(value)))
 LOCATION = Kind("text or secret reference", _location)
+STORE = Kind("text or secret reference", _store)
 VARIABLES = Kind("table of texts", _variables)
 HEADERS = Kind("table of texts or secret references", _headers)
 NETWORKS = Kind("list of addresses and networks", _networks)

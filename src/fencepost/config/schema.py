@@ -26,6 +26,7 @@ from fencepost.config.kinds import (
     REFERENCES,
     RETENTION,
     SECRETS,
+    STORE,
     TEXT,
     TEXTS,
     USD,
@@ -116,7 +117,7 @@ FENCEPOST = Section(
     "fencepost",
     "General settings.",
     (
-        Key("store", LOCATION, "", "Where it is all kept: `sqlite:/path`, or relative to this file, `postgresql://…` or `env:NAME`. Default: a file of its own for each configuration, in the user's state folder."),
+        Key("store", STORE, "", "Where it is all kept: `sqlite:/path`, or relative to this file, `postgresql://…` or `env:NAME`. Default: a file of its own for each configuration, in the user's state folder."),
         Key("tenant", TEXT, "default", "Whose definitions these are. Tenants never see one another."),
         Key("timezone", ZONE, "", "The zone of this file's schedules, where they name none themselves."),
         Key("drain_timeout", DURATION, "60s", "How long a worker that is asked to stop lets its runs finish."),

@@ -20,7 +20,7 @@ from fencepost.model.instant import format_instant
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us
 from fencepost.model.pause import SKIP_MAX
-from fencepost.model.registry import Plan, plan
+from fencepost.model.registry import Known, Plan, plan
 from fencepost.model.trigger import CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
 from fencepost.operations.preview import PreviewedTick, preview
@@ -34,7 +34,7 @@ Probing = Callable[[AgentDefinition], Iterable[str]]
 class Warned(NamedTuple):
     """Something that is allowed and probably not meant."""
 
-    what: str  # project, agent or schedule
+    what: str  # project, agent, schedule or hook
     name: str
     message: str
 
@@ -73,7 +73,8 @@ def plan_config(
     wanted = config.wanted(tenant)
     found = registry.survey(wanted)
     planned = plan(found.known, wanted, take_over=take_over)
-    return Planned(planned, found.now, (*_warnings(config, found.now), *_probed(config, probing)))
+    warnings = (*_warnings(config, found.now), *_unheard(config, found.known), *_probed(config, probing))
+    return Planned(planned, found.now, warnings)
 
 
 def apply_config(
@@ -87,8 +88,10 @@ def apply_config(
 ) -> Planned:
     """Make the registry as the file wants it, all of it or nothing."""
     check_projects(config.projects, os.path.dirname(config.path))
-    applied = registry.apply(config.wanted(tenant), actor=actor, take_over=take_over)
-    return Planned(applied.plan, applied.now, (*_warnings(config, applied.now), *_probed(config, probing)))
+    wanted = config.wanted(tenant)
+    applied = registry.apply(wanted, actor=actor, take_over=take_over)
+    unheard = _unheard(config, registry.survey(wanted).known) if config.hooks else ()
+    return Planned(applied.plan, applied.now, (*_warnings(config, applied.now), *unheard, *_probed(config, probing)))
 
 
 def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICKS_SHOWN) -> Iterator[Upcoming]:
@@ -190,6 +193,15 @@ def _warnings(config: Config, now: datetime) -> Iterator[Warned]:
         if schedule.agent in config.agents:
             messages = schedule_warnings(schedule, config.agents[schedule.agent], now=now)
             yield from (Warned("schedule", name, message) for message in messages)
+
+
+def _unheard(config: Config, known: Known) -> Iterator[Warned]:
+    """Yield the hooks whose agent nobody has defined; another file may still do so."""
+    there = {*config.agents, *(name for name, agent in known.agents.items() if not agent.retired)}
+    for name, hook in config.hooks.items():
+        if hook["agent"] not in there:
+            message = f'there is no agent "{hook["agent"]}"; until some file defines it, deliveries are refused.'
+            yield Warned("hook", name, message)
 
 
 def _later(ticks: Iterator[PreviewedTick], after: datetime) -> Iterator[PreviewedTick]:

@@ -55,7 +55,8 @@ def check_projects(declared: Declared, base: str) -> list[tuple[str, str]]:
         try:
             project = resolve(name, values, base)
         except Misconfigured as error:
-            warnings.append((name, f"{error} A worker elsewhere must have it."))
+            why = str(error).removeprefix(f"project {name}: ")
+            warnings.append((name, f"{why} A worker elsewhere must have it."))
             continue
         if project.isolated:
             try:

@@ -75,7 +75,7 @@ def _put(
         "source": config.path,
         "agents": [*agent_changes(done, config)],
         "schedules": [*schedule_changes(done, config)],
-        "warnings": [f"{one.name}: {one.message}" for one in done.warnings if one.what == "project"],
+        "warnings": [f"{one.name}: {one.message}" for one in done.warnings if one.what in ("project", "hook")],
         "conflicts": [str(one) for one in done.plan.conflicts],
         "ignored": list(sent.ignored),
     }

@@ -214,6 +214,6 @@ class Planned(BaseModel):
     source: str = Field(description="who owns these definitions")
     agents: list[AgentChange]
     schedules: list[ScheduleChange]
-    warnings: list[str] = Field(description="about projects")
+    warnings: list[str] = Field(description="about projects and hooks")
     conflicts: list[str] = Field(description="what keeps it from being applied")
     ignored: list[str] = Field(description="keys that belong to machines, and not to the registry")
