@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli.main import main
+from tests.support.ground import Ground
 
 LOOKING = [
     ["ps"],
@@ -88,3 +89,13 @@ def test_a_plan_makes_no_store_either(tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"sqlite:{tmp_path}/typo.db (new), tenant default" in said
     assert "+ agent a: added" in said
     assert [one.name for one in tmp_path.iterdir()] == ["fencepost.toml"]
+
+
+def test_commands_go_to_the_users_store_and_bare_exec_does_not(ground: Ground) -> None:
+    folder = Path(ground.path(".config/fencepost"))
+    folder.mkdir(parents=True)
+    (folder / "fencepost.toml").write_text('[fencepost]\nstore = "sqlite:mine.db"\n')
+
+    assert ground.run("exec", "--lock", "z", "--", "true").code == 0
+    assert not (folder / "mine.db").exists()
+    assert str(folder / "mine.db") in ground.run("lease", "list").out.decode()

@@ -51,7 +51,7 @@ def test_pyproject_holds_the_same_below_tool_fencepost(tmp_path: Path) -> None:
     text += (ECHO + DAILY).replace("[", "[tool.fencepost.", 1).replace("[schedules", "[tool.fencepost.schedules")
     config = loaded(tmp_path, text, "pyproject.toml")
     assert config.schedules["daily"].timezone == "UTC"
-    assert config.settings.tenant == "acme" == tenant_of(str(tmp_path / "pyproject.toml"))
+    assert config.settings.tenant == "acme" == tenant_of(str(tmp_path / "pyproject.toml"), {})
     assert store_url_of(str(tmp_path / "pyproject.toml"), {}) == "sqlite:/x.db"
 
 

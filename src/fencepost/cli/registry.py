@@ -60,9 +60,9 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
         tenant = tenant or config.settings.tenant
     else:
         path = file_of(args) if args.config else config_path(os.environ, os.getcwd())
-        ours = store_url_of(path, os.environ) if path and not url else wiring.exec_store_url(None)
+        ours = store_url_of(path, os.environ) if path and not url else wiring.store_url(None)
         url = wiring.existing_store(args.store) if url else ours
-        tenant = tenant or (tenant_of(path) if path else "default")
+        tenant = tenant or tenant_of(path, os.environ)
     store = wiring.open_runtime(url)
     try:
         for notice in store.facts().notices:

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from fencepost import wiring
 from fencepost.config.find import config_path
-from fencepost.config.load import Settings, load
+from fencepost.config.load import load, load_settings
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.instant import format_instant
 from fencepost.operations import store_care
@@ -101,7 +101,7 @@ def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Let go of old records."""
     path = config_path(os.environ, os.getcwd())
-    settings = load(path).settings if path else Settings()
+    settings = load(path).settings if path else load_settings()
     kept_for = timedelta(seconds=parse_duration(args.retention or settings.retention))
     tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or settings.tenant
     with closing(wiring.open_runtime(wiring.existing_store(args.store))) as store:

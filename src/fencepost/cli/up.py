@@ -8,7 +8,7 @@ from fencepost import wiring
 from fencepost.cli.registry import actor
 from fencepost.cli.web import MISSING, Beside, add_port, is_installed
 from fencepost.config.find import config_path
-from fencepost.config.load import Config, Settings, load
+from fencepost.config.load import Config, load, load_settings
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
@@ -53,7 +53,7 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         os.environ[wiring.LOG_FORMAT] = args.log_format
     path = config_path(os.environ, os.getcwd())
     config = load(path) if path else None
-    settings = config.settings if config else Settings()
+    settings = config.settings if config else load_settings()
     url = wiring.store_url(args.store)
     workers = args.workers if works else 0
     if not 0 <= workers <= WORKERS_MAX:

@@ -33,6 +33,15 @@ def config_path(environ: Mapping[str, str], cwd: str) -> str | None:
         folder = parent
 
 
+def user_path(environ: Mapping[str, str]) -> str | None:
+    """Return the file of this user's own settings, which stand in for what a configuration leaves out."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    path = os.path.join(base, "fencepost", FILE)
+    return path if os.path.isfile(path) else None
+
+
 def _speaks_of_us(path: str) -> bool:
     """Tell whether a pyproject.toml has our table; most have not, and need not be parsed to see that."""
     with open(path, "rb") as file:
@@ -42,8 +51,15 @@ def _speaks_of_us(path: str) -> bool:
 
 
 def store_url_of(path: str, environ: Mapping[str, str]) -> str:
-    """Return the store that a configuration names, or the one that belongs to its path."""
-    return resolved_store(_general(path).get("store"), path, environ)
+    """Return the store that a configuration or this user names, or the one that belongs to its path."""
+    return resolved_store(_general(path, environ).get("store"), path, environ)
+
+
+def store_url_of_user(environ: Mapping[str, str]) -> str | None:
+    """Return the store that this user's own settings name, where there is no configuration."""
+    path = user_path(environ)
+    store = _user_settings(environ).get("store") if path else None
+    return resolved_store(store, path, environ) if path and store else None
 
 
 def resolved_store_of(path: str, environ: Mapping[str, str]) -> str:
@@ -76,17 +92,17 @@ def _anchored(url: str, path: str) -> str:
     return f"{kind}{colon}{os.path.join(os.path.dirname(os.path.realpath(path)), file)}"
 
 
-def tenant_of(path: str) -> str:
+def tenant_of(path: str | None, environ: Mapping[str, str]) -> str:
     """Return whose definitions a configuration holds."""
-    tenant = _general(path).get("tenant", "default")
+    tenant = _general(path, environ).get("tenant", "default")
     if not isinstance(tenant, str):
         raise Invalid(f'{path}: tenant is a text such as "default".')
     return tenant
 
 
-def audit_key_of(path: str) -> str:
+def audit_key_of(path: str | None, environ: Mapping[str, str]) -> str:
     """Return the reference to the key that seals the audit, or nothing."""
-    reference = _general(path).get("audit_key", "")
+    reference = _general(path, environ).get("audit_key", "")
     if not isinstance(reference, str):
         raise Invalid(f'{path}: audit_key is a reference such as "env:NAME" or "file:/path".')
     return reference
@@ -139,13 +155,27 @@ def state_folder(environ: Mapping[str, str]) -> str:
     return os.path.join(base, "fencepost")
 
 
-def _general(path: str) -> dict[str, Any]:
-    """Return the general settings; in pyproject.toml they stand in [tool.fencepost] itself."""
+def _general(path: str | None, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the general settings, this user's where the file says nothing; in pyproject.toml they stand in our table."""
+    settings = _user_settings(environ)
+    if path is None:
+        return settings
     table = _table(path)
     if os.path.basename(path) != FALLBACK:
-        return _part(table, "fencepost")
+        return {**settings, **_part(table, "fencepost")}
     section = _part(_part(table, "tool"), "fencepost")
-    return {**section, **_part(section, "fencepost")}
+    return {**settings, **section, **_part(section, "fencepost")}
+
+
+def _user_settings(environ: Mapping[str, str]) -> dict[str, Any]:
+    path = user_path(environ)
+    return anchor_store(_part(_table(path), "fencepost"), path) if path else {}
+
+
+def anchor_store(settings: dict[str, Any], path: str) -> dict[str, Any]:
+    """Take a store that is named relatively from the folder of the file that names it."""
+    store = settings.get("store")
+    return {**settings, "store": _anchored(store, path)} if isinstance(store, str) else settings
 
 
 def _part(table: dict[str, Any], name: str) -> dict[str, Any]:

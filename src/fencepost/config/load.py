@@ -12,6 +12,7 @@ from fencepost.config.check_engines import check_definitions
 from fencepost.config.check_gates import check_gate
 from fencepost.config.check_notifications import check_notification
 from fencepost.config.check_schedules import check_schedule
+from fencepost.config.find import FILE, anchor_store, user_path
 from fencepost.config.kinds import check_name, did_you_mean
 from fencepost.config.problems import InvalidConfig, Problem
 from fencepost.config.read import Document, read_document
@@ -31,6 +32,9 @@ class Settings(NamedTuple):
     audit_key: str = ""
     audit_heads: str = ""
     http_allow: tuple[str, ...] = ()
+
+
+NOTHING_SAID = Settings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +66,46 @@ class Config:
 
 def load(path: str) -> Config:
     """Read a file and check all of it; raise InvalidConfig with every problem there is."""
-    return check(read_document(path), os.path.realpath(path))
+    real = os.path.realpath(path)
+    return check(read_document(path), real, defaults=load_settings(but=real))
 
 
-def check(document: Document, owner: str, *, allowed: Mapping[str, Any] | None = None) -> Config:
+def load_settings(*, but: str = "") -> Settings:
+    """Return this user's own settings; `but` is a configuration that may be the same file, and then says it all."""
+    path = user_path(os.environ)
+    if path is None or os.path.realpath(path) == but:
+        return Settings()
+    document = read_document(path)
+    checker = Checker(document)
+    checker.check_sections()
+    for name in document.table:
+        if name in schema.BY_NAME and name != schema.FENCEPOST.name:
+            message = f"only [{schema.FENCEPOST.name}] stands in a user's own file; write this in a project's {FILE}."
+            checker.complain(message, name)
+    settings = _settings(checker, Settings())
+    if checker.problems:
+        raise InvalidConfig(document.path, checker.problems)
+    return Settings(**anchor_store(settings._asdict(), path))
+
+
+def check(
+    document: Document, owner: str, *, allowed: Mapping[str, Any] | None = None, defaults: Settings = NOTHING_SAID
+) -> Config:
     """Check definitions, wherever they were written; `owner` is the file that has them.
 
     `allowed` is what the tenant may use by another file's [tenants], where the document has no say in that.
+    `defaults` stand in for general settings that the document leaves out.
     """
-    return _Loading(document, allowed).config(owner)
+    return _Loading(document, allowed).config(owner, defaults)
+
+
+def _settings(checker: Checker, defaults: Settings) -> Settings:
+    entry = checker.single(schema.FENCEPOST)
+    try:
+        check_name(entry.values.get("tenant", defaults.tenant))
+    except Invalid as error:
+        checker.complain(str(error), *entry.path, "tenant")
+    return defaults._replace(**entry.values)
 
 
 class _Loading:
@@ -81,10 +116,10 @@ class _Loading:
         self._allowed = allowed
         self._checker = Checker(document)
 
-    def config(self, real_path: str) -> Config:
+    def config(self, real_path: str, defaults: Settings) -> Config:
         checker = self._checker
         checker.check_sections()
-        settings = self._settings(checker.single(schema.FENCEPOST))
+        settings = _settings(checker, defaults)
         projects = self._plain(schema.PROJECTS)
         self._check_projects(projects)
         gates = self._gates()
@@ -120,13 +155,6 @@ class _Loading:
             notifications=notifications,
             places={name: self._shown(problem) for name, problem in strangers.items()},
         )
-
-    def _settings(self, entry: Entry) -> Settings:
-        try:
-            check_name(entry.values.get("tenant", "default"))
-        except Invalid as error:
-            self._checker.complain(str(error), *entry.path, "tenant")
-        return Settings(**entry.values)
 
     def _plain(self, section: schema.Section) -> dict[str, dict[str, Any]]:
         defaults = {key.name: key.default for key in section.keys if not key.required}

@@ -8,7 +8,9 @@ NOTE = "<!-- Written from fencepost.config.schema; a test compares them and says
 INTRODUCTION = """\
 `fencepost.toml` is found upwards from the current directory; `--config` and `FENCEPOST_CONFIG` name another one. In
 `pyproject.toml` the same sections stand below `[tool.fencepost]`, and the general settings in it. Unknown keys are
-errors. Definitions get into the registry with `fencepost apply`, all of them or none; `fencepost plan` shows first what
+errors. What `[fencepost]` leaves out may stand in a file of the user's own, `$XDG_CONFIG_HOME/fencepost/fencepost.toml` (else
+below `~/.config`), for all configurations: command line before environment before this file before the user's before the
+defaults. Nothing but `[fencepost]` stands there, and bare `exec` does not ask for it. Definitions get into the registry with `fencepost apply`, all of them or none; `fencepost plan` shows first what
 would change.
 
 Names of agents, schedules, projects, gates, hooks and tenants are made of `a-z`, `0-9`, dot, dash and underscore. An

@@ -57,13 +57,15 @@ def worktree_keeper(url: str) -> PutAway:
 
 
 def store_url(explicit: str | None) -> str:
-    """Return the store of every other command: named, or the configuration's, or else the one of `exec`."""
-    from fencepost.config.find import config_path, store_url_of
+    """Return the store of every other command: named, or the configuration's or this user's, or else the one of `exec`."""
+    from fencepost.config.find import config_path, store_url_of, store_url_of_user
 
     if explicit or os.environ.get("FENCEPOST_STORE"):
         return exec_store_url(explicit)
     path = config_path(os.environ, os.getcwd())
-    return store_url_of(path, os.environ) if path else exec_store_url(None)
+    if path:
+        return store_url_of(path, os.environ)
+    return store_url_of_user(os.environ) or exec_store_url(None)
 
 
 def tenant_name(explicit: str | None) -> str:
@@ -74,7 +76,7 @@ def tenant_name(explicit: str | None) -> str:
     if named:
         return named
     path = config_path(os.environ, os.getcwd())
-    return tenant_of(path) if path else "default"
+    return tenant_of(path, os.environ)
 
 
 def existing_store(explicit: str | None) -> str:
@@ -191,7 +193,7 @@ def audit_key(*, create: bool) -> bytes | None:
     from fencepost.host.audit_key import key_from, own_key
 
     path = config_path(os.environ, os.getcwd())
-    reference = audit_key_of(path) if path else ""
+    reference = audit_key_of(path, os.environ)
     if reference:
         return key_from(reference)
     return own_key(os.path.join(state_folder(os.environ), "audit.key"), create=create)
