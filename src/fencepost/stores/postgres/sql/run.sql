@@ -20,12 +20,13 @@ SELECT tenant, rank
 -- :name line_heads
 -- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
+-- Those passed are an array, not a join: a join may lose the index's order, and then everybody who waits is looked at.
 SELECT ready.id, ready.schedule
   FROM fencepost.ready
  CROSS JOIN LATERAL (SELECT * FROM fencepost.run WHERE id = ready.id AND state = 'ready' OFFSET 0) AS run
  WHERE ready.in_process = false AND ready.tenant = %(tenant)s AND ready.rank = %(rank)s
    AND ready.place_us <= (SELECT fencepost.clock_us()) AND ready.ready_us <= (SELECT fencepost.clock_us())
-   AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements_text(%(passed)s::jsonb) AS one WHERE one = ready.id)
+   AND ready.id <> ALL (ARRAY(SELECT jsonb_array_elements_text(%(passed)s::jsonb)))
    AND (ready.project IS NULL OR ready.id IN (SELECT jsonb_array_elements_text(%(turns)s::jsonb))
         OR (run.trigger <> 'manual' AND EXISTS (SELECT 1 FROM jsonb_array_elements(%(apart)s::jsonb) AS one
                                                  WHERE one ->> 0 = run.tenant AND one ->> 1 = run.project)))
