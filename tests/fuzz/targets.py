@@ -5,15 +5,13 @@ The bytes alone decide, so that what a fuzzer found can be kept as a file and re
 
 # ruff: noqa: PT017  # a refusal is as good as an answer, and has to be a good one
 
-import hashlib
-import hmac
 import io
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any
 
@@ -25,16 +23,17 @@ from fencepost.config.problems import InvalidConfig
 from fencepost.host.logs import LogFile, read_log
 from fencepost.model import mcp, mcp_http, webhook
 from fencepost.model.cron import parse_cron
-from fencepost.model.duration import parse_duration
+from fencepost.model.duration import DIGITS_MAX, format_duration, parse_duration
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid
-from fencepost.model.signature import sign
 from fencepost.model.trigger import cron_trigger
 from fencepost.service.gateway import Splitter
-from fencepost.service.output import HIDDEN, SECRET_MIN, Output
+from fencepost.service.output import HIDDEN, SECRET_MIN, Blotter, Output
 from fencepost.service.tool_gate import Rules, ToolGate
+from tests.fuzz import oracles
 
 NOW = 1_800_000_000
-START = datetime(2027, 3, 27, tzinfo=UTC)
+LONGEST = 36_500 * 86_400
+TICKS_MAX = 3000  # of every minute for two days
 ZONES = ("UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Apia")
 SECRET = "an-old-secret-of-32-characters-xx"
 HEADERS = (
@@ -71,7 +70,7 @@ class Feed:
 
 
 def cron(data: bytes) -> None:
-    """Any text is an expression with ticks in order, or a refusal that says what to do."""
+    """Any text is an expression whose ticks an independent walk over every minute finds too, or a refusal that helps."""
     feed = Feed(data)
     zone, gap, fold = feed.choice(ZONES), feed.choice(("skip", "shift")), feed.choice(("auto", "first", "last", "both"))
     text = feed.rest().decode("utf-8", "replace")
@@ -81,29 +80,38 @@ def cron(data: bytes) -> None:
     except Invalid as refusal:
         assert len(str(refusal)) > 20, "a refusal says what to do"
         return
-    end = START + timedelta(days=2)
+    start, end = oracles.WINDOWS[len(text) % 2]
     found: list[datetime] = []
-    for at in trigger.instants(START, end):
+    for at in trigger.instants(start, end):
         found.append(at)
-        if len(found) > 500:
+        if len(found) > TICKS_MAX:
             break
     assert found == sorted(set(found))
-    if len(found) <= 500:
-        assert trigger.count_between(START, end) == len(found)
-    following = trigger.next_after(START - timedelta(microseconds=1))
+    following = trigger.next_after(start - timedelta(microseconds=1))
     assert following is not None, "what never fires is refused"
     assert not found or following.tick_at == found[0]
+    if len(found) > TICKS_MAX:
+        return
+    assert trigger.count_between(start, end) == len(found)
     before = trigger.last_before(end)
-    assert not (0 < len(found) <= 500) or (before is not None and before.tick_at == found[-1])
+    assert not found or (before is not None and before.tick_at == found[-1])
+    theirs = oracles.instants(text, zone, start, end, gap=gap, fold=fold)
+    assert theirs is None or theirs == found, f"a walk over every minute finds {theirs}"
 
 
 def duration(data: bytes) -> None:
-    """Any text is a time from nothing to a hundred years, or a refusal."""
+    """Any text is the time that another reading of it gives, from nothing to a hundred years, or a refusal."""
+    text = data.decode("utf-8", "replace")
+    theirs = oracles.seconds(text)
     try:
-        found = parse_duration(data.decode("utf-8", "replace"))
+        found = parse_duration(text)
     except Invalid:
+        assert theirs is None or theirs > LONGEST or (theirs * 1000).denominator > 1 or len(text) > DIGITS_MAX
         return
-    assert 0 <= found <= 36_500 * 86_400
+    assert theirs is not None
+    assert 0 <= found <= LONGEST
+    assert round(theirs * 1000) == round(found * 1000)
+    assert parse_duration(format_duration(found)) == found
 
 
 def config(data: bytes) -> None:
@@ -130,9 +138,10 @@ def webhooks(data: bytes) -> None:
     headers = {name: feed.some(40).decode("latin-1") for name in HEADERS if feed.number(2)}
     body = feed.rest()
     if signs:
-        headers |= _signed(scheme, body)
-    genuine = webhook.is_genuine(scheme, [SECRET], headers, body, now_seconds=NOW)
-    assert genuine == bool(signs), "only what is signed is genuine"
+        headers |= oracles.signed(scheme, SECRET, body, NOW)
+    assert _genuine(scheme, headers, body) == bool(signs), "only what is signed is genuine"
+    if signs:
+        _tampered(scheme, headers, body)
     hook = webhook.Hook(
         "agent", scheme, "env:S", filter={"a.b": "1"}, payload={"x": "a", "y": "b.c"} if len(body) % 2 else {}
     )
@@ -147,21 +156,25 @@ def webhooks(data: bytes) -> None:
     json.loads(spelled)
 
 
-def _signed(scheme: str, body: bytes) -> dict[str, str]:
-    def mac(content: bytes) -> str:
-        return hmac.new(SECRET.encode(), content, hashlib.sha256).hexdigest()
+def _genuine(scheme: str, headers: dict[str, str], body: bytes, *, secret: str = SECRET, now: int = NOW) -> bool:
+    return webhook.is_genuine(scheme, [secret], headers, body, now_seconds=now)
 
-    match scheme:
-        case "standard":
-            return sign(SECRET, message_id="m1", at_seconds=NOW, body=body)
-        case "github":
-            return {"x-hub-signature-256": f"sha256={mac(body)}"}
-        case "slack":
-            return {"x-slack-request-timestamp": str(NOW), "x-slack-signature": "v0=" + mac(b"v0:%d:" % NOW + body)}
-        case "stripe":
-            return {"stripe-signature": f"t={NOW},v1={mac(b'%d.' % NOW + body)}"}
-        case _:
-            return {"authorization": f"Bearer {SECRET}"}
+
+def _tampered(scheme: str, headers: dict[str, str], body: bytes) -> None:
+    """Let nothing through that was changed after it was signed, is signed by another, or is too old or too new."""
+    assert not _genuine(scheme, headers, body, secret=SECRET[::-1])
+    if scheme == "bearer":
+        return  # it proves who, and nothing about what
+    place = len(body) // 2
+    assert not _genuine(scheme, headers, body[:place] + b"x" + body[place:])
+    assert not body or not _genuine(scheme, headers, body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :])
+    for name, value in oracles.signed(scheme, SECRET, body, NOW).items():
+        assert not _genuine(scheme, {**headers, name: value[:-1]}, body)
+        assert not _genuine(scheme, {one: text for one, text in headers.items() if one != name}, body)
+    if scheme != "github":
+        assert _genuine(scheme, headers, body, now=NOW + 300)
+        assert not _genuine(scheme, headers, body, now=NOW + 301)
+        assert not _genuine(scheme, headers, body, now=NOW - 301)
 
 
 def frames(data: bytes) -> None:
@@ -172,14 +185,30 @@ def frames(data: bytes) -> None:
     whole = list(_lines(stream, [len(stream)]))
     assert whole == list(_lines(stream, cuts)), "where reads end makes no difference"
     for line in whole:
-        for gate in (ToolGate(Rules("s"), _refuse, wait=lambda _: None, say=lambda _: None),):
-            passage = gate.from_agent(line)
-            assert not _calls(passage.onward)
-            gate.from_server(line)
-        willing = ToolGate(Rules("s"), _allow, wait=lambda _: None, say=lambda _: None)
-        willing.from_server(line)
-        willing.from_agent(line)
+        refusing = ToolGate(Rules("s"), _refuse, wait=lambda _: None, say=lambda _: None)
+        assert not _calls(refusing.from_agent(line).onward)
+        refusing.from_server(line)
         mcp_http.one_line(line)
+    for after in range(4):
+        _fading(whole, after)
+
+
+def _fading(lines: list[bytes], after: int) -> None:
+    """Lose the lease after so many questions: what is passed on was asked for, one question for each call."""
+    allowed: list[str] = []
+
+    def ask(verb: str, **_: str) -> Mapping[str, Any]:
+        if len(allowed) >= after:
+            raise FenceRefused("the lease is lost.")
+        allowed.append(verb)
+        return {"ok": True, "verdict": "new", "entry": f"k:{len(allowed)}"} if verb == "tool_begin" else {"ok": True}
+
+    gate = ToolGate(Rules("s"), ask, wait=lambda _: None, say=lambda _: None)
+    for line in lines:
+        before = len(allowed)
+        onward = gate.from_agent(line).onward
+        assert not _calls(onward) or len(allowed) > before, "no call of a tool passes unasked"
+        gate.from_server(line)
 
 
 def _lines(stream: bytes, cuts: list[int]) -> Iterator[bytes]:
@@ -192,10 +221,6 @@ def _lines(stream: bytes, cuts: list[int]) -> Iterator[bytes]:
 
 def _refuse(_: str, **__: str) -> Mapping[str, Any]:
     raise FenceRefused("the lease is lost.")
-
-
-def _allow(verb: str, **_: str) -> Mapping[str, Any]:
-    return {"ok": True, "verdict": "new", "entry": "k:1"} if verb == "tool_begin" else {"ok": True}
 
 
 def _calls(frame: bytes) -> bool:
@@ -222,10 +247,18 @@ def redaction(data: bytes) -> None:
         pieces.append(feed.choice(secrets).encode() if secrets and feed.number(2) else b"")
     cuts = [feed.number(9) + 1 for _ in range(3)]
     output = b"".join(pieces) + feed.some(30)
-    whole, cut = _logged(output, [max(1, len(output))], secrets), _logged(output, cuts, secrets)
-    assert whole == cut, "where reads end makes no difference"
-    plain = whole.split(HIDDEN)
-    assert not [secret for secret in secrets for piece in plain if secret.encode() in piece], "no secret is in the log"
+    blotter, shown, at = Blotter(secrets), [], 0
+    for number in range(len(output) + 1):
+        size = cuts[number % len(cuts)]
+        shown.append(blotter.pass_on(output[at : at + size]))
+        at += size
+        if at >= len(output):
+            break
+    found = b"".join([*shown, blotter.pass_on(b"", last=True)])
+    wanted = oracles.blotted(output, [one.encode("utf-8", "replace") for one in secrets], HIDDEN)
+    assert found == wanted, "no byte of a secret is shown, and every other one is, wherever reads end"
+    if len(output) % 16 == 0:
+        assert _logged(output, cuts, secrets) == wanted, "and so it is in the log"
 
 
 def _logged(output: bytes, cuts: list[int], secrets: list[str]) -> bytes:
