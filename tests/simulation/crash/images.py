@@ -23,7 +23,7 @@ class Image(NamedTuple):
 
 
 def images(steps: Sequence[Step], *, ways: Sequence[str] = WAYS, seed: int = 0) -> Iterator[Image]:
-    """Yield the images of a crash right before and right after each sync."""
+    """Yield the images of a crash right before and right after each sync, and after all of it."""
     rng = random.Random(seed)
     durable: dict[str, bytearray] = {}
     loose: dict[str, list[Step]] = {}
@@ -41,6 +41,8 @@ def images(steps: Sequence[Step], *, ways: Sequence[str] = WAYS, seed: int = 0) 
         elif step.kind in ("write", "cut"):
             durable.setdefault(step.file, bytearray())
             loose.setdefault(step.file, []).append(step)
+    for way in ways:  # and at the very end: one who never syncs would else never be looked at
+        yield Image(len(steps), way, _crashed(durable, loose, way, rng))
 
 
 def _crashed(

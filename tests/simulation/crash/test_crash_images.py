@@ -3,16 +3,22 @@
 # ruff: noqa: T201  # the figures belong into the report
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from fencepost.stores.sqlite.dialect import SqliteDialect, SqliteTransaction
+from fencepost.stores.sqlite.store import Opening
 from tests.simulation.crash.check import faults_of
 from tests.simulation.crash.images import WAYS, Image, images
 from tests.simulation.crash.recorder import Tape, recording
 from tests.simulation.crash.workload import Fact, Workload
 
 ROUNDS = 6  # sixty-odd commits
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +47,7 @@ def test_every_image_opens_with_all_that_was_acknowledged(told: tuple[Tape, list
     print(f"{sum(ways.values())} crash images at {syncs} syncs, {len(facts)} acknowledged facts: {dict(ways)}")
     assert {"synced", *WAYS} == set(ways)
     assert any(step.kind == "write" and step.file == "state.db" for step in tape.steps), "nothing was moved to the file"
+    assert {"state.db", "state.db-wal", "state.db.fence"} <= {step.file for step in tape.steps if step.kind == "sync"}
 
 
 def test_a_sync_that_is_left_out_is_noticed(told: tuple[Tape, list[Fact]], tmp_path: Path) -> None:
@@ -49,6 +56,43 @@ def test_a_sync_that_is_left_out_is_noticed(told: tuple[Tape, list[Fact]], tmp_p
     lazy = [one._replace(kind="") if one.kind == "sync" and one.file.endswith("-wal") else one for one in tape.steps]
     every = list(images(lazy, ways=("dropped",)))
     assert faults_of(every[len(every) // 2], facts, str(tmp_path)) != []
+
+
+def test_a_store_that_leaves_syncing_to_chance_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product itself with synchronous = OFF, as a throwaway store has it."""
+    monkeypatch.setattr(Opening, "__init__", partialmethod(Opening.__init__, throwaway=True))
+    tape, facts = play(tmp_path / "state.db", rounds=2)
+
+    assert not any(step.kind == "sync" and step.file.endswith("-wal") for step in tape.steps)
+    assert first_fault(tape, facts, tmp_path) is not None
+
+
+def test_an_acknowledgement_before_the_commit_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product itself, which says that it is done and commits a moment later."""
+    monkeypatch.setattr(SqliteDialect, "_transact", hasty)
+    tape, facts = play(tmp_path / "state.db", rounds=2)
+
+    assert any(step.kind == "sync" and step.file.endswith("-wal") for step in tape.steps)
+    assert first_fault(tape, facts, tmp_path) is not None
+
+
+def hasty(dialect: SqliteDialect, begin: str, work: Callable[[SqliteTransaction], T]) -> T:
+    """Do the work, and leave its commit to whoever comes next."""
+    connection = dialect._connection
+    if connection.in_transaction:
+        connection.execute("COMMIT")
+    connection.execute(begin)
+    return work(SqliteTransaction(connection, dialect._copy, dialect.store_id))
+
+
+def first_fault(tape: Tape, facts: list[Fact], folder: Path) -> str | None:
+    """Return what is wrong with the first image that is."""
+    for number, image in enumerate(images(tape.steps, ways=("dropped",))):
+        place = folder / str(number)
+        place.mkdir()
+        for fault in faults_of(image, facts, str(place)):
+            return fault
+    return None
 
 
 def test_a_copy_of_the_fence_that_is_not_synced_first_is_noticed(told: tuple[Tape, list[Fact]], tmp_path: Path) -> None:
