@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
-import pytest
 
 from fencepost.host.logs import read_log
 from tests.support.ground import Ground, children, is_alive, send, until
@@ -47,7 +46,6 @@ def locked(site: Site) -> Iterator[None]:
         connection.close()
 
 
-@pytest.mark.slow
 def test_when_all_schedulers_were_away_each_policy_accounts_for_every_tick(site: Site) -> None:
     """F03, in seconds for minutes: three policies over one outage."""
     schedules = "".join(
@@ -61,7 +59,7 @@ def test_when_all_schedulers_were_away_each_policy_accounts_for_every_tick(site:
     kill_at_once(first.pid, second.pid)
     before = len(site.rows("schedule", "ticks", "skip"))
     os.waitpid(-1, os.WNOHANG)
-    until(lambda: _pending(site) >= 12, "four seconds are owed by each of three schedules")
+    until(lambda: _pending(site) >= 9, "three seconds are owed by each of three schedules")
 
     site.up("--workers", "3")
     site.until(lambda: len(site.rows("schedule", "ticks", "skip")) >= before + 3)
@@ -103,7 +101,6 @@ def test_a_worker_killed_after_its_agent_ended_and_before_the_result_is_kept_cal
     assert (run.reason, run.attempt, run.exit_code) == ("lost", 1, None)
 
 
-@pytest.mark.slow
 def test_a_worker_killed_after_the_result_is_kept_repeats_nothing(site: Site) -> None:
     """F07."""
     site.configure(agent("echo once >> witness", on_lost='"restart"'))
@@ -132,7 +129,6 @@ def test_a_killed_agent_is_an_ambiguous_end_with_its_log_kept(site: Site) -> Non
     assert read_log(run.log or "") == b"said before\n"
 
 
-@pytest.mark.slow
 def test_a_killed_agent_is_tried_again_if_its_owner_says_so(site: Site) -> None:
     """F08, F20."""
     script = 'test "$FENCEPOST_ATTEMPT" = 2 || kill -9 $$'
@@ -144,10 +140,9 @@ def test_a_killed_agent_is_tried_again_if_its_owner_says_so(site: Site) -> None:
     assert site.runs()[0].attempt == 2
 
 
-@pytest.mark.slow
 def test_a_stopped_agent_keeps_its_lease_until_its_timeout(site: Site) -> None:
     """F11: the worker goes on renewing; the wall time-out ends what stands still."""
-    site.configure(agent("kill -STOP $$", timeout='"4s"'))
+    site.configure(agent("kill -STOP $$", timeout='"3s"'))
     site.up("--workers", "1", "--ttl", "1s")
     site.fencepost("run", "worker")
     site.until(lambda: site.runs(state="dead"))
@@ -156,10 +151,9 @@ def test_a_stopped_agent_keeps_its_lease_until_its_timeout(site: Site) -> None:
     assert (run.reason, run.attempt) == ("timeout", 1)
     assert run.started_us is not None
     assert run.ended_us is not None
-    assert run.ended_us - run.started_us >= 4_000_000, "its lease of a second was renewed all the time"
+    assert run.ended_us - run.started_us >= 3_000_000, "its lease of a second was renewed all the time"
 
 
-@pytest.mark.slow
 def test_a_flood_of_bytes_that_are_no_text_costs_bounded_memory(site: Site) -> None:
     """F19: NULs, invalid UTF-8 and no line end, far more than the log may hold."""
     script = "head -c 150000000 /dev/zero | tr '\\\\0' '\\\\377'; head -c 1000000 /dev/urandom; printf 'the end'"
@@ -196,7 +190,6 @@ def _peaks(pid: int) -> Iterator[int]:
             yield from (int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-@pytest.mark.slow
 def test_a_worker_that_is_asked_to_stop_hands_its_resumable_run_back_without_waiting_for_the_ttl(site: Site) -> None:
     """F24."""
     script = 'echo 1 | fencepost checkpoint set; touch "began-$FENCEPOST_ATTEMPT-$FENCEPOST_RESUME"; sleep 60'
@@ -214,7 +207,6 @@ def test_a_worker_that_is_asked_to_stop_hands_its_resumable_run_back_without_wai
     site.until(lambda: site.runs(state="cancelled"))
 
 
-@pytest.mark.slow
 def test_a_poison_run_that_kills_its_supervisor_every_time_ends_as_a_dead_letter(site: Site) -> None:
     """F25 and F66: counted before the start, bounded, and others are unharmed."""
     script = "echo x >> tries; kill -9 $(ps -o ppid= -p $PPID)"

@@ -39,11 +39,12 @@ class Site:
 
     def fencepost(self, *words: str, code: int | None = 0, data: str = "") -> str:
         """Run a command to its end and return what it printed."""
-        ran = self._zygote_or_process(words, data)
+        ran = self.try_fencepost(*words, data=data)
         assert code is None or ran.returncode == code, f"{words}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
         return ran.stdout
 
-    def _zygote_or_process(self, words: tuple[str, ...], data: str) -> subprocess.CompletedProcess[str]:
+    def try_fencepost(self, *words: str, data: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, however it ends."""
         if self.of_today and zygote.can_run(words):
             return zygote.run(words, cwd=self.folder, env=self.environment(), data=data, seconds=60)
         return subprocess.run(
