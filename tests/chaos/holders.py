@@ -59,7 +59,7 @@ say("end")
 def ttl_now() -> str:
     """Return a ttl that a living holder can keep up on a machine as busy as this one: else it is lost, and rightly so."""
     waiting = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return TTL if waiting < 1 else "3s" if waiting < 2 else "6s"  # noqa: PLR2004
+    return TTL if waiting < 1 else "3s" if waiting < 2 else "6s"
 
 
 @dataclass(frozen=True)
