@@ -1,9 +1,13 @@
 """Secrets do not reach the log, however the agent's output is cut into pieces."""
 
+import base64
+import json
 import os
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,3 +101,41 @@ def test_a_secret_that_begins_like_a_longer_one_does_not_let_the_longer_ones_end
     blotter = Blotter(["password", "password-2027"])
 
     assert blotter.pass_on(b"the password") + blotter.pass_on(b"-2027!", last=True) == b"the [redacted]!"
+
+
+SPELT = 'p\u00e4ss "word"/+7&x'
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc"])
+@pytest.mark.parametrize("after", ["", "z", "zz"])
+def test_a_secret_is_blotted_out_however_a_program_spells_it(before: str, after: str) -> None:
+    """As it is, in JSON, in an address, and in base64 wherever in it the secret begins."""
+    printed = [
+        SPELT,
+        json.dumps({"key": SPELT}),
+        json.dumps({"key": SPELT}, ensure_ascii=False),
+        f"https://example.org/?{urlencode({'key': SPELT})}",
+        f"postgresql://me:{quote(SPELT, safe='')}@db/x",
+    ]
+    for text in printed:
+        assert HIDDEN in Blotter([SPELT]).pass_on(text.encode(), last=True)
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        told = encode(f"{before}{SPELT}{after}".encode())
+        shown = Blotter([SPELT]).pass_on(told, last=True)
+        assert HIDDEN in shown
+        assert len(shown.replace(HIDDEN, b"")) <= len(encode(f"{before}{after}".encode())) + 4, (
+            "only the edges are left"
+        )
+
+
+@given(st.text(min_size=4, max_size=12), st.binary(max_size=5), st.binary(max_size=5))
+def test_no_base64_of_a_secret_between_any_neighbours_slips_through(secret: str, before: bytes, after: bytes) -> None:
+    whole = before + secret.encode("utf-8", "replace") + after
+    if len(secret.encode("utf-8", "replace")) < 8:
+        return  # too little of it would be left to know it by
+    assert HIDDEN in Blotter([secret]).pass_on(base64.b64encode(whole), last=True)
+
+
+def test_the_edges_of_base64_do_not_hide_what_is_no_secret() -> None:
+    text = base64.b64encode(b"nothing of the kind, " * 20)
+    assert Blotter([SPELT]).pass_on(text, last=True) == text

@@ -65,7 +65,7 @@ class Blotter:
 
     def __init__(self, secrets: list[str]) -> None:
         """Take the secrets; short ones would hide half of every log, and are left alone."""
-        self._secrets = [one.encode("utf-8", "replace") for one in secrets if len(one) >= SECRET_MIN]
+        self._secrets = _spelled([one for one in secrets if len(one) >= SECRET_MIN])
         self._longest = max(map(len, self._secrets), default=1)
         self._held = b""  # what a secret may begin with
         self._covered = 0  # so much of it belongs to a secret that is blotted out already
@@ -140,3 +140,12 @@ def fill_standard_input(text: str) -> None:
     while data:
         data = data[os.write(0, data) :]
     os.lseek(0, 0, os.SEEK_SET)
+
+
+def _spelled(secrets: list[str]) -> list[bytes]:
+    """Return each secret in all its spellings; most runs have none, and need not know how."""
+    if not secrets:
+        return []
+    from fencepost.service.spellings import spellings
+
+    return list(dict.fromkeys(one for secret in secrets for one in spellings(secret)))
