@@ -71,7 +71,7 @@ def test_no_figure_falls_when_records_are_pruned(web_on_both: WebDoor, monkeypat
         runtime.tick()
         leased = runtime.leased(start=True)
         runtime.pass_time(5)
-        runtime.settle(leased, settlement, cost_micro=1_500_000)
+        runtime.settle(leased, settlement, cost_micro=1_500_000, usage='{"input": 12, "output": 5, "partial": true}')
     runtime.pass_time(60)
     runtime.tick()
     lost = runtime.leased(start=True)
@@ -102,6 +102,9 @@ def test_no_figure_falls_when_records_are_pruned(web_on_both: WebDoor, monkeypat
     assert before["fencepost_runs_refused_total", everybody] == 1
     assert before["fencepost_duplicate_requests_total", everybody] == 1
     assert before["fencepost_cost_usd_total", frozenset(("s", "agent"))] == 4.5
+    assert before["fencepost_llm_tokens_total", frozenset(("s", "agent", "input"))] == 36
+    assert after["fencepost_llm_tokens_total", frozenset(("s", "agent", "output"))] == 15
+    assert not any("partial" in labels for _, labels in after)
 
 
 def test_many_who_ask_at_once_cost_the_store_one_look(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
