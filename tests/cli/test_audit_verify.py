@@ -68,6 +68,29 @@ def test_a_head_kept_elsewhere_shows_that_the_end_was_cut_off(desk: Desk, tmp_pa
     assert b"the end was cut off" in told.out
 
 
+def test_an_entry_that_was_changed_does_not_hide_that_the_end_was_cut_off(desk: Desk, tmp_path: Path) -> None:
+    decide(desk)
+    seal(desk)
+    desk.schedule("third", cron="0 * * * *", timezone="UTC")
+    (head,) = seal(desk)
+    kept = tmp_path / "heads.jsonl"
+    kept.write_text(head_line(head))
+    for statement in (
+        "UPDATE audit SET actor = 'eve' WHERE seq = 1",
+        "DELETE FROM seal WHERE number = 2",
+        "DELETE FROM audit WHERE place > 2",
+    ):
+        desk.store.dialect.write(lambda tx, text=statement: tx.tables()._connection.execute(text))  # type: ignore[misc]
+
+    told = desk.cli("audit", "verify", "--heads", str(kept))
+    assert told.code == 1
+    assert b"integrity: entry 1: the entry at place 1 was changed" in told.out
+    assert b"completeness: seal 2: the end was cut off" in told.out
+    found = json.loads(desk.cli("audit", "verify", "--heads", str(kept), "--json").out)
+    assert (found["integrity"], found["completeness"]) == ("bad", "bad")
+    assert [one["where"] for one in found["faults"]] == ["entry 1", "seal 2"]
+
+
 def test_an_export_is_json_lines(desk: Desk) -> None:
     decide(desk)
     (head,) = seal(desk)

@@ -25,12 +25,19 @@ def chained(sizes: list[int], key: bytes = KEY) -> Chain:
     return chain
 
 
-def fault(chain: Chain, *, keys: dict[str, bytes] = KEYS, heads: list[Seal] | None = None) -> Fault | None:
+def faults(chain: Chain, *, keys: dict[str, bytes] = KEYS, heads: list[Seal] | None = None) -> tuple[Fault, ...]:
     verifier = Verifier(keys, heads or [])
     for one, entries in chain:
         if not verifier.take(one, entries):
             break
-    return verifier.verdict().fault
+    return verifier.verdict().faults
+
+
+def fault(chain: Chain, *, keys: dict[str, bytes] = KEYS, heads: list[Seal] | None = None) -> Fault | None:
+    """Return the only one that there is."""
+    found = faults(chain, keys=keys, heads=heads)
+    assert len(found) <= 1
+    return found[0] if found else None
 
 
 sizes = st.lists(st.integers(1, 4), min_size=1, max_size=5)
@@ -68,6 +75,29 @@ def test_a_missing_entry_is_named(lengths: list[int], data: st.DataObject) -> No
     gone = chain[number][1].pop(at)
 
     assert fault(chain) == Fault("completeness", f"place {gone.place}", f"the entry at place {gone.place} is missing")
+
+
+@given(sizes, st.data())
+def test_a_changed_entry_does_not_hide_a_missing_one_nor_the_other_way_round(
+    lengths: list[int], data: st.DataObject
+) -> None:
+    chain = chained([*lengths, 3, 1])
+    head = chain[-1][0]
+    *before, (_, entries), (_, _) = chain
+    edited = data.draw(st.sampled_from([0, 2]))
+    entries[edited] = _edited(entries[edited], "actor", "eve")
+    changed = (f"place {entries[edited].place} was changed", "integrity")
+    if data.draw(st.booleans()):
+        chain = chain[:-1]
+        missing = (f"seal {head.number} was exported", "completeness")
+    else:
+        gone = before[0][1].pop(0)
+        missing = (f"place {gone.place} is missing", "completeness")
+
+    found = {one.kind: one.what for one in faults(chain, heads=[head])}
+    assert len(found) == 2
+    for what, kind in (changed, missing):
+        assert what in found[kind]
 
 
 @given(sizes, st.data())

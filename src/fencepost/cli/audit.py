@@ -78,8 +78,7 @@ def export(args: argparse.Namespace) -> int:
 
 def print_report(report: Report) -> None:
     """Say what was found, the worst first."""
-    fault = report.fault
-    if fault:
+    for fault in report.faults:
         print(options.paint(f"{fault.kind}: {fault.where}: {fault.what}", RED))
     for key in report.unknown_keys:
         print(options.paint(f"integrity: seals by key {key} cannot be checked without it; add --key", YELLOW))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+KINDS = ("integrity", "completeness")
 START = "0" * 64  # what stands before the first entry
 KEY_ID_LENGTH = 12
 KEY_MIN_BYTES = 16
@@ -114,12 +115,16 @@ class Verdict(NamedTuple):
     entries: int
     seals: int
     head: Seal | None
-    fault: Fault | None
+    faults: tuple[Fault, ...]  # the first of each kind, in the order in which they came
     unknown_keys: tuple[str, ...]  # seals by these could not be authenticated here
 
 
 class Verifier:
-    """Walks a chain seal by seal, in bounded memory, and stops at the first fault."""
+    """Walks a chain seal by seal, in bounded memory, until something was changed and something is missing.
+
+    Behind a fault it goes on with what the store says, so that one kind of fault does not hide the other. What comes
+    right behind a gap cannot be compared with what was before it.
+    """
 
     def __init__(self, keys: Mapping[str, bytes], heads: Sequence[Seal] = ()) -> None:
         self._keys = keys
@@ -131,70 +136,71 @@ class Verifier:
         self._last: Seal | None = None
         self._entries = 0
         self._unknown: dict[str, None] = {}
-        self.fault: Fault | None = None
+        self._faults: dict[str, Fault] = {}  # by kind
 
     def take(self, one: Seal, entries: Iterable[Sealed]) -> bool:
-        """Look at the next seal and its entries; False once something is wrong."""
-        self.fault = self._seal_fault(one) or self._entry_fault(one, entries) or self._mac_fault(one)
+        """Look at the next seal and its entries; False once there is nothing left to find out."""
+        follows = self._follows(one)
+        self._look_at_entries(one, entries, (self._last.hash if self._last else START) if follows else None)
+        self._look_at_mac(one, follows=follows)
         self._last = one
-        return self.fault is None
+        return len(self._faults) < len(KINDS)
 
     def verdict(self) -> Verdict:
         """Return what was found, with what the exported heads say about the end."""
         number = self._last.number if self._last else 0
         beyond = max(self._heads, default=0)
-        if self.fault is None and self._forked is not None:
+        if self._forked is not None:
             what = f"there were two chains: two different seals {self._forked} were exported"
-            self.fault = Fault("completeness", f"seal {self._forked}", what)
-        if self.fault is None and beyond > number:
-            self.fault = Fault(
-                "completeness",
-                f"seal {beyond}",
-                f"the end was cut off: seal {beyond} was exported, and the newest here is {number}",
-            )
-        return Verdict(self._entries, number, self._last, self.fault, tuple(self._unknown))
+            self._note("completeness", f"seal {self._forked}", what)
+        if beyond > number:
+            what = f"the end was cut off: seal {beyond} was exported, and the newest here is {number}"
+            self._note("completeness", f"seal {beyond}", what)
+        return Verdict(self._entries, number, self._last, tuple(self._faults.values()), tuple(self._unknown))
 
-    def _seal_fault(self, one: Seal) -> Fault | None:
+    def _note(self, kind: str, where: str, what: str) -> None:
+        self._faults.setdefault(kind, Fault(kind, where, what))
+
+    def _follows(self, one: Seal) -> bool:
+        """Tell whether a seal comes right behind the one before."""
         number = self._last.number + 1 if self._last else 1
         if one.number != number:
-            return Fault("completeness", f"seal {number}", f"seal {number} is missing; the next is {one.number}")
+            self._note("completeness", f"seal {number}", f"seal {number} is missing; the next is {one.number}")
+            return False
         place = self._last.last_place + 1 if self._last else 1
         if one.first_place != place:
-            what = f"it begins at place {one.first_place} instead of {place}"
-            return Fault("integrity", f"seal {one.number}", what)
-        return None
+            self._note("integrity", f"seal {one.number}", f"it begins at place {one.first_place} instead of {place}")
+        return one.first_place == place
 
-    def _entry_fault(self, one: Seal, entries: Iterable[Sealed]) -> Fault | None:
-        previous = self._last.hash if self._last else START
+    def _look_at_entries(self, one: Seal, entries: Iterable[Sealed], previous: str | None) -> None:
+        """Compare each entry with its hash over the one before; None: that one is not known."""
         place = one.first_place
         for found in entries:
             if found.place != place:
-                return Fault("completeness", f"place {place}", f"the entry at place {place} is missing")
-            if hash_of(found.entry, previous) != found.hash:
-                where = f"entry {found.entry.seq}"
+                self._note("completeness", f"place {place}", f"the entry at place {place} is missing")
+                previous = None
+            if previous is not None and hash_of(found.entry, previous) != found.hash:
                 said = f"{found.entry.verb} {found.entry.subject} by {found.entry.actor}"
-                return Fault("integrity", where, f"the entry at place {place} was changed ({said})")
-            previous, place = found.hash, place + 1
+                what = f"the entry at place {found.place} was changed ({said})"
+                self._note("integrity", f"entry {found.entry.seq}", what)
+            previous, place = found.hash, found.place + 1
             self._entries += 1
         if place <= one.last_place:
-            return Fault("completeness", f"place {place}", f"the entry at place {place} is missing")
-        if previous != one.hash:
+            self._note("completeness", f"place {place}", f"the entry at place {place} is missing")
+        elif previous is not None and previous != one.hash:
             what = f"its entries {one.first_place} to {one.last_place} are not those that were sealed"
-            return Fault("integrity", f"seal {one.number}", what)
-        return None
+            self._note("integrity", f"seal {one.number}", what)
 
-    def _mac_fault(self, one: Seal) -> Fault | None:
+    def _look_at_mac(self, one: Seal, *, follows: bool) -> None:
         head = self._heads.get(one.number)
         if head is not None and head.mac != one.mac:
             what = "another seal with this number was exported: this is not the chain that it was"
-            return Fault("completeness", f"seal {one.number}", what)
+            self._note("completeness", f"seal {one.number}", what)
         key = self._keys.get(one.key_id)
         if key is None:
             self._unknown[one.key_id] = None
-            return None
-        if not hmac.compare_digest(_mac(one, self._last, key), one.mac):
-            return Fault("integrity", f"seal {one.number}", "it was not made with its key")
-        return None
+        elif follows and not hmac.compare_digest(_mac(one, self._last, key), one.mac):
+            self._note("integrity", f"seal {one.number}", "it was not made with its key")
 
 
 def head_line(one: Seal) -> str:

@@ -21,18 +21,27 @@ class Report(NamedTuple):
     seals: int
     head: Seal | None
     loose: Loose
-    fault: Fault | None
+    faults: tuple[Fault, ...]  # the first of each kind
     unknown_keys: tuple[str, ...]
     heads: int  # that were compared
 
     @property
+    def fault(self) -> Fault | None:
+        """The first of all."""
+        return self.faults[0] if self.faults else None
+
+    @property
     def good(self) -> bool:
         """Whether everything that could be checked is as it was."""
-        return self.fault is None and not self.unknown_keys
+        return not self.faults and not self.unknown_keys
+
+    def first(self, kind: str) -> Fault | None:
+        """Return the first fault of a kind."""
+        return next((one for one in self.faults if one.kind == kind), None)
 
 
 def verify_audit(store: Store, tenant: str, *, keys: Mapping[str, bytes], heads: Sequence[Seal] = ()) -> Report:
-    """Walk the whole chain of a tenant and stop at the first fault."""
+    """Walk the whole chain of a tenant, and find the first entry that was changed and the first that is missing."""
     audit = SqlAudit(store.dialect)
     mine = [head for head in heads if head.tenant == tenant]
     verifier = Verifier(keys, mine)
@@ -40,21 +49,23 @@ def verify_audit(store: Store, tenant: str, *, keys: Mapping[str, bytes], heads:
         if not verifier.take(one, audit.sealed(one)):
             break
     found = verifier.verdict()
-    fault = found.fault or _unsealed_place(audit, tenant, found.head)
+    faults = found.faults
+    if not any(one.kind == "completeness" for one in faults):
+        faults += tuple(_unsealed_place(audit, tenant, found.head))
     return Report(
-        tenant, found.entries, found.seals, found.head, audit.loose(tenant), fault, found.unknown_keys, len(mine)
+        tenant, found.entries, found.seals, found.head, audit.loose(tenant), faults, found.unknown_keys, len(mine)
     )
 
 
 def report_fields(report: Report) -> dict[str, object]:
     """Return a report as scripts see it."""
-    fault = report.fault
     return {
         "tenant": report.tenant,
         "good": report.good,
-        "integrity": "bad" if fault and fault.kind == "integrity" else "unknown" if report.unknown_keys else "good",
-        "completeness": "bad" if fault and fault.kind == "completeness" else "good",
-        "first_fault": fault._asdict() if fault else None,
+        "integrity": "bad" if report.first("integrity") else "unknown" if report.unknown_keys else "good",
+        "completeness": "bad" if report.first("completeness") else "good",
+        "first_fault": report.fault._asdict() if report.fault else None,
+        "faults": [one._asdict() for one in report.faults],
         "entries": report.entries,
         "seals": report.seals,
         "unsealed": report.loose.entries,
@@ -65,12 +76,11 @@ def report_fields(report: Report) -> dict[str, object]:
     }
 
 
-def _unsealed_place(audit: SqlAudit, tenant: str, head: Seal | None) -> Fault | None:
+def _unsealed_place(audit: SqlAudit, tenant: str, head: Seal | None) -> Iterator[Fault]:
     """Find entries that were sealed once by a seal that is gone."""
     place = audit.place_beyond(tenant, head.last_place if head else 0)
-    if place is None or (audit.last(tenant) or head) != head:  # sealed while we looked
-        return None
-    return Fault("completeness", f"place {place}", f"the seal over the entry at place {place} is missing")
+    if place is not None and (audit.last(tenant) or head) == head:  # else they were sealed while we looked
+        yield Fault("completeness", f"place {place}", f"the seal over the entry at place {place} is missing")
 
 
 class AuditState(NamedTuple):

@@ -90,7 +90,7 @@ def serve(
     presence = Presence(bench.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
     chores = chores_of(plan, tools, settings, folder)
     if post is not None and plan.ticks:
-        chores.append(delivering(post, clock, say))
+        chores.insert(0, delivering(post, clock, say))  # who wants to be told is known before anything is
     hint = open_hint(url) if plan.slots else None
     return Station(
         plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence, hint=hint, beside=beside

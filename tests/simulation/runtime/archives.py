@@ -20,7 +20,7 @@ def check_chain(stage: Stage) -> None:
         if not verifier.take(seal, entries[seal.first_place - 1 : seal.last_place]):
             break
     verdict = verifier.verdict()
-    if verdict.fault is not None or verdict.unknown_keys or verdict.entries != len(entries):
+    if verdict.faults or verdict.unknown_keys or verdict.entries != len(entries):
         stage.world.fail("the chain holds", f"{verdict}, and {len(entries)} entries have a place")
 
 

@@ -78,6 +78,7 @@ class AuditReport(BaseModel):
     integrity: str
     completeness: str
     first_fault: Fault | None
+    faults: list[Fault] = Field(description="the first of each kind")
     entries: int
     seals: int
     unsealed: int
