@@ -422,6 +422,6 @@ def test_no_table_of_runs_is_forgotten(runtime: Runtime) -> None:
             "SELECT table_name FROM information_schema.columns JOIN information_schema.tables USING (table_name)"
             " WHERE columns.table_schema = 'fencepost' AND column_name = 'run_id' AND table_type = 'BASE TABLE'"
         )
-    go_with_their_run = {"attempt", "checkpoint", "completion", "ledger", "delivery", "gathering"}
+    go_with_their_run = {"attempt", "checkpoint", "completion", "ledger", "delivery", "gathering", "unfolded"}
     have_rules_of_their_own = {"tick", "lease", "waiter", "old_log"}
     assert {str(name) for (name,) in found} == go_with_their_run | have_rules_of_their_own

@@ -28,7 +28,8 @@ SUCCEEDED = Settlement(RunState.SUCCEEDED)
 DEAD = Settlement(RunState.DEAD, Reason.EXIT_CODE)
 TABLES = (
     "tick, run, attempt, checkpoint, completion, schedule, schedule_version, agent, pause, audit, watermark, tally, "
-    "old_log, seal, wish, notice, access_key, hook, ready, running, served, delivery, gathering, meter"
+    "old_log, seal, wish, notice, access_key, hook, ready, running, served, delivery, gathering, meter, "
+    "folded, unfolded"
 )
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """What is measured: figures of one tenant, from its own records."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 BUCKETS_SECONDS = (1, 10, 60, 300, 900, 3_600, 14_400)
 
@@ -22,7 +22,6 @@ class Live(NamedTuple):
     state: str
     number: int
     oldest_us: int
-    asked_again: int
 
 
 class Ended(NamedTuple):
@@ -65,6 +64,18 @@ class Figures(NamedTuple):
     tokens: Sequence[Tokens]
     sums: Sums
     cursor_us: int | None  # how far the scheduler has looked
+
+
+class MeterStore(Protocol):
+    """The verbs about figures."""
+
+    def figures(self, tenant: str) -> Figures:
+        """Return the figures of a tenant."""
+        ...
+
+    def fold(self, tenant: str) -> bool:
+        """Count a page of what changes no more into the meters; tell whether there is more of it."""
+        ...
 
 
 def figures_of(meters: Mapping[tuple[str, str, str], int]) -> tuple[list[Ended], Sums]:

@@ -12,6 +12,7 @@ from fencepost.model.clock_jump import Reading, jump_between
 from fencepost.model.duration import format_duration
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.clock import Clock
+from fencepost.ports.metering import MeterStore
 from fencepost.ports.processes import Processes
 from fencepost.ports.pruning import OldLogStore, Place, PruneStore
 from fencepost.ports.runs import RunStore
@@ -22,6 +23,7 @@ REAP_SECONDS = 2.0
 SEAL_SECONDS = 5.0
 PRUNE_SECONDS, PAGE_SECONDS = 3600.0, 0.1  # between two passes, and between two pages of one
 PRUNE_FIRST_SECONDS = 1.0
+COUNT_SECONDS, COUNT_FIRST_SECONDS = 60.0, 10.0
 SWEEP_SECONDS, SWEEP_FIRST_SECONDS = 10.0, 3.0  # the first time right after the first pruning
 LOGS_MAX = 200  # files that are removed in one step
 CLOCK_SECONDS = 2.0
@@ -50,6 +52,10 @@ class ChoreStore(RunStore, LeaseStore, PruneStore, OldLogStore, Protocol):
 
     def notices(self) -> NoticeStore:
         """Return the verbs of the outbox."""
+        ...
+
+    def metering(self) -> MeterStore:
+        """Return the verbs about figures."""
         ...
 
 
@@ -110,6 +116,15 @@ def pruning(tenant: str, retention: timedelta) -> Chore:
         return PAGE_SECONDS if following else PRUNE_SECONDS
 
     return Chore(step, leads=True, first_seconds=PRUNE_FIRST_SECONDS)
+
+
+def counting(tenant: str) -> Chore:
+    """Count what changes no more, one page at a time, so that whoever asks for figures need not."""
+    return Chore(
+        lambda store: PAGE_SECONDS if store.metering().fold(tenant) else COUNT_SECONDS,
+        leads=True,
+        first_seconds=COUNT_FIRST_SECONDS,
+    )
 
 
 def sweeping_logs(host: str, folder: str) -> Chore:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fencepost.model.retention import Horizon
 from fencepost.model.run import TriggerKind
 from fencepost.ports.pruning import OldLog, Page, Place, Tally, Watermark
-from fencepost.stores.metering import Pruned, meters_of
+from fencepost.stores.metering import TICKS, Meters, Spent, add_meters, count_runs, folded_until
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
 SCHEDULES_MAX = 100  # that one transaction looks into
@@ -118,6 +118,7 @@ def watermark_of(tx: Transaction, tenant: str, schedule: str) -> Watermark | Non
 def _let_runs_go(tx: Transaction, horizon: Horizon, old: Sequence[str]) -> int:
     if not old:
         return 0
+    folded_us = folded_until(tx, horizon.tenant, "run")
     rows = tx.rows("prune_runs", tenant=horizon.tenant, ids=json.dumps(old), horizon_us=horizon.horizon_us)
     ids = json.dumps([row[0] for row in rows])
     attempts = tx.rows("prune_attempts", ids=ids)
@@ -127,7 +128,7 @@ def _let_runs_go(tx: Transaction, horizon: Horizon, old: Sequence[str]) -> int:
     tx.rows("prune_effects", tenant=horizon.tenant, ids=ids)
     _let_resources_go(tx, horizon.tenant, ids)
     _keep_first_starts(tx, horizon.tenant, rows)
-    _keep_figures(tx, horizon.tenant, rows, attempts)
+    _keep_figures(tx, horizon.tenant, rows, attempts, folded_us)
     _count(tx, horizon.tenant, Counter((schedule or "", "run", state) for _, schedule, state, *_ in rows))
     marks = {"": horizon.horizon_us}
     for _, schedule, _, _, _, tick_us, *_ in rows:
@@ -161,15 +162,21 @@ def _keep_first_starts(tx: Transaction, tenant: str, rows: Iterable[Row]) -> Non
         tx.rows("keep_first_starts", tenant=tenant, starts=json.dumps(starts))
 
 
-def _keep_figures(tx: Transaction, tenant: str, rows: Iterable[Row], attempts: Iterable[Row]) -> None:
-    """Write down what these came to, so that no figure ever falls."""
-    gone = [
-        Pruned(run_id, schedule or "", agent, started_us, ended_us, cost_micro, requests, reason)
-        for run_id, schedule, _, _, _, _, started_us, ended_us, agent, cost_micro, requests, reason in rows
-    ]
-    counts = [(*key, number) for key, number in meters_of(gone, attempts).items() if number]
-    if counts:
-        tx.rows("add_meters", tenant=tenant, counts=json.dumps(counts))
+def _keep_figures(tx: Transaction, tenant: str, rows: Iterable[Row], attempts: Iterable[Row], folded_us: int) -> None:
+    """Write down what these came to, so that no figure ever falls; most of it was long before."""
+    asked_again: Meters = Counter()
+    spent: dict[str, Spent] = {}
+    counted: set[str] = set()
+    for run_id, schedule, state, _, _, _, started_us, ended_us, agent, cost_micro, requests, reason, created_us in rows:
+        asked_again[schedule or "", agent, "asked_again"] += requests - 1
+        spent[run_id] = Spent(run_id, schedule or "", agent, state, started_us, ended_us, cost_micro, reason)
+        if created_us <= folded_us:
+            counted.add(run_id)
+    late = tx.rows("drop_unfolded", tenant=tenant, ids=json.dumps(sorted(counted))) if counted else []
+    counted -= {run_id for (run_id,) in late}
+    news = [one for run_id, one in spent.items() if run_id not in counted]
+    count_runs(tx, tenant, news, [row for row in attempts if row[0] not in counted])
+    add_meters(tx, tenant, asked_again)
 
 
 def _tick_page(tx: Transaction, horizon: Horizon, place: Place, cursor_us: int, limit: int) -> list[Row]:
@@ -188,12 +195,17 @@ def _tick_page(tx: Transaction, horizon: Horizon, place: Place, cursor_us: int, 
 def _let_ticks_go(tx: Transaction, horizon: Horizon, schedule: str, old: Sequence[Row]) -> int:
     if not old:
         return 0
+    folded_us = folded_until(tx, horizon.tenant, "tick")
     occurrences = json.dumps([row[0] for row in old])
     rows = tx.rows("prune_ticks", tenant=horizon.tenant, schedule=schedule, occurrences=occurrences)
     counts: Counter[tuple[str, str, str]] = Counter()
-    for disposition, number, _, _ in rows:
+    news: Meters = Counter()
+    for disposition, number, _, _, decided_us in rows:
         counts[schedule, "tick", disposition] += number
+        if decided_us > folded_us:
+            news[schedule, "", f"{TICKS}{disposition}"] += number
     _count(tx, horizon.tenant, counts)
+    add_meters(tx, horizon.tenant, news)
     if rows:
         newest = max(rows, key=lambda row: int(row[2]))
         _mark(tx, horizon, [(schedule, newest[2], newest[3])])

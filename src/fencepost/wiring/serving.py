@@ -187,6 +187,7 @@ def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list
         retention = timedelta(seconds=parse_duration(settings.retention))
         found.append(chores.watching_clock(plan.tenant, this_host().name, tools.clock, tools.say))
         found.append(chores.pruning(plan.tenant, retention))
+        found.append(chores.counting(plan.tenant))
         found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), tools.say))
     return found
 

@@ -1,14 +1,59 @@
+-- :name folded
+-- Up to when records count in the meters.
+SELECT what, until_us FROM fencepost.folded WHERE tenant = %(tenant)s
+
+-- :name begin_folding
+INSERT INTO fencepost.folded (tenant, what, until_us) VALUES (%(tenant)s, %(what)s, 0) ON CONFLICT DO NOTHING
+
+-- :name lock_folded
+-- Whoever counts and whoever prunes take turns, so that nothing is counted twice or not at all.
+SELECT until_us FROM fencepost.folded WHERE tenant = %(tenant)s AND what = %(what)s FOR UPDATE
+
+-- :name raise_folded
+UPDATE fencepost.folded SET until_us = %(until_us)s WHERE tenant = %(tenant)s AND what = %(what)s AND until_us < %(until_us)s
+
+-- :name fold_run_cut
+SELECT created_us FROM fencepost.run
+ WHERE tenant = %(tenant)s AND created_us > %(after_us)s AND created_us <= %(until_us)s
+ ORDER BY created_us
+ LIMIT 1 OFFSET %(limit)s
+
+-- :name fold_runs
+-- All of them in one look, ended or not: between two looks one could end.
+SELECT id, coalesce(schedule, ''), agent, state, started_us, ended_us, cost_micro, reason
+  FROM fencepost.run
+ WHERE tenant = %(tenant)s AND created_us > %(after_us)s AND created_us <= %(until_us)s
+
+-- :name fold_stragglers
+SELECT run.id, coalesce(run.schedule, ''), run.agent, run.state, run.started_us, run.ended_us, run.cost_micro, run.reason
+  FROM fencepost.unfolded JOIN fencepost.run ON run.id = unfolded.run_id
+ WHERE unfolded.tenant = %(tenant)s AND run.state IN ('succeeded', 'dead', 'cancelled')
+ LIMIT %(limit)s
+
+-- :name fold_attempts
+SELECT run_id, fence, worker, outcome, usage FROM fencepost.attempt WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
+
+-- :name put_unfolded
+INSERT INTO fencepost.unfolded (tenant, run_id) SELECT %(tenant)s, jsonb_array_elements_text(%(ids)s::jsonb) ON CONFLICT DO NOTHING
+
+-- :name drop_unfolded
+DELETE FROM fencepost.unfolded WHERE tenant = %(tenant)s AND run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb)) RETURNING run_id
+
+-- :name fold_tick_cut
+SELECT decided_us FROM fencepost.tick
+ WHERE tenant = %(tenant)s AND decided_us > %(after_us)s AND decided_us <= %(until_us)s
+ ORDER BY decided_us
+ LIMIT 1 OFFSET %(limit)s
+
 -- :name meter_ticks
--- How many ticks there ever were, by schedule and by what became of them; pruned ones count on.
-SELECT schedule, name, sum(number)::bigint
-  FROM (SELECT schedule, name, number FROM fencepost.tally WHERE tenant = %(tenant)s AND kind = 'tick'
-        UNION ALL
-        SELECT schedule, disposition, sum(count) FROM fencepost.tick WHERE tenant = %(tenant)s GROUP BY schedule, disposition) AS each
- GROUP BY schedule, name
- ORDER BY schedule, name
+-- How many ticks were decided in a stretch of time, by schedule and by what became of them.
+SELECT schedule, disposition, sum(count)::bigint
+  FROM fencepost.tick
+ WHERE tenant = %(tenant)s AND decided_us > %(after_us)s AND decided_us <= %(until_us)s
+ GROUP BY schedule, disposition
 
 -- :name meter_live
-SELECT coalesce(run.schedule, ''), run.agent, run.state, count(*), min(run.waiting_us), sum(run.requests - 1)::bigint
+SELECT coalesce(run.schedule, ''), run.agent, run.state, count(*), min(run.waiting_us)
   FROM (SELECT id FROM fencepost.ready WHERE tenant = %(tenant)s
         UNION ALL
         SELECT id FROM fencepost.running WHERE tenant = %(tenant)s) AS live
@@ -17,7 +62,7 @@ SELECT coalesce(run.schedule, ''), run.agent, run.state, count(*), min(run.waiti
  ORDER BY run.schedule, run.agent, run.state
 
 -- :name meter_runs
--- What the ended runs on record came to, all in one look.
+-- What the ended runs came to that are in no meter yet.
 SELECT coalesce(schedule, ''), agent, state, count(*),
        coalesce(sum(CASE WHEN ended_us IS NOT NULL AND started_us IS NOT NULL THEN 1 ELSE 0 END), 0),
        coalesce(sum(ended_us - started_us), 0)::bigint,
@@ -28,35 +73,48 @@ SELECT coalesce(schedule, ''), agent, state, count(*),
        coalesce(sum(CASE WHEN ended_us - started_us <= 900000000 THEN 1 ELSE 0 END), 0),
        coalesce(sum(CASE WHEN ended_us - started_us <= 3600000000 THEN 1 ELSE 0 END), 0),
        coalesce(sum(CASE WHEN ended_us - started_us <= 14400000000 THEN 1 ELSE 0 END), 0),
-       coalesce(sum(cost_micro), 0)::bigint, sum(requests - 1)::bigint,
+       coalesce(sum(cost_micro), 0)::bigint,
        coalesce(sum(CASE WHEN reason = 'fence_refused' THEN 1 ELSE 0 END), 0)
-  FROM fencepost.run
- WHERE tenant = %(tenant)s AND state IN ('succeeded', 'dead', 'cancelled')
+  FROM (SELECT schedule, agent, state, started_us, ended_us, cost_micro, reason
+          FROM fencepost.run
+         WHERE tenant = %(tenant)s AND created_us > %(after_us)s
+        UNION ALL
+        SELECT run.schedule, run.agent, run.state, run.started_us, run.ended_us, run.cost_micro, run.reason
+          FROM fencepost.unfolded JOIN fencepost.run ON run.id = unfolded.run_id
+         WHERE unfolded.tenant = %(tenant)s) AS each
+ WHERE state IN ('succeeded', 'dead', 'cancelled')
  GROUP BY schedule, agent, state
- ORDER BY schedule, agent, state
 
--- :name meter_pruned
+-- :name meter_asked_again
+SELECT coalesce(schedule, ''), agent, sum(requests - 1)::bigint
+  FROM fencepost.run
+ WHERE tenant = %(tenant)s AND requests > 1
+ GROUP BY schedule, agent
+
+-- :name meters
 SELECT schedule, agent, name, number FROM fencepost.meter WHERE tenant = %(tenant)s ORDER BY schedule, agent, name
 
--- :name meter_tallies
-SELECT schedule, name, number FROM fencepost.tally WHERE tenant = %(tenant)s AND kind = 'run' ORDER BY schedule, name
-
 -- :name meter_lost
-SELECT (SELECT count(*) FROM fencepost.attempt JOIN fencepost.run ON run.id = attempt.run_id
-         WHERE run.tenant = %(tenant)s AND attempt.outcome = 'lost'),
+WITH recent AS (SELECT id FROM fencepost.run WHERE tenant = %(tenant)s AND created_us > %(after_us)s
+                UNION ALL
+                SELECT run_id FROM fencepost.unfolded WHERE tenant = %(tenant)s),
+     lost AS (SELECT attempt.run_id, attempt.fence
+                FROM recent JOIN fencepost.attempt ON attempt.run_id = recent.id
+               WHERE attempt.outcome = 'lost')
+SELECT (SELECT count(*) FROM lost),
        (SELECT count(*)
-          FROM (SELECT run_id, min(fence) AS fence FROM fencepost.attempt WHERE outcome = 'lost' GROUP BY run_id) AS lost
-          JOIN fencepost.run ON run.id = lost.run_id
-          JOIN fencepost.attempt AS later ON later.run_id = lost.run_id AND later.fence > lost.fence
-         WHERE run.tenant = %(tenant)s),
+          FROM (SELECT run_id, min(fence) AS fence FROM lost GROUP BY run_id) AS first
+          JOIN fencepost.attempt AS later ON later.run_id = first.run_id AND later.fence > first.fence),
        (SELECT max(cursor_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL)
 
 -- :name meter_tokens
--- The llm_tokens of the runs on record, by agent, schedule and kind.
+-- The llm_tokens of ended runs that are in no meter yet, by agent, schedule and kind.
 SELECT coalesce(run.schedule, ''), run.agent, told.key, sum(told.value::text::numeric)::bigint
-  FROM fencepost.run JOIN fencepost.attempt ON attempt.run_id = run.id,
+  FROM (SELECT id FROM fencepost.run WHERE tenant = %(tenant)s AND created_us > %(after_us)s
+        UNION ALL
+        SELECT run_id FROM fencepost.unfolded WHERE tenant = %(tenant)s) AS recent
+  JOIN fencepost.run ON run.id = recent.id
+  JOIN fencepost.attempt ON attempt.run_id = run.id,
        LATERAL jsonb_each(attempt.usage::jsonb) AS told
- WHERE run.tenant = %(tenant)s AND run.ended_us IS NOT NULL AND attempt.usage IS NOT NULL
-   AND jsonb_typeof(told.value) = 'number'
+ WHERE run.ended_us IS NOT NULL AND attempt.usage IS NOT NULL AND told.value::text ~ '^-?[0-9]+$'
  GROUP BY run.schedule, run.agent, told.key
- ORDER BY run.schedule, run.agent, told.key

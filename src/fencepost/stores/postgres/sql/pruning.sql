@@ -19,7 +19,8 @@ DELETE FROM fencepost.run
  WHERE id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb)) AND tenant = %(tenant)s
    AND state IN ('succeeded', 'dead', 'cancelled') AND ended_us <= %(horizon_us)s
    AND (state <> 'dead' OR discarded_us <= %(horizon_us)s)
-RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason
+RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason,
+          created_us
 
 -- :name prune_attempts
 DELETE FROM fencepost.attempt WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
@@ -106,7 +107,7 @@ SELECT occurrence, tick_us, disposition, count,
 -- :name prune_ticks
 DELETE FROM fencepost.tick
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND occurrence = ANY (SELECT jsonb_array_elements_text(%(occurrences)s::jsonb))
-RETURNING disposition, count, tick_until_us, tzdata
+RETURNING disposition, count, tick_until_us, tzdata, decided_us
 
 -- :name prune_pause_page
 -- A pause goes when it is over and no tick of its time is undecided.

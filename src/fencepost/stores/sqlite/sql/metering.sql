@@ -1,21 +1,66 @@
+-- :name folded
+-- Up to when records count in the meters.
+SELECT what, until_us FROM folded WHERE tenant = :tenant
+
+-- :name begin_folding
+INSERT INTO folded (tenant, what, until_us) VALUES (:tenant, :what, 0) ON CONFLICT DO NOTHING
+
+-- :name lock_folded
+-- Whoever counts and whoever prunes take turns, so that nothing is counted twice or not at all.
+SELECT until_us FROM folded WHERE tenant = :tenant AND what = :what
+
+-- :name raise_folded
+UPDATE folded SET until_us = :until_us WHERE tenant = :tenant AND what = :what AND until_us < :until_us
+
+-- :name fold_run_cut
+SELECT created_us FROM run
+ WHERE tenant = :tenant AND created_us > :after_us AND created_us <= :until_us
+ ORDER BY created_us
+ LIMIT 1 OFFSET :limit
+
+-- :name fold_runs
+-- All of them in one look, ended or not: between two looks one could end.
+SELECT id, coalesce(schedule, ''), agent, state, started_us, ended_us, cost_micro, reason
+  FROM run INDEXED BY run_by_age
+ WHERE tenant = :tenant AND created_us > :after_us AND created_us <= :until_us
+
+-- :name fold_stragglers
+SELECT run.id, coalesce(run.schedule, ''), run.agent, run.state, run.started_us, run.ended_us, run.cost_micro, run.reason
+  FROM unfolded CROSS JOIN run ON run.id = unfolded.run_id
+ WHERE unfolded.tenant = :tenant AND run.state IN ('succeeded', 'dead', 'cancelled')
+ LIMIT :limit
+
+-- :name fold_attempts
+SELECT run_id, fence, worker, outcome, usage FROM attempt WHERE run_id IN (SELECT value FROM json_each(:ids))
+
+-- :name put_unfolded
+INSERT INTO unfolded (tenant, run_id) SELECT :tenant, value FROM json_each(:ids) WHERE true ON CONFLICT DO NOTHING
+
+-- :name drop_unfolded
+DELETE FROM unfolded WHERE tenant = :tenant AND run_id IN (SELECT value FROM json_each(:ids)) RETURNING run_id
+
+-- :name fold_tick_cut
+SELECT decided_us FROM tick
+ WHERE tenant = :tenant AND decided_us > :after_us AND decided_us <= :until_us
+ ORDER BY decided_us
+ LIMIT 1 OFFSET :limit
+
 -- :name meter_ticks
--- How many ticks there ever were, by schedule and by what became of them; pruned ones count on.
-SELECT schedule, name, sum(number)
-  FROM (SELECT schedule, name, number FROM tally WHERE tenant = :tenant AND kind = 'tick'
-        UNION ALL
-        SELECT schedule, disposition, sum(count) FROM tick WHERE tenant = :tenant GROUP BY schedule, disposition) AS each
- GROUP BY schedule, name
- ORDER BY schedule, name
+-- How many ticks were decided in a stretch of time, by schedule and by what became of them.
+SELECT schedule, disposition, sum(count)
+  FROM tick INDEXED BY tick_decided
+ WHERE tenant = :tenant AND decided_us > :after_us AND decided_us <= :until_us
+ GROUP BY schedule, disposition
 
 -- :name meter_live
-SELECT coalesce(schedule, ''), agent, state, count(*), min(waiting_us), sum(requests - 1)
+SELECT coalesce(schedule, ''), agent, state, count(*), min(waiting_us)
   FROM run
  WHERE tenant = :tenant AND state IN ('ready', 'running')
  GROUP BY schedule, agent, state
  ORDER BY schedule, agent, state
 
 -- :name meter_runs
--- What the ended runs on record came to, read from one index alone.
+-- What the ended runs came to that are in no meter yet.
 SELECT coalesce(schedule, ''), agent, state, count(*),
        coalesce(sum(CASE WHEN ended_us IS NOT NULL AND started_us IS NOT NULL THEN 1 ELSE 0 END), 0),
        coalesce(sum(ended_us - started_us), 0),
@@ -26,33 +71,47 @@ SELECT coalesce(schedule, ''), agent, state, count(*),
        coalesce(sum(CASE WHEN ended_us - started_us <= 900000000 THEN 1 ELSE 0 END), 0),
        coalesce(sum(CASE WHEN ended_us - started_us <= 3600000000 THEN 1 ELSE 0 END), 0),
        coalesce(sum(CASE WHEN ended_us - started_us <= 14400000000 THEN 1 ELSE 0 END), 0),
-       coalesce(sum(cost_micro), 0), sum(requests - 1),
+       coalesce(sum(cost_micro), 0),
        coalesce(sum(CASE WHEN reason = 'fence_refused' THEN 1 ELSE 0 END), 0)
-  FROM run INDEXED BY run_figures
- WHERE tenant = :tenant AND state IN ('succeeded', 'dead', 'cancelled')
+  FROM (SELECT schedule, agent, state, started_us, ended_us, cost_micro, reason
+          FROM run INDEXED BY run_by_age
+         WHERE tenant = :tenant AND created_us > :after_us
+        UNION ALL
+        SELECT run.schedule, run.agent, run.state, run.started_us, run.ended_us, run.cost_micro, run.reason
+          FROM unfolded CROSS JOIN run ON run.id = unfolded.run_id
+         WHERE unfolded.tenant = :tenant) AS each
+ WHERE state IN ('succeeded', 'dead', 'cancelled')
  GROUP BY schedule, agent, state
- ORDER BY schedule, agent, state
 
--- :name meter_pruned
+-- :name meter_asked_again
+SELECT coalesce(schedule, ''), agent, sum(requests - 1)
+  FROM run INDEXED BY run_asked_again
+ WHERE tenant = :tenant AND requests > 1
+ GROUP BY schedule, agent
+
+-- :name meters
 SELECT schedule, agent, name, number FROM meter WHERE tenant = :tenant ORDER BY schedule, agent, name
 
--- :name meter_tallies
-SELECT schedule, name, number FROM tally WHERE tenant = :tenant AND kind = 'run' ORDER BY schedule, name
-
 -- :name meter_lost
-SELECT (SELECT count(*) FROM attempt JOIN run ON run.id = attempt.run_id
-         WHERE run.tenant = :tenant AND attempt.outcome = 'lost'),
+WITH recent AS (SELECT id FROM run INDEXED BY run_by_age WHERE tenant = :tenant AND created_us > :after_us
+                UNION ALL
+                SELECT run_id FROM unfolded WHERE tenant = :tenant),
+     lost AS (SELECT attempt.run_id, attempt.fence
+                FROM recent CROSS JOIN attempt ON attempt.run_id = recent.id
+               WHERE attempt.outcome = 'lost')
+SELECT (SELECT count(*) FROM lost),
        (SELECT count(*)
-          FROM (SELECT run_id, min(fence) AS fence FROM attempt WHERE outcome = 'lost' GROUP BY run_id) AS lost
-          JOIN run ON run.id = lost.run_id
-          JOIN attempt AS later ON later.run_id = lost.run_id AND later.fence > lost.fence
-         WHERE run.tenant = :tenant),
+          FROM (SELECT run_id, min(fence) AS fence FROM lost GROUP BY run_id) AS first
+          JOIN attempt AS later ON later.run_id = first.run_id AND later.fence > first.fence),
        (SELECT max(cursor_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL)
 
 -- :name meter_tokens
--- The llm_tokens of the runs on record, by agent, schedule and kind.
+-- The llm_tokens of ended runs that are in no meter yet, by agent, schedule and kind.
 SELECT coalesce(run.schedule, ''), run.agent, told.key, sum(told.value)
-  FROM run JOIN attempt ON attempt.run_id = run.id, json_each(attempt.usage) AS told
- WHERE run.tenant = :tenant AND run.ended_us IS NOT NULL AND attempt.usage IS NOT NULL AND told.type = 'integer'
+  FROM (SELECT id FROM run INDEXED BY run_by_age WHERE tenant = :tenant AND created_us > :after_us
+        UNION ALL
+        SELECT run_id FROM unfolded WHERE tenant = :tenant) AS recent
+ CROSS JOIN run ON run.id = recent.id
+ CROSS JOIN attempt ON attempt.run_id = run.id, json_each(attempt.usage) AS told
+ WHERE run.ended_us IS NOT NULL AND attempt.usage IS NOT NULL AND told.type = 'integer'
  GROUP BY run.schedule, run.agent, told.key
- ORDER BY run.schedule, run.agent, told.key

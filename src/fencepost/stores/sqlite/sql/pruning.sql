@@ -19,7 +19,8 @@ DELETE FROM run
  WHERE id IN (SELECT value FROM json_each(:ids)) AND tenant = :tenant
    AND state IN ('succeeded', 'dead', 'cancelled') AND ended_us <= :horizon_us
    AND (state <> 'dead' OR discarded_us <= :horizon_us)
-RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason
+RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason,
+          created_us
 
 -- :name prune_attempts
 DELETE FROM attempt WHERE run_id IN (SELECT value FROM json_each(:ids)) RETURNING run_id, fence, worker, outcome, usage
@@ -96,7 +97,7 @@ SELECT occurrence, tick_us, disposition, count,
 -- :name prune_ticks
 DELETE FROM tick
  WHERE tenant = :tenant AND schedule = :schedule AND occurrence IN (SELECT value FROM json_each(:occurrences))
-RETURNING disposition, count, tick_until_us, tzdata
+RETURNING disposition, count, tick_until_us, tzdata, decided_us
 
 -- :name prune_pause_page
 -- A pause goes when it is over and no tick of its time is undecided.
