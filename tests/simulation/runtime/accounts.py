@@ -34,6 +34,7 @@ def close_accounts(stage: Stage, process: Process, *, final: bool) -> None:
     check_chain(stage)
     if final:
         _all_ended(stage, snapshot)
+        _all_written(stage, process)
         check_told(stage, snapshot)
 
 
@@ -138,3 +139,10 @@ def _all_ended(stage: Stage, snapshot: Snapshot) -> None:
     lost = [run_id for run_id in stage.observer.acked if run_id not in snapshot.runs]
     if lost:
         stage.world.fail("kept", f"acknowledged and gone: {lost}")
+
+
+def _all_written(stage: Stage, process: Process) -> None:
+    """Each write that was accepted where writers exclude one another is counted there."""
+    for target in stage.fleet.gates - stage.checker.shared:
+        stage.checker.counted({target: stage.gate(target, process).read()})
+        stage.world.totals["registers counted"] += 1

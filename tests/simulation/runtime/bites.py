@@ -5,7 +5,7 @@ BITES = (
     *("succeeded: done", "reaped", "checkpoints", "takeovers", "kills", "answer lost", "fails before"),
     *("transactions broken off", "effects", "effects answered", "grants of a project", "runs leased by lanes"),
     *("pruned", "seals", "heads exported", "notices that arrived"),
-    *(f"ticks: {kind}" for kind in ("dst_gap", "coalesced", "paused")),
+    *(f"ticks: {kind}" for kind in ("dst_gap", "coalesced", "paused", "calendar")),
     *(f"runs by {kind}" for kind in ("every", "webhook")),
     *(f"ready: {why}" for why in ("retry", "resume", "restart")),
     *("dead: lost", "dead: exit_code", "resumes", "drains", "deploys", "sleeps", "clock steps", "never returns"),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.registry import Wanted, want
 from tests.simulation.faults import Knobs
+from tests.simulation.runtime.blackouts import draw_blackout
 from tests.simulation.runtime.oracle import transition
 from tests.simulation.world import World
 
@@ -62,14 +63,21 @@ class Plot:
     project: str = ""  # the resource of the directory in which blue works
     project_slots: int = 1
     once: float = 0.08  # how many schedules run once
+    blackouts: float = 0.2  # how many schedules have some
     keyed: float = 0.25  # how many schedules share a concurrency key
     key_slots: int | None = None  # how many runs with the concurrency key may go at once
     lanes: bool = False  # whether green is called in a lane
     lane_batch: int = 1
     agent: str = ""  # of all schedules, if not of any
     lane_starts: int = 0
+    zombies: bool = False  # whether agents are left behind that go on writing
     kinds: list[str] = field(default_factory=list)
     wishes: list[str] = field(default_factory=list)  # what the operator does
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether all of blue's runs exclude one another, because they work in a project with one place."""
+        return bool(self.project) and self.project_slots == 1
 
     @classmethod
     def draw(cls, world: World, profile: str | None = None, *, server: bool = False) -> "Plot":
@@ -108,11 +116,18 @@ class Plot:
         plot.lane_starts = rng.choice((0, plot.lane_batch))
         plot.kinds = [kind for kind in _possible(many_hosts=base.many_hosts) if world.chance(0.35)]
         plot.wishes = [wish for wish in WISHES if world.chance(0.5)]
+        if world.chance(0.12):
+            plot._breed_zombies()
         if profile is not None:
             plot._follow(*profile.split(" | "))
         if "rewind" in plot.kinds and base.many_hosts and "clock" in plot.kinds:
             plot.kinds.remove("clock")  # a tail lost *and* a server's clock set back is beyond the promise
         return plot
+
+    def _breed_zombies(self) -> None:
+        """Leave agents behind that go on writing after somebody else took their run over."""
+        self.gated, self.zombies, self.agent = True, True, "red"
+        self.kinds, self.base.stubborn, self.base.port_fault = ["kill tree", "stop keepers"], 0.9, 0.0
 
     def _follow(self, kinds: str, wishes: str = "", settings: str = "") -> None:
         """Take a seed's kind of trouble from a profile: what strikes, what people do, and `name=value` for the rest."""
@@ -165,6 +180,11 @@ class Fleet:
         }
         self._retired: dict[str, ScheduleDefinition] = {}
 
+    @property
+    def gates(self) -> set[str]:
+        """Where agents write."""
+        return set(self._gate_of.values())
+
     def wanted(self) -> Wanted:
         """Spell it all."""
         hook = {"agent": "red", "scheme": "bearer", "secret": "env:HOOK"}
@@ -188,6 +208,7 @@ class Fleet:
                 ("timezone",),
                 ("enabled",),
                 ("dst_gap", "dst_fold"),
+                ("calendar",),
             )
         )
         changed = {field: getattr(fresh, field) for field in fields}
@@ -217,10 +238,10 @@ class Fleet:
             in_process=lane,
             command=() if lane else ("work",),
             project="scout" if name == "blue" and self._plot.project else "",
-            on_lost=rng.choice(("triage", "resume", "restart")),
+            on_lost="restart" if self._plot.zombies else rng.choice(("triage", "resume", "restart")),
             max_attempts=rng.choice((1, 2, 3)),
             backoff=_seconds(rng.choice((0, 1, 3)) * self._plot.base.ttl_seconds / 4),
-            timeout=_seconds(self._plot.base.ttl_seconds * rng.choice((1.5, 40))),
+            timeout=_seconds(self._plot.base.ttl_seconds * (40 if self._plot.zombies else rng.choice((1.5, 40)))),
             queue_timeout=rng.choice(("1d", "1d", _seconds(6 * self._plot.base.ttl_seconds))),
             budget_usd=rng.choice(("", "1.00")),
             gates=(gate,) if gate else (),
@@ -256,7 +277,12 @@ class Fleet:
             max_runs_per_hour=rng.choice((None, None, 3, 8)) if bounded else None,
             budget_usd_per_day=rng.choice(("", "5.00")) if bounded else "",
             pause_on_failure=rng.choice((None, None, None, 4)),
+            calendar=self._calendar() if rng.random() < self._plot.blackouts else (),
         )
+
+    def _calendar(self) -> tuple[str, ...]:
+        plot = self._plot
+        return (draw_blackout(self._rng, plot.zone, plot.epoch_us, plot.rage_seconds),)
 
     def _cron(self, choices: tuple[str, ...]) -> str | tuple[str, ...]:
         """Take one expression, or now and then two."""

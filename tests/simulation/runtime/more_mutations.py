@@ -104,6 +104,10 @@ def more_mutations() -> dict[str, Mutation]:
             ],
             lanes,
         ),
+        "a project that two work in at once": Mutation(
+            lambda: [patch.object(rules, "blockers", lambda *_: ()), patch.object(store_queue, "turns", _last_first)],
+            project,
+        ),
         "what is left alive is left alone": Mutation(
             lambda: [patch.object(Leftovers, "clear", lambda *_: None)], "kill tree | run agent | stubborn=1.0"
         ),

@@ -82,6 +82,12 @@ def mutations() -> dict[str, Mutation]:
         "pauses are not looked at": Mutation(
             lambda: [_sql(pauses_since=("until_us > :since_us", "until_us < :since_us"))]
         ),
+        "blackouts are not looked at": Mutation(
+            lambda: [patch.object(tick_rows, "calendar_of", lambda _: None)], "kill agent | edit | blackouts=1.0"
+        ),
+        "blackouts are not looked at again": Mutation(
+            lambda: [patch.object(leasing, "_in_blackout", lambda *_: False)], "stop station | edit | blackouts=1.0"
+        ),
         "recheck left out": Mutation(lambda: [patch.object(leasing, "recheck", lambda _: None)]),
         "overlap ignored": Mutation(lambda: [patch.object(decide, "admit", lambda *_, **__: Admitted())]),
         "no bound on what runs at once": Mutation(

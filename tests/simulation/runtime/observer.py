@@ -41,6 +41,7 @@ class Observer:
         self.acked: dict[str, str] = {}  # run -> what became of it when it was last looked at
         self._by_key: dict[str, str] = {}
         self.pruned: set[str] = set()
+        self._gone: set[str] = set()  # runs that were lost with a tail
         self.outside = Outside(world)
         self.archive = Archive()
         self._forgotten = 0  # fences up to this one may be unknown to the store
@@ -79,7 +80,8 @@ class Observer:
     def went_back(self) -> None:
         """The store lost its tail: what was in it is forgotten, and so is what was said about it; fences are not."""
         self._place.store(self._hosts[0])
-        self.now = Snapshot().next(self._place.engine.rows)
+        before, self.now = self.now, Snapshot().next(self._place.engine.rows)
+        self._gone.update(before.runs.keys() - self.now.runs.keys())
         self._forgotten = max(self._newest.values(), default=0)
         self.acked = {run_id: said for run_id, said in self.acked.items() if run_id in self.now.runs}
         self._by_key = {key: run_id for key, run_id in self._by_key.items() if run_id in self.now.runs}
@@ -213,6 +215,8 @@ class Observer:
     def acknowledged(self, run_id: str, *, key: str | None = None) -> None:
         """Somebody was told that a run will be kept."""
         self._world.totals["requests acknowledged"] += 1
+        if run_id in self._gone:
+            return  # the answer was on its way when the store went back
         if run_id not in self.now.runs:
             self._fail("kept", f"{run_id} was acknowledged and is not there")
         self.acked[run_id] = ""

@@ -76,14 +76,14 @@ def _play(world: World, plot: Plot, folder: str, stand: "Stand | None") -> None:
 def _stage(world: World, plot: Plot, folder: str, stand: "Stand | None") -> Stage:
     place = Place(world, plot.base, _engine(plot, folder, stand), epoch_us=plot.epoch_us)
     checker = Checker(world, plot.base)
-    checker.exclusive = False  # runs of several schedules write to the same place
     hosts = [
         Host(world, f"h{n}", rate_ppm=rate, pid_max=plot.base.pid_max, wall_us=plot.epoch_us)
         for n, rate in enumerate(plot.base.rates_ppm)
     ]
     observer = Observer(world, place, checker, hosts, plot)
     place.watcher = observer
-    gates = {"red": "file:" + os.path.join(os.path.realpath(folder), "red.json")} if plot.gated else {}
+    gates = _gates(plot, folder)
+    checker.shared.update(target for agent, target in gates.items() if agent != "blue")
     fleet = Fleet(world, plot, gates)
     return Stage(
         world,
@@ -100,6 +100,12 @@ def _stage(world: World, plot: Plot, folder: str, stand: "Stand | None") -> Stag
     )
 
 
+def _gates(plot: Plot, folder: str) -> dict[str, str]:
+    """Say who writes where: runs of several schedules to one place, and those of a project with one place to another."""
+    agents = [*(["red"] if plot.gated else []), *(["blue"] if plot.gated and plot.is_exclusive else [])]
+    return {name: "file:" + os.path.join(os.path.realpath(folder), f"{name}.json") for name in agents}
+
+
 def _engine(plot: Plot, folder: str, stand: "Stand | None") -> Engine:
     if stand is None:
         return SqliteEngine(folder, plot.base)
@@ -111,7 +117,9 @@ def _engine(plot: Plot, folder: str, stand: "Stand | None") -> Engine:
 def _story(stage: Stage, posts: list[Post], operator: Operator) -> None:
     """Apply; rage; calm; let the last ticks come; empty the queue; count."""
     world, ttl_ns = stage.world, int(stage.knobs.ttl_seconds * SECOND)
+    world.quiet = True  # nobody strikes before there is a day to spoil
     operator.apply(stage.hosts[0])
+    world.quiet = False
     for post in posts:
         world.spawn(post.name, None, post.live)
     world.spawn("operator", None, operator.live)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from tests.simulation.clocks import Moment
+from tests.simulation.runtime.blackouts import is_blacked_out
 from tests.simulation.runtime.record_rules import first_in_line
 from tests.simulation.runtime.snapshot import AttemptSeen, RunSeen, Snapshot
 from tests.simulation.world import World
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tests.simulation.runtime.place import Seen
 
 HOUR_US = 3_600_000_000
+SECOND_LOOK = ("disabled", "paused", "calendar", "budget")  # why a run that waited does not start after all
 LOST_ATTEMPTS = 3
 FRUITLESS = 10
 Move = tuple[str, str | None]
@@ -93,7 +95,7 @@ class RunRules:
     def _never_began(self, old: RunSeen, new: RunSeen, after: Snapshot) -> bool:
         """Whether a lane had put a start on record with the lease, and gave the run back before it was called."""
         attempt = after.attempts.get((old.id, old.fence or 0))
-        gave_back = new.reason in ("lost_before_start", "gate_unreachable") or old.fence != new.fence
+        gave_back = new.reason in ("lost_before_start", "gate_unreachable", *SECOND_LOOK) or old.fence != new.fence
         return bool(new.in_process) and gave_back and attempt is not None and attempt.outcome in ("lost", "notstarted")
 
     def _started_once(self, new: RunSeen, change: Change) -> None:
@@ -127,15 +129,23 @@ class RunRules:
         if new.schedule is None:
             return
         if old.started_us is None:
-            schedule = before.schedules[new.schedule]
-            if schedule.retired_us is not None or not schedule.definition.enabled:
-                self._world.fail("recheck", f"{new.id} was leased although {new.schedule} is switched off")
-            if new.tick_born and any(one.schedule == new.schedule for one in pauses):
-                self._world.fail("recheck", f"{new.id} was leased although {new.schedule} is paused")
+            self._look_again(new, before, now)
         others = [one for one in before.live_of(new.schedule) if one.state == "running" and one.id != new.id]
         held = [one for one in others if self._in_hand(one, before, now) and after.runs[one.id].state == "running"]
         if len(held) >= new.lease_max:
             self._world.fail("overlap", f"{new.id} was leased beside {[one.id for one in held]}, of {new.lease_max}")
+
+    def _look_again(self, new: RunSeen, before: Snapshot, now: Moment) -> None:
+        """Of what never started: whatever holds its schedule back now."""
+        assert new.schedule is not None
+        schedule = before.schedules[new.schedule]
+        paused = any(one.covers(now.wall_us) and one.schedule == new.schedule for one in before.pauses.values())
+        if schedule.retired_us is not None or not schedule.definition.enabled:
+            self._world.fail("recheck", f"{new.id} was leased although {new.schedule} is switched off")
+        if new.tick_born and paused:
+            self._world.fail("recheck", f"{new.id} was leased although {new.schedule} is paused")
+        if new.tick_born and is_blacked_out(schedule.definition, now.wall_us):
+            self._world.fail("recheck", f"{new.id} was leased although {new.schedule} is blacked out")
 
     def _came_back(self, old: RunSeen, new: RunSeen, change: Change) -> None:
         """A lane may settle an attempt and lease the run anew in one turn."""
@@ -161,7 +171,7 @@ class RunRules:
 
     def _ended_waiting(self, new: RunSeen) -> None:
         allowed = {
-            "cancelled": {"cancelled", "overlap", "disabled", "paused", "calendar", "budget"},
+            "cancelled": {"cancelled", "overlap", *SECOND_LOOK},
             "dead": {"queue_timeout"},
         }
         if new.reason not in allowed.get(new.state, set()):
@@ -183,6 +193,8 @@ class RunRules:
         expected = self._expected(old, attempt, after)
         if old.stop is not None:  # somebody asked it to stop: it does not come back
             expected = {move if move[0] != "ready" else ("cancelled", old.stop) for move in expected}
+        if new.in_process and any(state == "ready" for state, _ in expected):  # and looked at again in the same turn
+            expected |= {("cancelled", reason) for reason in SECOND_LOOK}
         if (new.state, new.reason) not in expected:
             found = f"{new.state} because of {new.reason}"
             self._world.fail("settled by policy", f"{old.id} ended {attempt.outcome} and is {found}, not {expected}")

@@ -2,6 +2,7 @@
 
 from fencepost.model.duration import parse_duration
 from tests.simulation.clocks import Moment
+from tests.simulation.runtime.blackouts import is_blacked_out
 from tests.simulation.runtime.snapshot import PauseSeen, RunSeen, Snapshot, TickSeen
 from tests.simulation.world import World
 
@@ -80,6 +81,8 @@ class TickRules:
             return None
         if any(one.covers(tick.tick_us) for one in _pauses(tick, after)):
             return "ran during a pause"
+        if is_blacked_out(schedule, tick.tick_us):
+            return "ran during a blackout"
         return "ran too late" if schedule.missed == "skip" and late else None
 
     def _missed(self, _tick: TickSeen, _: Snapshot, __: Snapshot, late: bool) -> str | None:  # noqa: FBT001
@@ -102,6 +105,11 @@ class TickRules:
         ends = (tick.tick_us, tick.tick_until_us)
         held = all(any(one.covers(at) for one in _pauses(tick, after)) for at in ends)
         return None if held or before.schedules[tick.schedule].skip_next else "was held back, and nothing is paused"
+
+    def _calendar(self, tick: TickSeen, _: Snapshot, after: Snapshot, __: bool) -> str | None:  # noqa: FBT001
+        schedule = after.schedules[tick.schedule].definition
+        held = all(is_blacked_out(schedule, at) for at in (tick.tick_us, tick.tick_until_us))
+        return None if held else "was held back, and nothing is blacked out"
 
     def _let_in(self, made: list[RunSeen], before: Snapshot, after: Snapshot) -> None:
         """Under each rule, so many may be there at once; what lines up waits its turn."""
