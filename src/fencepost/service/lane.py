@@ -7,7 +7,9 @@ or a lease cannot be renewed in time. Whatever has not begun by then goes back i
 import os
 import select
 import signal
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from fencepost.flow.leasing import recheck_for
 from fencepost.model.errors import StoreUnavailable
@@ -45,6 +47,7 @@ FIRST_GUESS_SECONDS = 0.01
 STUCK_SECONDS = 1.0  # a run that takes longer keeps nobody waiting: what stands behind it goes back
 IDLE_SECONDS = 600.0
 AGAIN_SECONDS = 0.2
+T = TypeVar("T")
 
 
 def lane(bench: Bench, hint: Hint, *, worker_alive: int) -> int:
@@ -83,6 +86,7 @@ class _Keeper:
         self._mean = FIRST_GUESS_SECONDS
         self._given_number = 0
         self._drain_ns: int | None = None
+        self._worker_alive: int | None = None  # readable once the worker is gone
         self._telling = LaneTelling(bench.tell, self._now)
 
     def serve(self, hint: Hint, worker_alive: int) -> int:
@@ -90,19 +94,16 @@ class _Keeper:
         log_path = os.path.join(self._bench.log_folder, f"lane-{self._id}.log")
         if not caller.start(self._id, folder=self._folder.path, log_path=log_path, counts_sleep=self._counts_sleep):
             return 1
-        fds = [caller.line_fd, caller.guard_fd, self._mailbox.fd, caller.output.fd, worker_alive]
+        fds = [caller.line_fd, caller.guard_fd, caller.output.fd]
+        self._worker_alive = worker_alive
         while caller.ended is None:
             self._advance()
             if self._is_over():
                 break
-            ready, _, _ = select.select([*fds, *hint.fds()], [], [], self._patience(hint))
+            ready, _, _ = select.select([*fds, *self._ears(), *hint.fds()], [], [], self._patience(hint))
             if caller.output.fd in ready and not caller.output.drain():
                 fds.remove(caller.output.fd)
-            if worker_alive in ready:
-                fds.remove(worker_alive)
-                self._end("worker gone")
-            if self._mailbox.fd in ready and signal.SIGTERM in self._mailbox.collect():
-                self._drain_ns = self._drain_ns or self._now()
+            self._listen(ready)
             if hint.heard(ready):
                 self._looked_ns = 0
             if caller.line_fd in ready:
@@ -115,6 +116,23 @@ class _Keeper:
         self._wind_up()
         self._telling.count(last=True)
         return 0
+
+    def _ears(self) -> list[int]:
+        """Return where those are heard who want us to stop."""
+        return [self._mailbox.fd, *([] if self._worker_alive is None else [self._worker_alive])]
+
+    def _listen(self, ready: list[int]) -> None:
+        if self._worker_alive in ready:
+            self._worker_alive = None
+            self._end("worker gone")
+        if self._mailbox.fd in ready and signal.SIGTERM in self._mailbox.collect():
+            self._drain_ns = self._drain_ns or self._now()
+
+    def _pause(self) -> None:
+        """Give a store that is away a moment to come back; whoever wants us to stop is heard meanwhile."""
+        until_ns = self._now() + round(AGAIN_SECONDS * 1e9)
+        while (left := (until_ns - self._now()) / 1e9) > 0:
+            self._listen(select.select(self._ears(), [], [], left)[0])
 
     def _advance(self) -> None:
         """Give the runner the next runs, then settle what is done and lease what comes after."""
@@ -160,7 +178,9 @@ class _Keeper:
                 if self._batches.is_late:
                     self._end("lost")
                     return
-                self._tools.clock.sleep(AGAIN_SECONDS)
+                self._pause()
+                if not done and not closing and (self._drain_ns is not None or self._caller.why):
+                    return  # nothing of ours is at stake: what was granted in silence never began, and goes back
                 wanted = wanted._replace(again=True) if wanted else None
         self._done = []
         self._telling.tell(done, turned.lost)
@@ -175,16 +195,20 @@ class _Keeper:
             self._busy_ns = self._now()
 
     def _note(self, one: LeasedRun, outcome: Outcome, *, left: Left, began: bool) -> None:
-        """Decide what becomes of a run; the store is asked until it answers or our time is up, so that no end is lost."""
+        """Decide what becomes of a run."""
+        self._done.append(
+            self._patiently(lambda: settled(one, outcome, self._bench, self._store, left=left, began=began))
+        )
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask the store until it answers or our time is up, so that no end is lost."""
         while True:
             try:
-                self._done.append(settled(one, outcome, self._bench, self._store, left=left, began=began))
+                return ask()
             except StoreUnavailable:
                 if self._batches.is_late:
                     raise
-                self._tools.clock.sleep(AGAIN_SECONDS)
-            else:
-                return
+                self._pause()
 
     def _give(self) -> None:
         """Give the runner what has its start on record, or make one other run ready and give it that."""
@@ -304,4 +328,4 @@ class _Keeper:
         self._take(None)
 
     def _has_checkpoint(self, one: LeasedRun) -> bool:
-        return self._store.checkpoint(one.run.id) is not None
+        return self._patiently(lambda: self._store.checkpoint(one.run.id)) is not None

@@ -184,8 +184,15 @@ class LaneWatch:
         now = from_us(clock.wall_us())
         waited = timedelta(microseconds=(clock.awake_ns() - drain_ns) / 1000)
         deadline_at = now + self._bench.drain_timeout - waited
-        resumable = self._store.checkpoint(self._one.run.id) is not None
-        return drain(retry_of(self._agent), resumable=resumable, now=now, deadline_at=deadline_at) is not DrainStep.KEEP
+        step = drain(retry_of(self._agent), resumable=self._is_resumable(), now=now, deadline_at=deadline_at)
+        return step is not DrainStep.KEEP
+
+    def _is_resumable(self) -> bool:
+        """Tell whether it has left a checkpoint; while nobody can tell, it is left to finish as if there were none."""
+        try:
+            return self._store.checkpoint(self._one.run.id) is not None
+        except StoreUnavailable:
+            return False
 
     def _shall_end(self) -> bool:
         return self._is_ending() or self._stop is not None

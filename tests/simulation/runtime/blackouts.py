@@ -19,10 +19,11 @@ def draw_blackout(rng: random.Random, zone: str, since_us: int, seconds: float) 
 def is_blacked_out(schedule: ScheduleDefinition, at_us: int) -> bool:
     """Tell by the clock on the wall whether an instant is in one of the schedule's blackouts."""
     wall = _instant(at_us).astimezone(ZoneInfo(schedule.timezone or "UTC")).strftime("%H:%M")
-    return any(_covers(*entry.removeprefix(f"{DAYS} ").split("-"), wall) for entry in schedule.calendar)
+    return any(_covers(entry.removeprefix(f"{DAYS} "), wall) for entry in schedule.calendar)
 
 
-def _covers(start: str, end: str, wall: str) -> bool:
+def _covers(times: str, wall: str) -> bool:
+    start, _, end = times.partition("-")
     return start <= wall < end if start < end else wall >= start or wall < end
 
 
