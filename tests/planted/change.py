@@ -60,7 +60,7 @@ class Copy:
 
     def first_failure(self, tests: tuple[str, ...]) -> str | None:
         """Return the first of these tests that fails on the copy, or None."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", *tests]
         try:
             done = subprocess.run(
                 command,
@@ -81,7 +81,12 @@ class Copy:
         return failed.group(1)
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": self.folder, "PYTHONPYCACHEPREFIX": f"{self.folder}.compiled"}
+        ours = {"PYTHONPATH": self.folder, "PYTHONPYCACHEPREFIX": f"{self.folder}.compiled"}
+        return {
+            **os.environ,
+            **ours,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }  # none of them is needed, and some are slow
 
     def _put(self, path: str, text: str) -> None:
         """Write a file of another second than any before it: by size and second Python knows what it has compiled."""

@@ -35,7 +35,7 @@ def _of_statement(path: str, name: str, text: str, parameter: str, area: str) ->
 def _words(name: str, tables: list[str], number: int) -> str:
     if name == "ledger_unreplayed":
         return "tells of what was asked again, too"
-    return f"without the fence of the {tables[number]}" if tables else "lets a fence go down"
+    return f"without the fence of the {tables[number].partition('+')[0]}" if tables else "lets a fence go down"
 
 
 def _tests(name: str, tables: list[str], number: int, parameter: str) -> tuple[str, ...]:
