@@ -317,6 +317,25 @@ def test_ticks_are_previewed_for_a_schedule_or_an_expression(busy: WebDoor) -> N
     assert ask("GET", "/ticks", 400, params={"cron": "61 * * * *", "timezone": "UTC"})["code"] == "invalid"
 
 
+def test_a_history_is_read_part_by_part(busy: WebDoor) -> None:
+    ask = asking(busy)
+    for hour in (3, 4, 5):
+        busy.runtime.cron("nightly", f"0 {hour} * * *")
+    for _ in range(2):
+        ask("POST", "/schedules/nightly/pause", json={})
+        ask("POST", "/schedules/nightly/resume")
+    versions: list[int] = []
+    pauses = parts = 0
+    cursor: str | None = ""
+    while cursor is not None:
+        part = ask("GET", f"/schedules/nightly/history?limit=1&cursor={cursor}")
+        versions += [one["version"] for one in part["versions"]]
+        pauses += len(part["pauses"])
+        parts, cursor = parts + 1, part["next"]
+
+    assert (versions, pauses, parts) == ([4, 3, 2, 1], 2, 4)
+
+
 def test_a_schedule_is_paused_resumed_skipped_and_explained(busy: WebDoor) -> None:
     ask = asking(busy)
     paused = ask("POST", "/schedules/nightly/pause", json={"note": "moving", "until": "2100-01-01T00:00:00Z"})

@@ -47,8 +47,8 @@ def test_every_route_is_closed_to_everybody_without_a_good_key(web: WebDoor, mon
         {
             "headers": {"Authorization": f"Bearer {os.urandom(24).hex()}"}
         },  # a run's own key opens its socket, and no door
-        {"headers": {"Cookie": f"fencepost_session={text}"}},
-        {"headers": {"Cookie": f"fencepost_session={web.link()}"}},
+        {"headers": {"Cookie": f"fencepost_session_7420={text}"}},
+        {"headers": {"Cookie": f"fencepost_session_7420={web.link()}"}},
         {"params": {"key": text, "access_token": text, "token": text}},
     ]
     bodies: set[bytes] = set()

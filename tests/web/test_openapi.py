@@ -1,6 +1,8 @@
 """The OpenAPI document is complete, and whatever it allows to be sent is answered, never with a server error."""
 
+import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,9 +15,13 @@ from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
 from fencepost.model.definition import AgentDefinition
+from fencepost.web.api import asking
+from fencepost.web.openapi import STATUSES
 from tests.support.webdoor import HOST, WebDoor
 
 EXAMPLES = os.environ.get("FENCEPOST_TEST_EXAMPLES")
+# A preview without an end, one report, and an export that goes on by its Link: what they show is bounded, not paged.
+ONE_ANSWER = {"ticks", "prove", "export"}
 # What is free by its nature: JSON of agents, of people and of engines.
 FREE = {"payload", "answer", "old", "new", "options", "gate_definitions"}
 
@@ -48,6 +54,37 @@ def test_every_answer_is_described_field_by_field(web: WebDoor) -> None:
                     assert kind != "application/problem+json" or status[0] in "45", (method, path)
                     wide = set(open_parts(found, content.get("schema"), "answer")) if "json" in kind else set()
                     assert wide <= FREE, (method, path, status, wide)
+
+
+def test_every_parameter_and_field_that_is_sent_says_what_it_means_and_every_body_has_an_example(web: WebDoor) -> None:
+    found = document(web)
+    operations = [one for path in found["paths"].values() for one in path.values()]
+    silent = [
+        (one["operationId"], parameter["name"])
+        for one in operations
+        for parameter in one.get("parameters", ())
+        if not parameter.get("description")
+    ]
+    sent = [json.dumps(one["requestBody"]) for one in operations if "requestBody" in one]
+    bodies = {name for one in sent for name in re.findall(r"schemas/(\w+)", one)}
+    assert silent == []
+    assert len(bodies) > 10
+    for name in bodies:
+        schema = found["components"]["schemas"][name]
+        assert [field for field, one in schema["properties"].items() if not one.get("description")] == [], name
+        (example,) = schema["examples"]
+        getattr(asking, name).model_validate(example)
+
+
+def test_every_operation_tells_every_error_and_every_list_has_a_cursor(web: WebDoor) -> None:
+    found = document(web)
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            told = {status for status in operation["responses"] if status[0] in "45"}
+            assert told >= set(STATUSES), (method, path)
+            names = {parameter["name"] for parameter in operation.get("parameters", ())}
+            if "limit" in names and path.rpartition("/")[2] not in ONE_ANSWER:
+                assert "cursor" in names, (method, path)
 
 
 def open_parts(found: dict[str, Any], schema: Any, name: str, seen: frozenset[str] = frozenset()) -> Iterator[str]:  # noqa: ANN401

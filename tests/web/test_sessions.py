@@ -8,6 +8,7 @@ import pytest
 from fencepost.model.access import csrf_of, read_secret
 from fencepost.operations.keys import SESSION_FOR, revoke_key
 from fencepost.operations.looking import list_audit
+from fencepost.web.security import cookie_name
 from tests.support.webdoor import HOST, WebDoor
 
 ORIGIN = {"Origin": f"http://{HOST}", "Sec-Fetch-Site": "same-origin"}
@@ -43,6 +44,29 @@ def test_the_cookie_is_for_tls_alone_where_the_browser_came_by_tls(web: WebDoor,
 
     assert answer.status_code == 303
     assert ("Secure" in answer.headers["set-cookie"]) is secure
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("127.0.0.1:7420", "fencepost_session_7420"),
+        ("[::1]:7421", "fencepost_session_7421"),
+        ("fencepost.example.com", "fencepost_session"),
+        ("[::1]", "fencepost_session"),
+    ],
+)
+def test_two_doors_on_one_host_have_cookies_of_their_own(host: str, name: str) -> None:
+    assert cookie_name(host) == name
+
+
+def test_the_cookie_of_another_port_is_none_of_ours(web: WebDoor) -> None:
+    session = log_in(web, web.link())
+    value = session["Cookie"].partition("=")[2]
+
+    assert session["Cookie"].startswith("fencepost_session_7420=")
+    both = {"Cookie": f"fencepost_session_7421=fps_other; fencepost_session_7420={value}"}
+    assert web.ask("GET", "/readyz", headers=both).status_code == 200
+    assert web.ask("GET", "/readyz", headers={"Cookie": f"fencepost_session_7421={value}"}).status_code == 401
 
 
 def test_a_form_with_too_many_fields_says_nothing(web: WebDoor) -> None:

@@ -25,7 +25,7 @@ from fencepost.model.trigger import CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
 from fencepost.operations.preview import PreviewedTick, preview
 from fencepost.operations.worktrees import check_projects
-from fencepost.ports.registry import Listing, PauseEntry, RegistryStore, ScheduleRow, VersionRow
+from fencepost.ports.registry import BEYOND, Listing, PauseEntry, RegistryStore, ScheduleRow, VersionRow
 
 TICKS_SHOWN = 3
 Probing = Callable[[AgentDefinition], Iterable[str]]
@@ -124,11 +124,12 @@ def find_schedule(registry: RegistryStore, name: str, *, tenant: str) -> Listed:
 
 
 def history(
-    registry: RegistryStore, name: str, *, tenant: str, limit: int
+    registry: RegistryStore, name: str, *, tenant: str, before: tuple[int, int] = (BEYOND, BEYOND), limit: int
 ) -> tuple[list[VersionRow], list[PauseEntry]]:
-    """Return a schedule's versions and pauses, newest first."""
+    """Return a schedule's versions and pauses, newest first, from those before a version and a pause's id on."""
     find_schedule(registry, name, tenant=tenant)
-    return registry.versions(tenant, name, limit=limit), registry.pauses(tenant, name, limit=limit)
+    versions = registry.versions(tenant, name, before=before[0], limit=limit)
+    return versions, registry.pauses(tenant, name, before=before[1], limit=limit)
 
 
 def pause_schedule(

@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol
 
 from fencepost.model.registry import Known, Plan, Wanted
 
+BEYOND = 1 << 62  # every version and every id
+
 
 class ScheduleRow(NamedTuple):
     """A schedule as the registry holds it."""
@@ -99,12 +101,12 @@ class RegistryStore(Protocol):
         """Return the names of the active schedules of a tenant."""
         ...
 
-    def versions(self, tenant: str, name: str, *, limit: int) -> list[VersionRow]:
-        """Return the versions of a schedule, newest first."""
+    def versions(self, tenant: str, name: str, *, before: int = BEYOND, limit: int) -> list[VersionRow]:
+        """Return the versions of a schedule, newest first, from the one before a number on."""
         ...
 
-    def pauses(self, tenant: str, name: str, *, limit: int) -> list[PauseEntry]:
-        """Return the pauses of a schedule (or with an empty name, the halts), newest first."""
+    def pauses(self, tenant: str, name: str, *, before: int = BEYOND, limit: int) -> list[PauseEntry]:
+        """Return the pauses of a schedule (or with an empty name, the halts), newest first, from the one before an id on."""
         ...
 
     def pause(self, tenant: str, name: str, *, until: datetime | None, note: str, actor: str) -> PauseEntry:

@@ -14,7 +14,7 @@ from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
 from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind
-from fencepost.ports.registry import Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
+from fencepost.ports.registry import BEYOND, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
 from fencepost.stores.hooks import write_hooks
 from fencepost.stores.registry_writing import Writing, storable, write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
@@ -64,14 +64,16 @@ class SqlRegistry:
         """Return the names of the active schedules of a tenant."""
         return self._dialect.read(lambda tx: [str(name) for (name,) in tx.rows("schedule_names", tenant=tenant)])
 
-    def versions(self, tenant: str, name: str, *, limit: int) -> list[VersionRow]:
-        """Return the versions of a schedule, newest first."""
-        rows = self._dialect.read(lambda tx: tx.rows("list_versions", tenant=tenant, name=name, limit=limit))
+    def versions(self, tenant: str, name: str, *, before: int = BEYOND, limit: int) -> list[VersionRow]:
+        """Return the versions of a schedule, newest first, from the one before a number on."""
+        values = {"tenant": tenant, "name": name, "before": before, "limit": limit}
+        rows = self._dialect.read(lambda tx: tx.rows("list_versions", **values))
         return [VersionRow(*row) for row in rows]
 
-    def pauses(self, tenant: str, name: str, *, limit: int) -> list[PauseEntry]:
-        """Return the pauses of a schedule (or with an empty name, the halts), newest first."""
-        rows = self._dialect.read(lambda tx: tx.rows("pauses_of", tenant=tenant, schedule=name, limit=limit))
+    def pauses(self, tenant: str, name: str, *, before: int = BEYOND, limit: int) -> list[PauseEntry]:
+        """Return the pauses of a schedule (or with an empty name, the halts), newest first, from the one before an id on."""
+        values = {"tenant": tenant, "schedule": name, "before": before, "limit": limit}
+        rows = self._dialect.read(lambda tx: tx.rows("pauses_of", **values))
         return [PauseEntry(*row) for row in rows]
 
     def pause(self, tenant: str, name: str, *, until: datetime | None, note: str, actor: str) -> PauseEntry:

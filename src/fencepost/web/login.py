@@ -11,7 +11,7 @@ from fencepost.operations.keys import SESSION_FOR, Made, is_link, log_in, revoke
 from fencepost.operations.looking import Store
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.requests import form_field
-from fencepost.web.security import COOKIE, OPEN, access
+from fencepost.web.security import OPEN, access, cookie_name
 from fencepost.web.threshold import threshold, wants_page
 
 router = APIRouter(include_in_schema=False)
@@ -32,7 +32,7 @@ async def enter(request: Request) -> Response:
     made = await door.desk.ask(_log_in, form_field(await request.body(), "secret"))
     answer = RedirectResponse("/", status_code=303)
     answer.set_cookie(
-        COOKIE,
+        cookie_name(request.headers["host"]),
         made.secret.text,
         max_age=int(SESSION_FOR.total_seconds()),
         path="/",
@@ -51,7 +51,7 @@ async def leave(request: Request) -> Response:
         await door_of(request).desk.ask(_revoke, caller.key_id, caller.tenant)
     page = wants_page(request.scope)
     answer = threshold(200, "You are logged out.", title="Until next time") if page else Response(status_code=204)
-    answer.delete_cookie(COOKIE, path="/")
+    answer.delete_cookie(cookie_name(request.headers["host"]), path="/")
     return answer
 
 

@@ -204,10 +204,16 @@ class Gatekeeper:
                 await Problem(503, "too_slow", detail)(scope, receive, send)
 
 
+def cookie_name(host: str) -> str:
+    """Name the session's cookie by the port: browsers share cookies between all ports of a host, and would mix servers up."""
+    port = host.rpartition("]")[2].partition(":")[2]
+    return f"{COOKIE}_{port}" if port else COOKIE
+
+
 def session_of(scope: Scope) -> str:
     """Return the session that a browser shows; two of them are none."""
-    cookie = header(scope, "cookie") or ""
-    found = [value for name, _, value in (part.strip().partition("=") for part in cookie.split(";")) if name == COOKIE]
+    cookie, wanted = header(scope, "cookie") or "", cookie_name(header(scope, "host") or "")
+    found = [value for name, _, value in (part.strip().partition("=") for part in cookie.split(";")) if name == wanted]
     return found[0] if len(found) == 1 else ""
 
 

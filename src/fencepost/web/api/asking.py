@@ -17,6 +17,16 @@ Place = Annotated[
 ]
 
 
+AGAIN = "also if it was done before; the new run has a key of its own"
+NOTE = "why; others will read this"
+PRIORITY = "higher goes first; without one, the agent's"
+
+
+def _such_as(**fields: JsonValue) -> ConfigDict:
+    """Show what could be sent."""
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
 class Asked(BaseModel):
     """What somebody sends; a field that is not known is an error, not a typo that goes unseen."""
 
@@ -26,85 +36,113 @@ class Asked(BaseModel):
 class AskRun(Asked):
     """Run an agent or a schedule."""
 
-    target: Name
-    payload: dict[str, JsonValue] | None = None
+    model_config = _such_as(target="nightly-digest", payload={"month": 3})
+
+    target: Name = Field(description="a schedule's or an agent's name")
+    payload: dict[str, JsonValue] | None = Field(None, description="what the agent gets, as a file and on stdin")
     tick: Text | None = Field(None, description="run this tick of a schedule, with its period and key")
-    again: bool = False
-    overlap: Text | None = None
-    priority: int | None = Field(None, ge=-1_000_000, le=1_000_000)
+    again: bool = Field(False, description=AGAIN)
+    overlap: Text | None = Field(None, description="another policy than the schedule's, for this run alone")
+    priority: int | None = Field(None, ge=-1_000_000, le=1_000_000, description=PRIORITY)
 
 
 class AskRuns(Asked):
     """Run an agent once for each payload, all of them or none."""
 
-    agent: Name
-    payloads: Annotated[list[dict[str, JsonValue]], Field(min_length=1, max_length=BATCH_MAX)]
-    priority: int | None = Field(None, ge=-1_000_000, le=1_000_000)
+    model_config = _such_as(agent="digest", payloads=[{"inbox": "sales"}, {"inbox": "support"}])
+
+    agent: Name = Field(description="an agent's name")
+    payloads: Annotated[list[dict[str, JsonValue]], Field(min_length=1, max_length=BATCH_MAX)] = Field(
+        description="one run for each"
+    )
+    priority: int | None = Field(None, ge=-1_000_000, le=1_000_000, description=PRIORITY)
 
 
 class AskReplay(Asked):
     """Replay a dead letter."""
 
-    again: bool = False
-    as_then: bool = False
+    model_config = _such_as()
+
+    again: bool = Field(False, description="also if it was replayed before")
+    as_then: bool = Field(False, description="with the definition that it died with, not with today's")
 
 
 class AskPause(Asked):
     """Pause a schedule."""
 
-    note: Text = ""
-    until: Text | None = Field(None, description="an instant such as 2026-12-01T06:00:00Z")
+    model_config = _such_as(note="moving house", until="2026-12-01T06:00:00Z")
+
+    note: Text = Field("", description=NOTE)
+    until: Text | None = Field(
+        None, description="an instant such as 2026-12-01T06:00:00Z, or a wall time of the schedule; null: until resumed"
+    )
 
 
 class AskNote(Asked):
     """Say why."""
 
-    note: Text = ""
+    model_config = _such_as(note="the disk is full")
+
+    note: Text = Field("", description=NOTE)
 
 
 class AskSkip(Asked):
     """Leave out the next ticks; 0 takes it back."""
 
-    count: int = Field(1, ge=0, le=1_000_000)
+    model_config = _such_as(count=2)
+
+    count: int = Field(1, ge=0, le=1_000_000, description="how many; 0 takes it back")
 
 
 class AskBackfill(Asked):
     """Make runs for ticks that are over."""
 
-    from_: Text = Field(alias="from")
-    until: Text
-    current: bool = False
-    name: Name | None = None
-    limit: int = Field(1_000, ge=1, le=1_000)
-    stagger: Text | None = None
-    again: bool = False
+    model_config = _such_as(**{"from": "2026-11-01T00:00:00Z", "until": "2026-11-08T00:00:00Z"})
+
+    from_: Text = Field(alias="from", description="an instant, or a wall time of the schedule; it belongs to it")
+    until: Text = Field(description="where to stop; left out itself")
+    current: bool = Field(False, description="with the version in force now, not those of then")
+    name: Name | None = Field(None, description="another backfill of the same range needs its own name")
+    limit: int = Field(1_000, ge=1, le=1_000, description="refused if there are more ticks")
+    stagger: Text | None = Field(None, description="how far apart the runs become ready, such as 30s")
+    again: bool = Field(False, description="also where records were pruned, and nobody knows what ran")
 
 
 class AskBreak(Asked):
     """Take a lease from its holder."""
 
-    resource: Name
-    note: Text = "broken by hand"
+    model_config = _such_as(resource="project:scout", note="the laptop is lost")
+
+    resource: Name = Field(description="as it is listed")
+    note: Text = Field("broken by hand", description=NOTE)
 
 
 class AskForget(Asked):
     """Drop the debt to a gate that is gone for good."""
 
-    resource: Name
-    gate: Annotated[str, StringConstraints(min_length=1, max_length=4_000, pattern=r"^[^\x00]+$")]
+    model_config = _such_as(resource="schedule:nightly-digest", gate="file:/srv/old/report.json")
+
+    resource: Name = Field(description="who owes it")
+    gate: Annotated[str, StringConstraints(min_length=1, max_length=4_000, pattern=r"^[^\x00]+$")] = Field(
+        description="its target, as it is listed"
+    )
 
 
 class AskResolve(Asked):
     """Say what became of an ambiguous effect: with an answer it took place, without one it is forgotten."""
 
-    key: Name
-    scope: Text = "tenant"
-    forget: bool = False
-    answer: JsonValue = None
+    model_config = _such_as(key="mail:invoice-17", answer={"id": 4711})
+
+    key: Name = Field(description="the entry's key, as it is listed")
+    scope: Text = Field("tenant", description="its scope, as it is listed")
+    forget: bool = Field(False, description="it did not take place: do it again when asked")
+    answer: JsonValue = Field(None, description="it took place, and this is what whoever asks for it gets")
 
 
 class AskVerify(Asked):
     """Compare the chain with heads that were kept elsewhere."""
+
+    model_config = _such_as(heads='{"kind": "seal", "number": 12}')
 
     heads: Annotated[str, StringConstraints(min_length=1, max_length=DEFINITIONS_MAX)] = Field(
         description="exported heads or a whole export, one JSON object a line"
@@ -114,13 +152,17 @@ class AskVerify(Asked):
 class AskKey(Asked):
     """Make a key."""
 
-    name: Name
-    role: RoleName = "read"
-    expires: Text | None = Field(None, description="good for so long, such as 90d")
+    model_config = _such_as(name="ci", role="trigger", expires="90d")
+
+    name: Name = Field(description="what or whom it is for")
+    role: RoleName = Field("read", description="read looks, trigger also runs and cancels, admin does everything")
+    expires: Text | None = Field(None, description="good for so long, such as 90d; null: until it is revoked")
 
 
 class AskLink(Asked):
     """Make a login link."""
+
+    model_config = _such_as(role="read", at="https://fencepost.example.com")
 
     role: RoleName = Field("admin", description="what the browser may do")
     at: Place | None = Field(None, description="where browsers reach the web server, if not where you do")
@@ -128,6 +170,12 @@ class AskLink(Asked):
 
 class AskDefinitions(Asked):
     """Definitions, as a fencepost.toml has them."""
+
+    model_config = _such_as(
+        definitions='[agents.sweep]\ncommand = ["python", "sweep.py"]\n\n[schedules.hourly]\nagent = "sweep"\n'
+        'cron = "0 * * * *"\ntimezone = "UTC"\n',
+        name="team-a",
+    )
 
     definitions: Annotated[str, StringConstraints(max_length=DEFINITIONS_MAX)] = Field(
         description="the text of a fencepost.toml: agents, schedules, gates, hooks, engines, projects"

@@ -117,6 +117,7 @@ class History(BaseModel):
 
     versions: list[Version]
     pauses: list[Pause]
+    next: str | None = Field(description="`cursor` of the next part; null: this is the last")
 
 
 class Answer(BaseModel):

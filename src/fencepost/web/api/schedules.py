@@ -18,8 +18,9 @@ from fencepost.operations.looking import Store, list_ticks, moment
 from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, version_fields
 from fencepost.operations.why import answer_fields, why
 from fencepost.ports.looking import TickRow
+from fencepost.ports.registry import BEYOND
 from fencepost.web.api import asking, models, schedule_models
-from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, page, pair
+from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, numbers, page, pair, spelled
 from fencepost.web.api.runs import IdempotencyKey
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
@@ -43,9 +44,10 @@ async def schedule_detail(request: Request, schedule: str) -> dict[str, object]:
 
 
 @router.get("/schedules/{schedule}/history", response_model=schedule_models.History, response_model_exclude_unset=True)
-async def history(request: Request, schedule: str, limit: Limit = LIMIT) -> dict[str, object]:
-    """List its versions and pauses, newest first."""
-    return await door_of(request).desk.ask(_history, caller_of(request).tenant, schedule, limit)
+async def history(request: Request, schedule: str, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
+    """List its versions and pauses, newest first; of each `limit` at most."""
+    before = numbers(cursor) or (BEYOND, BEYOND)
+    return await door_of(request).desk.ask(_history, caller_of(request).tenant, schedule, before, limit)
 
 
 @router.get("/schedules/{schedule}/ticks", response_model=models.Page[schedule_models.Tick])
@@ -153,9 +155,16 @@ def _show(store: Store, tenant: str, schedule: str) -> dict[str, object]:
     }
 
 
-def _history(store: Store, tenant: str, schedule: str, limit: int) -> dict[str, object]:
-    versions, pauses = operations.history(store.registry(), schedule, tenant=tenant, limit=limit)
-    return {"versions": [*map(version_fields, versions)], "pauses": [*map(pause_fields, pauses)]}
+def _history(store: Store, tenant: str, schedule: str, before: tuple[int, int], limit: int) -> dict[str, object]:
+    found = operations.history(store.registry(), schedule, tenant=tenant, before=before, limit=limit + 1)
+    versions, pauses = found[0][:limit], found[1][:limit]
+    last = [versions[-1].version if versions else 0, pauses[-1].id if pauses else 0]  # 0: nothing is before
+    more = any(len(rows) > limit for rows in found)
+    return {
+        "versions": [*map(version_fields, versions)],
+        "pauses": [*map(pause_fields, pauses)],
+        "next": spelled(last) if more else None,
+    }
 
 
 def _tick_place(tick: TickRow) -> object:

@@ -122,14 +122,14 @@ SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, 
 -- :name list_versions
 SELECT version, hash, definition, manifest, manifest_hash, applied_us, applied_by, after_us, until_us
   FROM fencepost.schedule_version
- WHERE tenant = %(tenant)s AND name = %(name)s
+ WHERE tenant = %(tenant)s AND name = %(name)s AND version < %(before)s
  ORDER BY version DESC
  LIMIT %(limit)s
 
 -- :name pauses_of
 SELECT id, schedule, since_us, until_us, note, by_whom
   FROM fencepost.pause
- WHERE tenant = %(tenant)s AND schedule = %(schedule)s
+ WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND id < %(before)s
  ORDER BY id DESC
  LIMIT %(limit)s
 

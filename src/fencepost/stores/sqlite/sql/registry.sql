@@ -115,14 +115,14 @@ SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, 
 -- :name list_versions
 SELECT version, hash, definition, manifest, manifest_hash, applied_us, applied_by, after_us, until_us
   FROM schedule_version
- WHERE tenant = :tenant AND name = :name
+ WHERE tenant = :tenant AND name = :name AND version < :before
  ORDER BY version DESC
  LIMIT :limit
 
 -- :name pauses_of
 SELECT id, schedule, since_us, until_us, note, by_whom
   FROM pause
- WHERE tenant = :tenant AND schedule = :schedule
+ WHERE tenant = :tenant AND schedule = :schedule AND id < :before
  ORDER BY id DESC
  LIMIT :limit
 
