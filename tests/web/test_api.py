@@ -1,5 +1,8 @@
 """The HTTP API: the same operations and field names as the command line, for the key's tenant and nobody else."""
 
+import json
+import re
+from contextlib import suppress
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -7,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cli.main import COMMANDS
+from fencepost.cli.main import COMMANDS, main
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.ledger import Call
 from fencepost.model.notice import Wish
@@ -77,6 +80,21 @@ ACTIONS = {
         "test": "POST /notices/{target}/test",
     },
 }
+# How the other commands are asked for, and which of their options are said in another way, or by another request.
+ACTS = dict.fromkeys(("run", "cancel", "halt", "unhalt", "plan", "apply"), "POST")
+AUDIT = {"heads", "head", "key", "verb", "subject", "limit"}  # its actions share one parser
+OTHERWISE = {
+    "run": {"key", "payloads", "wait"},  # Idempotency-Key; POST /batches; ask again
+    "logs": {"follow"},  # the dashboard's stream
+    "dead replay": {"all", "schedule", "limit"},  # GET /dead?schedule=, then one by one
+    "lease": {"all_tenants", "note"},  # a key has one tenant; POST /leases/break
+    "ledger resolve": {"completed"},  # answer
+    "audit list": AUDIT,
+    "audit verify": AUDIT,  # heads: POST /audit/verify
+    "audit export": AUDIT,
+    "key list": {"all"},  # kind
+    "ticks": {"batch"},  # a file
+}
 
 
 @pytest.fixture
@@ -104,6 +122,42 @@ def test_every_action_of_a_command_is_offered_too(web: WebDoor) -> None:
     }
     assert {place for actions in ACTIONS.values() for place in actions.values() if place} <= offered
     assert {"POST /leases/break", "POST /leases/forget"} <= offered, "of `lease`, which reads its words by itself"
+
+
+def test_every_option_of_a_command_is_a_field_here_or_has_another_name(
+    web: WebDoor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = asking(web)("GET", "/openapi.json")
+    places = {command: f"{ACTS.get(command, 'GET')} {path}" for command, path in OFFERED.items()}
+    for command, actions in ACTIONS.items():
+        del places[command]
+        places |= {f"{command} {action}": place for action, place in actions.items() if place}
+    missing = {
+        command: left
+        for command, place in places.items()
+        if (left := options_of(command, capsys) - fields_of(document, place) - OTHERWISE.get(command, set()))
+    }
+    assert missing == {}
+
+
+def options_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """What a command line may say, as its help has it; which store and how to print is said otherwise here."""
+    with suppress(SystemExit):
+        main([*command.split(), "--help"])
+    told = capsys.readouterr().out.partition("examples:")[0]
+    found = {word.replace("-", "_") for word in re.findall(r"(?<![\w-])--([a-z][a-z-]+)", told)}
+    assert "json" in found or "help" in found, command
+    return found - {"help", "json", "store", "tenant", "config"}
+
+
+def fields_of(document: dict[str, Any], place: str) -> set[str]:
+    """What a request may say."""
+    method, path = place.split()
+    operation = document["paths"][f"{API}{path}"][method.lower()]
+    names = {parameter["name"] for parameter in operation.get("parameters", ())}
+    for schema in re.findall(r"schemas/(\w+)", json.dumps(operation.get("requestBody", {}))):
+        names |= set(document["components"]["schemas"][schema]["properties"])
+    return names
 
 
 def actions_of(command: str) -> set[str]:
