@@ -1,6 +1,7 @@
 """`fencepost import`: what comes out is a file that our own checks accept, and what differs is said."""
 
 import json
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -63,10 +64,40 @@ def test_a_crontab_keeps_its_times_commands_variables_and_zones(tmp_path: Path) 
         ("mail -s hi ann%Dear Ann%it is /done", "mail-hi-ann"),
         ("MODE=fast nice -n 10 /opt/shop/close daily", "close-daily"),
         ("pg_dump shop | gzip > /backup/$(date +\\%F).gz", "pg-dump-shop"),
+        ("sleep 30; /home/me/bin/half-minute", "half-minute"),
+        ("cd $HOME/repo && flock -n /tmp/r.lock claude -p 'Review open PRs'", "claude-review-open"),
+        ("test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }", "run-parts-cron-daily"),
+        ('close-month --period "$(date +\\%Y-\\%m)" >> /var/log/close.log 2>&1', "close-month"),
     ],
 )
 def test_a_schedule_is_named_after_the_program_that_its_line_runs(command: str, name: str) -> None:
     assert list(import_crontab(f"5 4 * * * {command}\n", timezone="UTC").schedules) == [name]
+
+
+def test_input_after_a_percent_sign_is_that_of_the_whole_line(tmp_path: Path) -> None:
+    line = "*/5 * * * * cat | tr a-z A-Z > out; cat >> out%first%100\\% END_OF_INPUT\n"
+    (agent,) = loaded(import_crontab(line, timezone="UTC"), tmp_path).agents.values()
+    subprocess.run(["/bin/sh", "-c", agent.command[0]], cwd=tmp_path, check=True, timeout=20)
+
+    assert (tmp_path / "out").read_text() == "FIRST\n100% END_OF_INPUT\n".upper()
+
+
+def test_the_shell_that_a_crontab_names_runs_its_lines(tmp_path: Path) -> None:
+    text = "0 1 * * * one\nSHELL=/bin/bash\n0 2 * * * [[ -e x ]] && two\n"
+    config = loaded(import_crontab(text, timezone="UTC"), tmp_path)
+
+    first, second = config.agents.values()
+    assert (first.command, first.shell) == (("one",), True)
+    assert (second.command, second.shell) == (("/bin/bash", "-c", "[[ -e x ]] && two"), False)
+
+
+def test_a_secret_in_a_crontab_is_not_copied(tmp_path: Path) -> None:
+    found = import_crontab("OPENAI_API_KEY=sk-abc123\nMODE=fast\n0 1 * * * one\n", timezone="UTC")
+    (agent,) = loaded(found, tmp_path).agents.values()
+
+    assert "sk-abc123" not in toml_of(found)
+    assert (agent.env, agent.secrets) == ({"MODE": "fast"}, {"OPENAI_API_KEY": "env:OPENAI_API_KEY"})
+    assert "line 1: the value of OPENAI_API_KEY is left out: set it in the environment" in "\n".join(found.warnings)
 
 
 def test_what_has_no_counterpart_is_left_out_and_told() -> None:
@@ -85,7 +116,7 @@ def test_a_system_crontab_has_a_user_on_each_line(tmp_path: Path) -> None:
     found = import_crontab("17 * * * * root cd / && run-parts\n0 1 * * * ann job\n", timezone="UTC", system=True)
 
     assert [agent.command for agent in loaded(found, tmp_path).agents.values()] == [("cd / && run-parts",), ("job",)]
-    assert "line 2: the user ann is left out: run Fencepost as that user" in found.warnings
+    assert "line 2: it ran as ann; here it runs as whoever runs Fencepost" in "\n".join(found.warnings)
 
 
 def test_claudes_tasks_become_runs_of_their_own_in_the_project(tmp_path: Path) -> None:
@@ -157,10 +188,23 @@ def test_untethers_crons_keep_engine_project_and_zone(tmp_path: Path) -> None:
     assert config.agents[month.agent].engine == "cli"
     warnings = "\n".join(found.warnings)
     assert "cron month: day of month and day of week had both to match there" in warnings
+    assert (daily.enabled, month.enabled) == (True, False), "it would run more often than it was meant to"
+    assert "cron month: it runs once from now on, also if it had run there already" in warnings
+    assert "runs of one project went side by side there" in warnings
     assert "cron month: its project gone is not in the file" in warnings
     assert "cron fetched: left out" in warnings
     assert "cron strange: left out: there is no preset pi" in warnings
     assert "webhooks: left out" in warnings
+
+
+def test_an_untether_cron_without_an_engine_has_its_projects_or_the_files(tmp_path: Path) -> None:
+    cron = '[[triggers.crons]]\nid = "{0}"\nschedule = "0 9 * * *"\nprompt = "x"\nproject = "{0}"\n'
+    projects = '[projects.one]\npath = "/one"\ndefault_engine = "gemini"\n[projects.two]\npath = "/two"\n'
+    text = f'default_engine = "codex"\n{projects}{cron.format("one")}{cron.format("two")}'
+    config = loaded(import_untether(text, timezone="UTC"), tmp_path)
+
+    presets = {name: config.agents[one.agent].options["preset"] for name, one in config.schedules.items()}
+    assert presets == {"one": "gemini", "two": "codex"}
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

@@ -1,9 +1,12 @@
 """init, plan, apply, schedule, halt and unhalt as people and scripts meet them."""
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,6 +180,33 @@ def test_plan_does_not_warn_about_an_agent_that_writes_nothing(fencepost: Comman
 def test_plan_warns_about_more(fencepost: Command, old: str, new: str, part: str) -> None:
     write(TOML.replace(old, new))
     assert part in fencepost("plan").out
+
+
+def test_on_a_terminal_what_is_long_is_folded_and_in_a_pipe_it_is_one_line(fencepost: Command, tmp_path: Path) -> None:
+    write(TOML.replace('on_lost = "restart"\n', "") + '[projects.away]\npath = "/nowhere/at/all"\n')
+    for command in ("plan", "apply"):
+        piped = fencepost(command).out
+        seen = on_a_terminal(command, cwd=tmp_path)
+
+        assert any(len(line) > 100 for line in piped.splitlines()), command
+        assert max(len(line) for line in seen.splitlines() if "fencepost.toml ->" not in line) <= 80, seen
+        assert " ".join(seen.split()).count("as interrupted, for a person to look at;") == 1
+        assert "project away: /nowhere/at/all does not exist" in " ".join(seen.split())
+        assert "project away: project away" not in piped
+
+
+def on_a_terminal(*words: str, cwd: Path) -> str:
+    """Run a command whose output a person sees, on 80 columns."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+    subprocess.run([sys.executable, "-m", "fencepost", *words], stdout=theirs, cwd=cwd, env=env, check=True, timeout=60)
+    os.close(theirs)
+    seen = b""
+    with suppress(OSError):  # nobody writes any more
+        while part := os.read(ours, 65_536):
+            seen += part
+    os.close(ours)
+    return seen.decode().replace("\r\n", "\n")
 
 
 def test_applying_twice_says_unchanged(applied: Command) -> None:

@@ -166,19 +166,33 @@ def test_a_budget_names_the_limit(desk: Desk) -> None:
     desk.settle(desk.lease())
     desk.tick("2026-03-27T12:20:01Z")
 
-    assert "(max_runs_per_hour = 1)" in desk.flat("why", "nightly")
+    said = desk.flat("why", "nightly")
+    assert "for the sake of the budget: 1 run within an hour, of 1 allowed." in said
     assert verdict(desk, "nightly") == "budget"
 
 
 def test_a_budget_of_time_is_named_too(desk: Desk) -> None:
-    desk.schedule(cron="*/10 * * * *", timezone="UTC", max_time_per_day="5m")
+    desk.schedule(cron="*/10 * * * *", timezone="UTC", max_time_per_day="5m", budget_usd_per_day="100")
     desk.tick("2026-03-27T12:10:01Z")
     leased = desk.lease()
     desk.clock.pass_time(400)
     desk.settle(leased)
     desk.tick("2026-03-27T12:20:01Z")
 
-    assert "no money, time or place in the hour was left (max_time_per_day = 5m)" in desk.flat("why", "nightly")
+    said = desk.flat("why", "nightly")
+    assert "for the sake of the budget: runs took 6m40s of this day, of 5m allowed." in said
+    assert "dollars" not in said, "there was money enough"
+
+
+def test_a_budget_that_was_recorded_without_its_limit_names_all_limits(desk: Desk) -> None:
+    desk.schedule(cron="*/10 * * * *", timezone="UTC", max_runs_per_hour=1)
+    desk.tick("2026-03-27T12:10:01Z")
+    desk.settle(desk.lease())
+    desk.tick("2026-03-27T12:20:01Z")
+    connection = desk.store.dialect._connection  # type: ignore[attr-defined]  # as an older program wrote it
+    connection.execute("UPDATE audit SET detail = json_remove(detail, '$.denied')")
+
+    assert "(max_runs_per_hour = 1)" in desk.flat("why", "nightly")
 
 
 def test_a_wall_time_that_did_not_exist_says_so(desk: Desk) -> None:

@@ -39,7 +39,7 @@ def put(url: str, fence: int, text: str) -> int:
 @contextmanager
 def proxy(upstream: str, folder: Path) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
     words = ["gate", "proxy", "--upstream", upstream, "--marks", str(folder), "--key", "env:GATE_KEY"]
-    limits = ["--deadline", str(DEADLINE_SECONDS), "--closed", str(AFTER_SECONDS), "--listen", ":0"]
+    limits = ["--deadline", f"{DEADLINE_SECONDS}s", "--closed", str(AFTER_SECONDS), "--listen", ":0"]
     process = subprocess.Popen([sys.executable, "-m", "fencepost", *words, *limits], stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None

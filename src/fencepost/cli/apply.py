@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from itertools import chain, islice
 
+from fencepost.cli import options
 from fencepost.cli.plan import block, summary
 from fencepost.cli.registry import common_options, desk, file_of
 from fencepost.config.load import load
@@ -12,6 +13,7 @@ from fencepost.model.registry import ChangeKind
 from fencepost.operations.gate_probe import gate_problems
 from fencepost.operations.registry import Planned, apply_config
 
+NAMES_MAX = 3
 SHOWN_MAX = 100
 EPILOG = """\
 examples:
@@ -56,9 +58,19 @@ def page(done: Planned) -> Iterator[str]:
         yield from change
     if more := sum(1 for _ in changes):
         yield f"… and {more} more"
-    for warning in done.warnings[:SHOWN_MAX]:
-        yield f"warning: {warning.what} {warning.name}: {warning.message}"
+    for what, names, message in islice(_alike(done), SHOWN_MAX):
+        yield options.folded(f"warning: {what} {names}: {message}", hang="  ")
     yield summary(done)
+
+
+def _alike(done: Planned) -> Iterator[tuple[str, str, str]]:
+    """Yield each warning once, with all that it is about."""
+    about: dict[tuple[str, str], list[str]] = {}
+    for one in done.warnings:
+        about.setdefault((one.what, one.message), []).append(one.name)
+    for (what, message), names in about.items():
+        more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+        yield what if len(names) == 1 else f"{what}s", f"{', '.join(names[:NAMES_MAX])}{more}", message
 
 
 def json_lines(done: Planned) -> Iterator[str]:

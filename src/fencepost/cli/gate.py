@@ -93,9 +93,9 @@ def proxy(argv: list[str]) -> int:
     parser.add_argument(
         "--allow", metavar="'METHOD /PATH'", action="append", default=[], help="let only such pass (repeatable)"
     )
-    parser.add_argument("--deadline", metavar="SECONDS", type=float, default=30.0, help="for one request (default: 30)")
+    parser.add_argument("--deadline", metavar="D", type=_seconds, default="30s", help="for one request (default: 30s)")
     parser.add_argument(
-        "--closed", metavar="SECONDS", type=float, default=60.0, help="after an unknown outcome (default: 60)"
+        "--closed", metavar="D", type=_seconds, default="60s", help="after an unknown outcome (default: 60s)"
     )
     args = parser.parse_args(argv)
     from fencepost.wiring.fencing import serve_proxy
@@ -109,6 +109,13 @@ def proxy(argv: list[str]) -> int:
         deadline=args.deadline,
         closed=args.closed,
     )
+
+
+def _seconds(text: str) -> float:
+    """Read a duration; a bare number is seconds, as it always was here."""
+    from fencepost.model.duration import parse_duration
+
+    return parse_duration(f"{text}s" if text[-1:].isdigit() else text)
 
 
 def write_s3(argv: list[str]) -> int:

@@ -143,6 +143,20 @@ def wrapped(text: str, *, indent: str = "") -> str:
     )
 
 
+def folded(line: str, *, hang: str) -> str:
+    """Break a line that is too long for the terminal, the rest of it indented; in a pipe it stays one line."""
+    if not sys.stdout.isatty():
+        return line
+    return textwrap.fill(
+        line,
+        width=width(),
+        subsequent_indent=hang,
+        break_on_hyphens=False,
+        break_long_words=False,
+        drop_whitespace=True,
+    )
+
+
 def homely(text: str) -> str:
     """Write the home folder as ~, which people know and which leaves room on the line."""
     home = os.path.expanduser("~")

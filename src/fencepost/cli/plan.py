@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fencepost import wiring
-from fencepost.cli import render
+from fencepost.cli import options, render
 from fencepost.cli.registry import Desk, common_options, desk, file_of
 from fencepost.config.find import resolved_store
 from fencepost.config.load import Config, load
@@ -72,22 +72,22 @@ def parser() -> argparse.ArgumentParser:
 def page(planned: Planned, config: Config, where: str) -> Iterator[str]:
     """Yield the lines for a person."""
     warnings = by_subject(planned)
+    told: dict[str, str] = {}
     yield where
-    yield from (
-        f"! {one.what} {one.name}: {one.message}" for one in planned.warnings if one.what in ("project", "hook")
-    )
+    general = (one for one in planned.warnings if one.what in ("project", "hook"))
+    yield from (options.folded(f"! {one.what} {one.name}: {one.message}", hang="  ") for one in general)
     for agent in planned.plan.agents:
         yield from block("agent", agent)
         if agent.name in config.agents:
             yield f"    effects  {effects_of(config.agents[agent.name]).words()}"
-        yield from _warning_lines(warnings["agent", agent.name])
+        yield from _warning_lines(warnings["agent", agent.name], agent.name, told)
     for schedule in planned.plan.schedules:
         yield from block("schedule", schedule)
-        yield from _warning_lines(warnings["schedule", schedule.name])
+        yield from _warning_lines(warnings["schedule", schedule.name], schedule.name, told)
         if schedule.kind is not ChangeKind.RETIRED and schedule.name in config.schedules:
             ticks = upcoming(config.schedules[schedule.name], after=planned.now)
             yield from (f"    next  {tick_line(tick)}" for tick in ticks)
-    yield from (f"! {conflict}" for conflict in planned.plan.conflicts)
+    yield from (options.folded(f"! {conflict}", hang="  ") for conflict in planned.plan.conflicts)
     yield summary(planned)
 
 
@@ -128,8 +128,12 @@ def json_lines(planned: Planned, config: Config) -> Iterator[str]:
     yield from (json.dumps({"what": "conflict", "message": message}) for message in planned.plan.conflicts)
 
 
-def _warning_lines(messages: list[str]) -> Iterator[str]:
-    return (f"    warning: {message}" for message in messages)
+def _warning_lines(messages: list[str], name: str, told: dict[str, str]) -> Iterator[str]:
+    """Spell warnings; what was said in full of another before is not said in full again."""
+    for message in messages:
+        first = told.setdefault(message, name)
+        words = message if first == name or len(message) < render.WIDTH else f"the same as of {first}"
+        yield options.folded(f"    warning: {words}", hang=" " * 13)
 
 
 def _value(value: object) -> str:

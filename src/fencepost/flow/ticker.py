@@ -90,6 +90,7 @@ def plan_of(due: DueSchedule, around: Around, new_run_id: Callable[[], str]) -> 
         displaces=decision.displaces,
         stops=decision.stops,
         seen=_seen(meaning.trigger, decision.cursor),
+        denied=decision.denied,
     )
 
 

@@ -107,7 +107,8 @@ def reserve(policy: BudgetPolicy, spend: Spend, *, at: datetime) -> Reservation 
             return BudgetDenied(name, _too_much(name, limit, spent, amount))
     recent = sum(at - HOUR < one for one in spend.counted_at)
     if policy.max_runs_per_hour is not None and recent >= policy.max_runs_per_hour:
-        return BudgetDenied("hour", f"{recent} runs within an hour, of {policy.max_runs_per_hour} allowed.")
+        runs = "run" if recent == 1 else "runs"
+        return BudgetDenied("hour", f"{recent} {runs} within an hour, of {policy.max_runs_per_hour} allowed.")
     if policy.max_time_per_day is not None and spend.took >= policy.max_time_per_day:
         allowed = format_duration(policy.max_time_per_day.total_seconds())
         message = f"runs took {format_duration(int(spend.took.total_seconds()))} of this day, of {allowed} allowed."

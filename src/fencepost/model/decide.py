@@ -73,6 +73,7 @@ class Decision:
     stops: tuple[RunId, ...] = ()  # ask to stop, with reason `overlap`
     skip_next: SkipNext | None = None
     waits: DispositionKind | None = None  # `every` only: due, and this is in its way
+    denied: tuple[str, ...] = ()  # which limits of the budget were in the way, in sentences
 
 
 def decide(source: TickSource, facts: Facts, policies: Policies, *, now: datetime) -> Decision:
@@ -99,6 +100,7 @@ def decide(source: TickSource, facts: Facts, policies: Policies, *, now: datetim
         displaces=tuple(desk.displaced),
         stops=tuple(desk.stopped),
         skip_next=facts.skip_next and skipped(facts.skip_next, skips, cursor=planned.cursor),
+        denied=tuple(desk.denied),
     )
 
 
@@ -140,6 +142,7 @@ class _Desk:
         self._live = list(facts.live)
         self._planned: dict[RunId, tuple[Due, Reservation]] = {}
         self._refused: list[tuple[Due, DispositionKind]] = []
+        self.denied: dict[str, None] = {}  # in order, each once
         self.displaced: list[RunId] = []
         self.stopped: list[RunId] = []
 
@@ -158,6 +161,7 @@ class _Desk:
         reservation = reserve(self._policies.budget, self._spend(without=admitted.displaces), at=due.counted_at)
         if isinstance(reservation, BudgetDenied):
             self._refused.append((due, DispositionKind.BUDGET))
+            self.denied[reservation.message] = None
             return
         self._make_room(admitted)
         run_id = RunId(f"tick:{due.tick.isoformat()}")

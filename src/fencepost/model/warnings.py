@@ -24,8 +24,13 @@ def agent_warnings(agent: AgentDefinition) -> Iterator[str]:
             'or begin again, write on_lost = "resume" or "restart".'
         )
     for name in agent.env:
-        if any(word in name.upper() for word in SECRET_WORDS):
+        if looks_secret(name):
             yield f'env.{name} looks like a secret and is kept as plain text; write secrets = {{ {name} = "env:{name}" }}.'
+
+
+def looks_secret(name: str) -> bool:
+    """Tell whether a variable's name says that its value is nobody else's business."""
+    return any(word in name.upper() for word in SECRET_WORDS)
 
 
 def _goes_on(agent: AgentDefinition) -> bool:

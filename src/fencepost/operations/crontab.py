@@ -4,16 +4,23 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from fencepost.model.warnings import looks_secret
 from fencepost.model.zone import find_zone
 from fencepost.operations.importing import MINUTE_FIELDS, Imported, checked, zone_of, zone_unless
 
 ASSIGNMENT = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 UNQUOTED_PERCENT = re.compile(r"(?<!\\)%")
-LAUNCHERS = ("sh", "bash", "zsh", "env", "nice", "ionice", "nohup", "sudo", "exec",
+LAUNCHERS = ("sh", "bash", "zsh", "env", "nice", "ionice", "nohup", "sudo", "exec", "timeout", "chronic",
              "python", "python3", "node", "ruby", "perl", "php")  # fmt: skip
+BY_THE_WAY = ("cd", "sleep", "test", "[", "export", "source", ".", "set", "umask", "true", "echo", "flock")
 SUFFIX = re.compile(r"\.(sh|py|js|mjs|ts|rb|pl|php)$")
+STEPS = re.compile(r"<<|[;|&{}()\n]+|%")
+REDIRECTION = re.compile(r"[0-9]*[<>]+&?\s*\S+")
 NAME_WORDS = 3
 MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+SHELL = "/bin/sh"
+MARKER = "END_OF_INPUT"
+LEFT_OUT = "\0"  # stands for a value that is not copied
 
 
 def import_crontab(text: str, *, timezone: str, system: bool = False) -> Imported:
@@ -30,15 +37,23 @@ def import_crontab(text: str, *, timezone: str, system: bool = False) -> Importe
             name, value = assignment[1], assignment[2].strip("\"'")
             if name in ("CRON_TZ", "TZ"):
                 zone = zone_of(found, where, value) or zone
-            elif name == "MAILTO":
-                found.warn(where, "MAILTO is left out; add [notifications] to hear of failures")
+            elif name in ("MAILTO", "MAILFROM"):
+                if value:
+                    found.warn(where, f"{name} is left out; add [notifications] to hear of failures")
+            elif looks_secret(name):
+                env = {**env, name: LEFT_OUT}
+                found.warn(where, f"the value of {name} is left out: set it in the environment of 'fencepost up'")
             else:
                 env = {**env, name: value}
             continue
         _cron_line(found, where, line.strip(), zone=zone, env=env, system=system)
     if found.schedules:
         found.warn("all", "cron starts a job although the last one still runs; here it is skipped (overlap = 'forbid')")
-        found.warn("all", "cron runs jobs in the home folder; here they run in the folder of fencepost.toml")
+        found.warn(
+            "all",
+            "cron runs jobs in the home folder; here they run in the folder of fencepost.toml: write absolute paths, or "
+            "begin with cd",
+        )
     return found
 
 
@@ -50,35 +65,62 @@ def _cron_line(found: Imported, where: str, line: str, *, zone: str, env: Mappin
         return
     expression, command = " ".join(parts[:fields]), parts[-1]
     if expression.lower() not in MACROS and expression.startswith("@"):
-        found.warn(where, f"left out: {expression} is no time; run 'fencepost service install' and use every or cron")
+        found.warn(
+            where,
+            f"left out: {expression} is no time; what is to run once at boot belongs beside the service that "
+            "'fencepost service install' writes",
+        )
         return
     if not checked(found, where, expression, zone):
         return
     if system and parts[fields] != "root":
-        found.warn(where, f"the user {parts[fields]} is left out: run Fencepost as that user")
-    command = _without_percent(found, where, command)
-    agent: dict[str, Any] = {"engine": "command", "command": command, "shell": True}
-    if env:
-        agent["env"] = dict(env)
+        user = parts[fields]
+        found.warn(
+            where, f"it ran as {user}; here it runs as whoever runs Fencepost: let {user} run it, with a file apart"
+        )
+    agent = _agent(_without_percent(found, where, command), env)
     found.add(_name_of(command), agent, {"cron": expression, **zone_unless(found, zone)})
 
 
+def _agent(command: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """Run a line by the shell that the crontab names, as cron does."""
+    shell = env.get("SHELL", SHELL)
+    agent: dict[str, Any] = {"engine": "command", "command": command, "shell": True}
+    if shell != SHELL:
+        agent = {"engine": "command", "command": [shell, "-c", command]}
+    plain = {name: value for name, value in env.items() if value != LEFT_OUT}
+    secrets = {name: f"env:{name}" for name, value in env.items() if value == LEFT_OUT}
+    return {**agent, **({"env": plain} if plain else {}), **({"secrets": secrets} if secrets else {})}
+
+
 def _without_percent(found: Imported, where: str, command: str) -> str:
-    """Spell out what a bare % means in a crontab: the command ends, and what follows is its standard input."""
+    """Spell out what a bare % means in a crontab: the command ends, and what follows is its standard input.
+
+    It is the input of the whole line: of the first program of a pipe, and of each step after the other.
+    """
     before, *after = UNQUOTED_PERCENT.split(command)
-    if after:
-        found.warn(where, "the text after % was the command's standard input; it is given by a here-document now")
-        text = "\n".join(after)
-        return f"{before.rstrip()} <<'END_OF_INPUT'\n{text}\nEND_OF_INPUT".replace("\\%", "%")
-    return command.replace("\\%", "%")
+    if not after:
+        return command.replace("\\%", "%")
+    found.warn(where, "the text after % was the command's standard input; it is given by a here-document now")
+    text, marker = "\n".join(after), MARKER
+    while marker in text:
+        marker += "_"
+    one = before.rstrip() if STEPS.search(before) is None else f"{{\n{before.rstrip()}\n}}"
+    return f"{one} <<'{marker}'\n{text}\n{marker}".replace("\\%", "%")
 
 
 def _name_of(command: str) -> str:
-    """Name a line of shell after what it runs: the last program of a chain of `&&`, and its first plain words."""
-    line = re.split(r"<<|%|[;|]", command, maxsplit=1)[0].rpartition("&&")[2]
-    words = [word for word in re.sub(r"[0-9&]*>+\s*\S+", " ", line).split() if not ASSIGNMENT.match(word)]
-    words = [word for word in words if not word.isdigit() and not word.startswith("-")]
+    """Name a line of shell after what it runs: its first step that does something, and the first plain words of it."""
+    steps = [_plain_words(step) for step in STEPS.split(REDIRECTION.sub(" ", command))]
+    named = [words for words in steps if words]
+    return "-".join(next((words for words in named if words[0] not in BY_THE_WAY), (named or [[]])[0])[:NAME_WORDS])
+
+
+def _plain_words(step: str) -> list[str]:
+    words = [word for word in step.split() if not ASSIGNMENT.match(word)]
+    words = [word for word in words if not word.isdigit() and not word.startswith("-") and "$" not in word]
+    if words and words[0].rpartition("/")[2] == "flock":
+        words = words[2:] or words  # the lock's file is not what it does
     while len(words) > 1 and words[0].rpartition("/")[2] in LAUNCHERS:
         words = words[1:]
-    plain = [SUFFIX.sub("", word.rpartition("/")[2]) for word in words]
-    return "-".join(plain[:NAME_WORDS])
+    return [SUFFIX.sub("", word.strip("\"'").rpartition("/")[2]) for word in words]

@@ -79,6 +79,9 @@ def import_claude(text: str, *, timezone: str, project: str = ".") -> Imported:
             "all",
             "Claude Code starts them in the open session, up to 30 minutes late; here each run is a new one, on time",
         )
+        found.warn(
+            "all", "nobody is there to be asked: say with permission_mode or allowed_tools what a run may do by itself"
+        )
     return found
 
 
@@ -90,17 +93,25 @@ def import_untether(text: str, *, timezone: str) -> Imported:
         raise Invalid(f"this is no untether.toml: {error}.") from None
     triggers = _table(content, "triggers")
     found = Imported(_default_zone(triggers, timezone))
+    engines = {"": content.get("default_engine", "claude")}
     for alias, project in _table(content, "projects").items():
         if isinstance(project, dict) and isinstance(project.get("path"), str):
             found.projects[_slug(alias)] = {"path": project["path"]}  # its triggers never used worktrees
+            engines[_slug(alias)] = project.get("default_engine", engines[""])
     for number, cron in enumerate(triggers.get("crons", []), 1):
-        _untether_cron(found, number, cron)
+        _untether_cron(found, number, cron, engines)
     if triggers.get("webhooks"):
         found.warn("webhooks", "left out: write [hooks.NAME] with a scheme and a secret by reference")
+    if triggers.get("enabled") is False:
+        found.warn("all", "its triggers were switched off there; here they count as soon as the file is applied")
+    if any("project" in agent for agent in found.agents.values()):
+        found.warn(
+            "all", "runs of one project went side by side there; here they wait for each other (concurrency = 1)"
+        )
     return found
 
 
-def _untether_cron(found: Imported, number: int, cron: object) -> None:
+def _untether_cron(found: Imported, number: int, cron: object, engines: Mapping[str, object]) -> None:
     where = f"cron {cron.get('id', number) if isinstance(cron, dict) else number}"
     if not isinstance(cron, dict) or not isinstance(cron.get("schedule"), str):
         found.warn(where, "left out: it has no schedule")
@@ -111,23 +122,27 @@ def _untether_cron(found: Imported, number: int, cron: object) -> None:
     zone = zone_of(found, where, str(cron["timezone"])) if "timezone" in cron else found.timezone
     if zone is None or not checked(found, where, cron["schedule"], zone):
         return
+    engine = str(cron.get("engine") or engines.get(_slug(str(cron.get("project", ""))), engines[""]))
+    if engine not in ("claude", *shipped_names()):
+        found.warn(where, f"left out: there is no preset {engine}; describe it under [engines.{engine}]")
+        return
+    agent = _untether_agent(found, where, cron, engine)
+    schedule: dict[str, Any] = {"cron": cron["schedule"], **zone_unless(found, zone)}
     fields = cron["schedule"].split()
     if len(fields) == MINUTE_FIELDS and "*" not in (fields[2], fields[4]):
-        found.warn(where, "day of month and day of week had both to match there; here one is enough, as in cron")
-    if cron.get("engine", "claude") not in ("claude", *shipped_names()):
+        schedule["enabled"] = False
         found.warn(
-            where, f"left out: there is no preset {cron['engine']}; describe it under [engines.{cron['engine']}]"
+            where,
+            "day of month and day of week had both to match there; here one is enough, as in cron, so that it would run "
+            "more often: it is written with enabled = false",
         )
-        return
-    agent = _untether_agent(found, where, cron)
-    schedule: dict[str, Any] = {"cron": cron["schedule"], **zone_unless(found, zone)}
     if cron.get("run_once") is True:
         schedule["once"] = True
+        found.warn(where, "it runs once from now on, also if it had run there already")
     found.add(str(cron.get("id", "cron")), agent, schedule)
 
 
-def _untether_agent(found: Imported, where: str, cron: Mapping[str, Any]) -> dict[str, Any]:
-    engine = str(cron.get("engine", "claude"))
+def _untether_agent(found: Imported, where: str, cron: Mapping[str, Any], engine: str) -> dict[str, Any]:
     agent: dict[str, Any] = {"engine": "claude"} if engine == "claude" else {"engine": "cli", "preset": engine}
     agent["prompt"] = _literal(cron["prompt"])
     if isinstance(cron.get("project"), str):
@@ -160,6 +175,8 @@ def _assignments(values: Mapping[str, Any]) -> Iterator[str]:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + " }"
     return _quoted(str(value))
@@ -175,7 +192,7 @@ def checked(found: Imported, where: str, expression: str, zone: str) -> bool:
     try:
         cron_trigger(expression, zone)
     except Invalid as error:
-        found.warn(where, f"left out: {expression!r}: {error}")
+        found.warn(where, f"left out: {expression!r}: {str(error).rstrip('.')}")
         return False
     return True
 
@@ -185,7 +202,7 @@ def zone_of(found: Imported, where: str, name: str) -> str | None:
     try:
         return find_zone(name).name
     except Invalid as error:
-        found.warn(where, f"{error}")
+        found.warn(where, str(error).rstrip("."))
         return None
 
 

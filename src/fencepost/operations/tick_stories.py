@@ -1,5 +1,6 @@
 """What became of a tick, told in sentences from what was recorded when it was decided."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,6 +29,7 @@ from fencepost.ports.runs import RunRow
 from fencepost.stores.looking import EVER_US
 
 IN_THE_WAY_MAX = 3
+DECISIONS_MAX = 5  # of one schedule within the time in which a decision is written
 TOGETHER_US = SECOND_US  # rows of one decision are written within this time
 
 
@@ -80,7 +82,7 @@ class Storyteller:
             case DispositionKind.PAUSED:
                 yield from self._paused(tick)
             case DispositionKind.BUDGET:
-                yield from self._budget(definition)
+                yield from self._budget(tick, definition)
             case DispositionKind.CALENDAR:
                 yield from self._calendar(tick, definition)
             case DispositionKind.RUN:
@@ -180,7 +182,12 @@ class Storyteller:
         rows = self.look.audit(verb="skip_next", subject=subject, until_us=tick.tick_until_us, limit=1)
         return rows[0] if rows else None
 
-    def _budget(self, definition: ScheduleDefinition) -> Iterator[str]:
+    def _budget(self, tick: TickRow, definition: ScheduleDefinition) -> Iterator[str]:
+        """Tell which limit was in the way, as it was recorded; older records name only what limits there were."""
+        denied = self._denied(tick)
+        if denied:
+            yield f"It was skipped, for the sake of the budget: {' '.join(map(plain, denied))}"
+            return
         limits = {
             "budget_usd_per_day": definition.budget_usd_per_day,
             "budget_usd_per_month": definition.budget_usd_per_month,
@@ -189,6 +196,14 @@ class Storyteller:
         }
         named = ", ".join(f"{name} = {value}" for name, value in limits.items() if value)
         yield f"It was skipped: no money, time or place in the hour was left ({named or 'a limit of its agent'})."
+
+    def _denied(self, tick: TickRow) -> list[str]:
+        until_us = tick.decided_us + TOGETHER_US
+        rows = self.look.audit(verb="tick", subject=f"schedule:{tick.schedule}", until_us=until_us, limit=DECISIONS_MAX)
+        for row in rows:
+            if row.at_us >= tick.decided_us - TOGETHER_US and (found := json.loads(row.detail).get("denied")):
+                return [str(one) for one in found]
+        return []
 
     def _calendar(self, tick: TickRow, definition: ScheduleDefinition) -> Iterator[str]:
         zone = find_zone(definition.timezone or "UTC")

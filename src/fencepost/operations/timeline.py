@@ -81,7 +81,7 @@ class _Remembered:
         self._kept = kept
         self._alive: list[RunRow] | None = None
         self._pauses: list[PauseFacts] | None = None
-        self._audit: list[AuditRow] | None = None
+        self._audit: dict[str, list[AuditRow]] = {}  # by verb
 
     def alive_at(self, schedule: str, at_us: int, *, limit: int) -> list[RunRow]:
         """Return the runs that had not ended at an instant; ask anew only for what lies beyond those that were read."""
@@ -114,7 +114,7 @@ class _Remembered:
         return [one for one in self._pauses if one.since_us <= at_us < one.until_us]
 
     def audit(self, *, verb: str, subject: str, until_us: int = EVER_US, limit: int) -> list[AuditRow]:
-        """Return who asked last before an instant."""
-        if self._audit is None:
-            self._audit = self._look.audit(verb=verb, subject=subject, limit=PAUSES_MAX)
-        return [one for one in self._audit if one.at_us <= until_us][:limit]
+        """Return what was asked or decided last before an instant."""
+        if verb not in self._audit:
+            self._audit[verb] = self._look.audit(verb=verb, subject=subject, limit=PAUSES_MAX)
+        return [one for one in self._audit[verb] if one.at_us <= until_us][:limit]

@@ -121,6 +121,7 @@ class TickPlan(NamedTuple):
     stops: tuple[str, ...] = ()
     seen: str | None = None
     trouble: str | None = None  # why nothing could be decided
+    denied: tuple[str, ...] = ()  # which limits of the budget were in the way of ticks
 
 
 class TickStore(Protocol):

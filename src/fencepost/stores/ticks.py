@@ -16,6 +16,7 @@ from fencepost.stores.notices import put_notices
 from fencepost.stores.transaction import Later, Transaction
 from fencepost.stores.tzdata import follow
 
+DENIED_MAX = 4  # one for each kind of limit
 MONTH_US = 32 * 24 * 3600 * 1_000_000
 TOLD = ("missed", "budget")  # what may happen to a tick that somebody would want to hear of
 
@@ -179,6 +180,8 @@ def _entry(plan: TickPlan) -> dict[str, object]:
     for tick in plan.ticks:
         counts[tick.disposition] += tick.count
     detail: dict[str, object] = {"version": plan.due.version, "ticks": counts, "runs": [run.id for run in plan.runs]}
+    if plan.denied:
+        detail["denied"] = plan.denied[:DENIED_MAX]
     if plan.trouble:
         detail = {"version": plan.due.version, "trouble": plan.trouble}
     return {
