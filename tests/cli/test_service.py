@@ -66,6 +66,16 @@ def test_it_is_installed_once_and_renewed_when_it_changes(home: Path, capsys: py
     assert [path.name for path in unit_file(home).parent.iterdir()] == ["fencepost.service"]
 
 
+def test_a_store_that_only_this_shell_knows_is_said_and_not_written_down(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FENCEPOST_STORE", "postgresql://ann:hidden@db/fencepost")
+    assert main(["service", "install", "--no-start"]) == 0
+
+    assert "FENCEPOST_STORE is set here, and not in the service" in capsys.readouterr().out
+    assert "hidden" not in unit_file(home).read_text()
+
+
 def test_a_file_of_somebody_else_is_neither_overwritten_nor_removed(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ EXAMPLES = """\
   fencepost service status
   fencepost service uninstall
 """
+NOT_RECORDED = ("FENCEPOST_STORE", "FENCEPOST_TENANT")
 
 
 def main(argv: list[str]) -> int:
@@ -70,6 +71,8 @@ def install(args: argparse.Namespace, manager: Manager) -> int:
         print(f"# {path}\n{text}", end="")
         return 0
     print(f"wrote {path}" if service.write(path, text) else f"{path} is as it should be")
+    for line in _left_out():
+        print(options.wrapped(line))
     if args.no_start:
         return 0
     troubles = manager.start(args.name)
@@ -100,6 +103,12 @@ def status(args: argparse.Namespace, manager: Manager) -> int:
         for line in _advice(manager):
             print(options.wrapped(line))
     return 0 if installed and active else 1
+
+
+def _left_out() -> Iterator[str]:
+    """Tell of what is set in this shell and decides what `up` does, but may hold a password."""
+    for name in sorted(set(NOT_RECORDED) & set(os.environ)):
+        yield f"{name} is set here, and not in the service: write it into ~/.config/fencepost/service.env, or into the file."
 
 
 def _sorry(troubles: list[str], name: str, manager: Manager) -> Iterator[str]:
