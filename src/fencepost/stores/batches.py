@@ -14,8 +14,9 @@ from fencepost.model.moment import to_us
 from fencepost.model.notice import Notice
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Turned, Wanted
-from fencepost.stores.grants import Hunch, Key, grant
-from fencepost.stores.leases import held_of
+from fencepost.stores.grants import Hunch, grant
+from fencepost.stores.lane_offers import Key
+from fencepost.stores.lease_rows import held_of
 from fencepost.stores.notices import end_notices, put_notices
 from fencepost.stores.run_rows import batch_entry, lock_schedule, note_end
 from fencepost.stores.runs import SqlRuns, audit_alarm, heeding, settled_before

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fencepost.model import lease as rules
@@ -10,51 +10,14 @@ from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.run import RunState
 from fencepost.ports.runs import LeasedRun, RunRow, Wanted
-from fencepost.stores.lane_look import Look, Standings
-from fencepost.stores.leases import claim_values, held_of, owed_by, waiter_of
-from fencepost.stores.run_rows import batch_entry, end_ready, run_of
+from fencepost.stores.lane_look import Standings
+from fencepost.stores.lane_offers import Key, Offer, offers_among
+from fencepost.stores.lease_rows import claim_values, held_of, owed_by, waiter_of
+from fencepost.stores.run_rows import batch_entry, run_of
 from fencepost.stores.transaction import Later, Row, Transaction
 
 LOOKS_MAX = 4  # at a line in which nobody could go
 AGENTS_AHEAD = 5  # that are asked about before anybody knows whether they are next
-Key = tuple[str, str]
-
-
-class _Offer:
-    """A run that may start, what it wants, and what stands behind it."""
-
-    __slots__ = ("alone", "gates", "has_row", "keys", "once", "predecessors", "run", "stored")
-
-    def __init__(self, run: RunRow, gates: tuple[str, ...], *, once: bool) -> None:
-        self.run = run
-        self.keys = _keys(run)
-        self.alone = self.keys == [(run.tenant, f"run:{run.id}")]
-        self.gates = gates
-        self.once = once
-        self.stored = run.fence or 0  # the highest fence that any of its resources had
-        self.has_row = not self.alone
-        self.predecessors: tuple[Held, ...] = ()
-
-    @property
-    def is_new(self) -> bool:
-        """Whether nobody can ever have held what it wants: it wants only itself, and was never leased."""
-        return self.alone and self.run.fence is None
-
-    @property
-    def granted_by_itself(self) -> bool:
-        """Whether its own row says all that a resource's would.
-
-        Only a run itself leases `run:` and its id, its row has the fence, and without gates there is nothing to owe.
-        """
-        return self.alone and not self.has_row and not self.gates
-
-
-def _keys(run: RunRow) -> list[Key]:
-    """Read what a run wants; most want only themselves, which is always spelled in the same way."""
-    itself = f"run:{run.id}"
-    if run.resources == f'[["{run.tenant}", "{itself}"]]':
-        return [(run.tenant, itself)]
-    return [(tenant, name) for tenant, name, *_ in json.loads(run.resources)]
 
 
 class Hunch(NamedTuple):
@@ -80,7 +43,7 @@ def grant(
     facts = tx.later("fence_facts")
     ahead = Standings(tx, hunch.tenant, hunch.agents) if hunch else None
     first = [run_of(row) for row in tx.rows("lane_next", limit=wanted.limit)]
-    if offers := _free_of_others(tx, list(_fit(tx, first, wanted, ahead)), absent):
+    if offers := _free_of_others(tx, list(offers_among(tx, first, wanted, ahead)), absent):
         return _take(tx, offers, wanted, store_id, facts())
     for tenant, rank in tx.rows("lane_lines"):
         offers = _offers(tx, tenant, rank, wanted, absent)
@@ -89,7 +52,7 @@ def grant(
     return []
 
 
-def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set[Key]) -> list[_Offer]:
+def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set[Key]) -> list[Offer]:
     """Return who can go, looking further down the line while nobody can."""
     passed: list[str] = []
     for _ in range(LOOKS_MAX):
@@ -97,69 +60,14 @@ def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set
         runs = [run_of(row) for row in tx.rows("lane_heads", **values)]
         if not runs:
             return []
-        offers = _free_of_others(tx, list(_fit(tx, runs, wanted)), absent)
+        offers = _free_of_others(tx, list(offers_among(tx, runs, wanted)), absent)
         if offers:
             return offers
         passed += [run.id for run in runs]
     return []
 
 
-def _fit(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, ahead: Standings | None = None) -> Iterator[_Offer]:
-    """Look at each for the last time before it starts, and end those that must not any more."""
-    if not runs:
-        return
-    look = Look(tx, runs, ahead)
-    may_go = _may_go(runs, wanted, look)
-    gates_of = _remembering(wanted.gates_of)
-    for run in runs:
-        if run.schedule is None and not look.halted and _kind(run) in may_go:
-            yield _Offer(run, gates_of(run), once=False)  # as nearly all of them
-            continue
-        if run.schedule is not None and look.is_busy(run):
-            continue
-        if look.halted or not look.has_room(run):
-            continue
-        reason = None if _kind(run) in may_go else wanted.recheck(run, look.standing(run))
-        if reason is not None:
-            end_ready(tx, run, reason, actor="leaser")
-            continue
-        look.taken[run.schedule] += 1
-        yield _Offer(run, gates_of(run), once=look.is_once(run))
-
-
-def _remembering(gates_of: Callable[[RunRow], tuple[str, ...]]) -> Callable[[RunRow], tuple[str, ...]]:
-    """Ask once for each manifest: it alone says what the gates are."""
-    known: dict[str, tuple[str, ...]] = {}
-
-    def gates(run: RunRow) -> tuple[str, ...]:
-        if run.manifest not in known:
-            known[run.manifest] = gates_of(run)
-        return known[run.manifest]
-
-    return gates
-
-
-Kind = tuple[str, str, str]
-
-
-def _kind(run: RunRow) -> Kind | None:
-    """Say what a run has in common with others that nobody began and no schedule made: these are looked at together."""
-    if run.schedule is not None or run.started_us is not None:
-        return None
-    return (run.agent, run.trigger, run.manifest)
-
-
-def _may_go(runs: Sequence[RunRow], wanted: Wanted, look: Look) -> set[Kind]:
-    """Return the kinds of which even the run that waited longest may go; they differ in nothing else that counts."""
-    longest: dict[Kind, RunRow] = {}
-    for run in runs:
-        kind = _kind(run)
-        if kind is not None and (kind not in longest or run.waiting_us < longest[kind].waiting_us):
-            longest[kind] = run
-    return {kind for kind, run in longest.items() if wanted.recheck(run, look.standing(run)) is None}
-
-
-def _free_of_others(tx: Transaction, offers: list[_Offer], absent: set[Key]) -> list[_Offer]:
+def _free_of_others(tx: Transaction, offers: list[Offer], absent: set[Key]) -> list[Offer]:
     """Keep those whose resources nobody holds, waits for, has locked, or was granted just before in this batch."""
     keys = sorted({key for offer in offers if not offer.is_new for key in offer.keys})
     if not keys:
@@ -190,7 +98,7 @@ def _free_of_others(tx: Transaction, offers: list[_Offer], absent: set[Key]) -> 
     return kept
 
 
-def _before(offer: _Offer, helds: Sequence[Held]) -> tuple[Held, ...]:
+def _before(offer: Offer, helds: Sequence[Held]) -> tuple[Held, ...]:
     """Return who may still be about that held what this run wants."""
     mine = set(offer.keys)
     return tuple(
@@ -199,7 +107,7 @@ def _before(offer: _Offer, helds: Sequence[Held]) -> tuple[Held, ...]:
 
 
 def _take(
-    tx: Transaction, offers: Sequence[_Offer], wanted: Wanted, store_id: str, facts: Sequence[Row]
+    tx: Transaction, offers: Sequence[Offer], wanted: Wanted, store_id: str, facts: Sequence[Row]
 ) -> list[LeasedRun]:
     ((floor, clock_us, store),) = facts
     if store != store_id:
@@ -238,13 +146,13 @@ def _take(
     ]
 
 
-def _startable(offers: Sequence[_Offer], starts: int) -> set[_Offer]:
+def _startable(offers: Sequence[Offer], starts: int) -> set[Offer]:
     """Return those that have nothing to do before their start: no gate to raise, nobody to end, nothing to retire."""
     plain = [offer for offer in offers if not (offer.gates or offer.predecessors or offer.once)]
     return set(plain[:starts])
 
 
-def _grant_resources(tx: Transaction, offers: Sequence[_Offer], lease_id: str, fence: int) -> Callable[[], int]:
+def _grant_resources(tx: Transaction, offers: Sequence[Offer], lease_id: str, fence: int) -> Callable[[], int]:
     """Grant what the runs want, and return a way to the number of resources that were."""
     alike: dict[tuple[str, ...], list[Key]] = defaultdict(list)
     for offer in offers:
@@ -258,7 +166,7 @@ def _grant_resources(tx: Transaction, offers: Sequence[_Offer], lease_id: str, f
 
 
 def _take_alike(
-    tx: Transaction, offers: Sequence[_Offer] | set[_Offer], lease_id: str, fence: int, worker: str, *, started: bool
+    tx: Transaction, offers: Sequence[Offer] | set[Offer], lease_id: str, fence: int, worker: str, *, started: bool
 ) -> Later:
     ids = json.dumps(sorted(offer.run.id for offer in offers))
     taken = tx.later("take_runs", ids=ids, lease_id=lease_id, fence=fence, worker=worker, started=started)
@@ -267,7 +175,7 @@ def _take_alike(
     return taken
 
 
-def _audit_leased(tx: Transaction, offers: Sequence[_Offer], lease_id: str, fence: int, worker: str) -> None:
+def _audit_leased(tx: Transaction, offers: Sequence[Offer], lease_id: str, fence: int, worker: str) -> None:
     """Write down the decision once for all runs about which it says the same; most batches are alike."""
     alike: dict[tuple[int, str], list[str]] = defaultdict(list)
     for offer in offers:
@@ -298,7 +206,7 @@ def _running(run: RunRow, lease_id: str, fence: int, worker: str) -> RunRow:
     return RunRow._make(fields)
 
 
-def _lease_of(offer: _Offer, claim: Claim, fence: int, store_id: str) -> Lease:
+def _lease_of(offer: Offer, claim: Claim, fence: int, store_id: str) -> Lease:
     """Return the lease as one run of the batch has it: its own resources, the fence of all."""
     resources = tuple([name for _, name in offer.keys])
     return Lease(
@@ -306,7 +214,7 @@ def _lease_of(offer: _Offer, claim: Claim, fence: int, store_id: str) -> Lease:
     )
 
 
-def _checkpoints(tx: Transaction, offers: Sequence[_Offer]) -> dict[str, str]:
+def _checkpoints(tx: Transaction, offers: Sequence[Offer]) -> dict[str, str]:
     """Return what earlier attempts left; a run that was never leased has none."""
     ids = [offer.run.id for offer in offers if offer.run.fence is not None]
     return dict(tx.rows("checkpoints", ids=json.dumps(ids))) if ids else {}
@@ -321,7 +229,7 @@ def _granted_before(tx: Transaction, wanted: Wanted, store_id: str) -> list[Leas
     if not tx.rows("renew", id=wanted.claim.id, fence=fence):
         return []
     claim = wanted.claim._replace(tenant=runs[0].tenant)
-    offers = [_Offer(run, wanted.gates_of(run), once=False) for run in runs]
+    offers = [Offer(run, wanted.gates_of(run), once=False) for run in runs]
     keys = json.dumps(sorted(key for offer in offers for key in offer.keys))
     begun = {row[0] for row in tx.rows("begun_of_lease", ids=json.dumps([run.id for run in runs]), fence=fence)}
     lost = [held_of(row) for row in tx.rows("lost_on", keys=keys)]

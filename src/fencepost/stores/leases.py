@@ -10,15 +10,14 @@ from fencepost.model import lease as rules
 from fencepost.model import light_json as json
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
-from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
-from fencepost.model.process import Host, ProcessId
+from fencepost.model.light import TYPE_CHECKING, Collection
+from fencepost.stores.lease_places import all_of, lock_project, project_line, wanted_by
+from fencepost.stores.lease_rows import claim_values, leases_of, owed_by, waiter_of
 
 if TYPE_CHECKING:
     from fencepost.stores.care import SqlCare
     from fencepost.stores.ledger import SqlLedger
     from fencepost.stores.transaction import Dialect, Row, Transaction
-
-LINE_MAX = 1000  # of a project that is looked at: who stands farther back waits anyway
 
 
 class SqlLeases:
@@ -42,8 +41,8 @@ class SqlLeases:
         """Tell whether a claim would be refused now, writing nothing."""
 
         def look(tx: Transaction) -> Refused | None:
-            keys = _wanted(tx, claim)
-            holders = _leases(tx.rows("holders", keys=json.dumps(keys)))
+            keys = wanted_by(tx, claim)
+            holders = leases_of(tx.rows("holders", keys=json.dumps(keys)))
             if _own(holders, claim):
                 return None
             answer = _answer(tx, claim, keys=keys, holders=holders, dead=dead, ticket=ticket)
@@ -73,7 +72,7 @@ class SqlLeases:
 
     def leases(self) -> list[Held]:
         """Return every lease, and those lost ones whose processes nobody has seen dead yet."""
-        return self._dialect.read(lambda tx: _leases(tx.rows("all_leases")))
+        return self._dialect.read(lambda tx: leases_of(tx.rows("all_leases")))
 
     def waiters(self) -> list[Waiter]:
         """Return the queue, oldest first."""
@@ -91,7 +90,7 @@ class SqlLeases:
         """No longer owe a gate that is gone for good its fence; False if it was not owed."""
 
         def forget(tx: Transaction) -> bool:
-            keys = rules.keys_of(tenant, _all_of(tx, resource))
+            keys = rules.keys_of(tenant, all_of(tx, resource))
             owing = [row for row in tx.rows("lock_resources", keys=json.dumps(keys)) if gate in owed_by([row])]
             for row in owing:
                 kept = [one for one in owed_by([row]) if one != gate]
@@ -119,13 +118,13 @@ class SqlLeases:
     def _acquire(
         self, tx: Transaction, claim: Claim, *, dead: Collection[str], ticket: str | None
     ) -> Granted | Refused:
-        _lock_project(tx, claim)
-        keys = _wanted(tx, claim)
+        lock_project(tx, claim)
+        keys = wanted_by(tx, claim)
         tx.rows("ensure_resources", keys=json.dumps(keys))
         locked = tx.rows("lock_resources", keys=json.dumps(keys))
         assert len(locked) == len(keys), "every resource has a row before it is locked"
-        holders = _leases(tx.rows("lock_holders", keys=json.dumps(keys)))
-        lost = _leases(tx.rows("lost_on", keys=json.dumps(keys)))
+        holders = leases_of(tx.rows("lock_holders", keys=json.dumps(keys)))
+        lost = leases_of(tx.rows("lost_on", keys=json.dumps(keys)))
         mine = _own(holders, claim)
         if mine:
             return Granted(self._again(tx, mine, locked), tuple(lost))
@@ -253,34 +252,6 @@ def _check_new(claim: Claim, lost: list[Held]) -> None:
         raise LeaseLost(f"the lease on {' '.join(claim.resources)} was granted and lost; ask as a new claim.")
 
 
-def _lock_project(tx: Transaction, claim: Claim) -> None:
-    """Let one claim at a time look for a place in a project: only then it is known which places there are."""
-    project = rules.project_in(claim.resources)
-    if project is not None:
-        key = json.dumps(rules.keys_of(claim.tenant, [project]))
-        tx.rows("ensure_resources", keys=key)
-        tx.rows("lock_resources", keys=key)
-
-
-def _wanted(tx: Transaction, claim: Claim) -> list[tuple[str, str]]:
-    """Return every resource that a claim looks at: all places of a project, though it will get one."""
-    project = rules.project_in(claim.resources)
-    if project is None:
-        return rules.keys_of(claim.tenant, claim.resources)
-    return rules.keys_of(claim.tenant, (*claim.resources, *places_in(tx, project, claim.slots)))
-
-
-def places_in(tx: Transaction, project: str, slots: int) -> list[str]:
-    """Return a project's places, and those that it had when more were let in: somebody may still be there."""
-    return [*rules.slots_of(project, slots), *(str(name) for (name,) in tx.rows("places_beside", project=project))]
-
-
-def _all_of(tx: Transaction, resource: str) -> list[str]:
-    """Return a resource, or all places of the project that it is or is a place of."""
-    project = rules.project_in([resource])
-    return [resource] if project is None else places_in(tx, project.partition("#")[0], 1)
-
-
 def _keys(lease: Lease | Held) -> list[tuple[str, str]]:
     return rules.keys_of(lease.tenant, lease.resources)
 
@@ -323,113 +294,3 @@ def _answer(
         return chosen
     project = rules.project_in(claim.resources)
     return claim._replace(resources=tuple(chosen if name == project else name for name in claim.resources))
-
-
-def project_line(tx: Transaction, project: str | None) -> list[Waiter]:
-    """Return the queued runs that wait for a project only, once for each worker that can reach it."""
-    if project is None:
-        return []
-    return [_queued(row, project) for row in tx.rows("project_line", resource=project, limit=LINE_MAX)]
-
-
-def _queued(row: Row, project: str) -> Waiter:
-    rank, place_us, run_id, tenant, agent, _, worker, *where = row
-    return Waiter(
-        id=worker,
-        tenant=tenant,
-        resources=(project,),
-        run_id=run_id,
-        label=agent,
-        process=process_of(where),
-        since_us=place_us,
-        stale=False,
-        rank=rank,
-    )
-
-
-def owed_by(locked: list[Row]) -> tuple[str, ...]:
-    """Return the gates that earlier grants still owe, from locked rows of resources."""
-    return tuple(dict.fromkeys(gate for row in locked for gate in json.loads(row[3])))
-
-
-def claim_values(claim: Claim) -> dict[str, object]:
-    """Spell a claim as the columns of its row."""
-    process = claim.supervisor
-    return {
-        "id": claim.id,
-        "tenant": claim.tenant,
-        "resources": json.dumps(rules.keys_of(claim.tenant, claim.resources)),
-        "run_id": claim.run_id,
-        "holder": claim.holder,
-        "label": _storable(claim.label),
-        "host": process.host.name,
-        "machine": process.host.machine,
-        "boot": process.host.boot,
-        "pid_namespace": process.host.pid_namespace,
-        "pid": process.pid,
-        "pid_started": process.started,
-        "guard_pid": claim.guard.pid if claim.guard else None,
-        "guard_started": claim.guard.started if claim.guard else None,
-        "cgroup": claim.cgroup,
-        "ttl_ms": round(claim.ttl_seconds * 1000),
-    }
-
-
-def _storable(text: str) -> str:
-    """Replace what no database takes: bytes of an argv that were no UTF-8, and NUL."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "?")
-
-
-def _leases(rows: list[Row]) -> list[Held]:
-    return [held_of(row) for row in rows]
-
-
-def held_of(row: Row) -> Held:
-    """Read a row of the view lease_fact."""
-    (id_, tenant, resources, fence, run_id, holder, label, *where, guard_pid, guard_started, cgroup) = row[:16]
-    ttl_ms, renewals, granted_us, started_us, expires_us, remaining_ns, lost = row[16:]
-    process = process_of(where)
-    return Held(
-        id=id_,
-        tenant=tenant,
-        resources=_names(resources),
-        fence=fence,
-        run_id=run_id,
-        holder=holder,
-        label=label,
-        supervisor=process,
-        guard=ProcessId(process.host, guard_pid, guard_started) if guard_pid else None,
-        cgroup=cgroup,
-        ttl_seconds=ttl_ms / 1000,
-        renewals=renewals,
-        granted_us=granted_us,
-        started_us=started_us,
-        expires_us=expires_us,
-        remaining_seconds=remaining_ns / 1e9,
-        lost=bool(lost),
-    )
-
-
-def waiter_of(row: Row) -> Waiter:
-    """Read a row of the view waiter_fact."""
-    (_, id_, tenant, resources, run_id, label, *where, since_us, stale) = row
-    return Waiter(
-        id=id_,
-        tenant=tenant,
-        resources=_names(resources),
-        run_id=run_id,
-        label=label,
-        process=process_of(where),
-        since_us=since_us,
-        stale=bool(stale),
-    )
-
-
-def process_of(where: Sequence[object]) -> ProcessId:
-    """Read the columns that name a process."""
-    host, machine, boot, pid_namespace, pid, started = where
-    return ProcessId(Host(str(host), str(machine), str(boot), str(pid_namespace)), int(str(pid)), str(started))
-
-
-def _names(resources: str) -> tuple[str, ...]:
-    return tuple(name for _, name in json.loads(resources))

@@ -12,7 +12,8 @@ from fencepost.model.moment import to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState, TriggerKind
 from fencepost.ports.runs import AttemptRow, Completion, LeasedRun, Report, RunRow
-from fencepost.stores.leases import give_back, held_of, take_away
+from fencepost.stores.lease_rows import held_of
+from fencepost.stores.leases import give_back, take_away
 from fencepost.stores.notices import end_notice, put_notices, run_notice
 from fencepost.stores.queue import SqlQueue, checkpoint_of
 from fencepost.stores.run_rows import audit, end_ready, lock_run, lock_schedule, note_end, run_of

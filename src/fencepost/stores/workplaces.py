@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from fencepost.model import lease as rules
 from fencepost.model.process import ProcessId
 from fencepost.model.project import Working, Workplace
-from fencepost.stores.leases import held_of, places_in, process_of, project_line, waiter_of
+from fencepost.stores.lease_places import places_in, project_line
+from fencepost.stores.lease_rows import held_of, process_of, waiter_of
 from fencepost.stores.transaction import Dialect, Transaction
 
 

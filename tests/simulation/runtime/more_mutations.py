@@ -18,7 +18,7 @@ from fencepost.stores import batches, grants, pruning, run_rows, runs, seats
 from fencepost.stores import ledger as store_ledger
 from fencepost.stores import queue as store_queue
 from fencepost.stores.lane_look import Look
-from fencepost.stores.leases import project_line
+from fencepost.stores.lease_places import project_line
 from fencepost.stores.transaction import Transaction
 from tests.simulation.mutations import _count, _sql
 from tests.simulation.runtime.mutation import Mutation
