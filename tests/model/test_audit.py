@@ -1,7 +1,10 @@
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.model.audit import Entry, Fault, Seal, Sealed, Verifier, head_line, key_id, link, read_heads, seal
+from fencepost.model.notice import envelope
 
 KEY = b"a key of thirty-two letters here"
 KEYS = {key_id(KEY): KEY}
@@ -164,6 +167,8 @@ def test_a_key_that_is_not_here_is_told_and_the_hashes_are_still_checked() -> No
 def test_heads_can_be_read_again(lengths: list[int]) -> None:
     heads = [one for one, _ in chained(lengths)]
     assert list(read_heads([*map(head_line, heads), "\n"])) == heads
+    told = [json.dumps(envelope("audit_head", "2027-01-15T08:00:00Z", one._asdict())) for one in heads]
+    assert list(read_heads(told)) == heads, "as a webhook got them"
 
 
 def test_a_line_that_is_no_head_is_refused() -> None:

@@ -57,6 +57,11 @@ kind = "webhook"
 url = "http://127.0.0.1:{port}/desk"
 secret = "file:{folder}/secret"
 on = ["failed", "dead", "missed", "stalled", "fence_regress", "budget"]
+[notifications.archive]
+kind = "webhook"
+url = "http://127.0.0.1:{port}/archive"
+secret = "file:{folder}/secret"
+on = ["audit_head"]
 [notifications.chat]
 url = "json://127.0.0.1:{port}/chat"
 on = ["dead", "missed"]
@@ -142,9 +147,19 @@ def test_up_tells_of_everything_and_what_could_not_be_told_is_told_later(place: 
         site.until(lambda: all(told(server, path) for path in paths))
         assert not told(server, "/breaks"), "it never succeeded"
         assert not told(server, "/dear/fail"), "it never failed"
+        site.until(lambda: len(told(server, "/archive")) >= 2)
+        compare_heads(site, told(server, "/archive"))
         port = server.port
         stack.close()
         tell_later(site, port)
+
+
+def compare_heads(site: Site, heads: list[Heard]) -> None:
+    """See that the audit is the one whose seals were told, from the first on."""
+    assert {1, 2} <= {heard.json["data"]["number"] for heard in heads}
+    kept = site.folder / "heads.jsonl"
+    kept.write_bytes(b"\n".join(heard.body for heard in heads))
+    assert f"{len(heads)} exported heads compared" in site.fencepost("audit", "verify", "--heads", str(kept))
 
 
 def tell_later(site: Site, port: int) -> None:

@@ -215,6 +215,8 @@ def read_heads(lines: Iterable[str]) -> Iterator[Seal]:
             continue
         try:
             content = json.loads(line)
+            if isinstance(content, dict) and isinstance(content.get("data"), dict):
+                content = content["data"]  # a webhook as it came
             if isinstance(content, dict) and "fencepost_audit_head" not in content and "audit" in content:
                 continue  # an export has entries as well
             yield _seal_of(content)
