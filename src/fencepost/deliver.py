@@ -7,6 +7,7 @@ time is over. Whatever library sends, no connection leaves this process to an ad
 import http.client
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ WAIT_SECONDS = 10.0
 TOGETHER = 8
 SECRET_MAX = 65_536
 GONE = 410
+SEPARATORS = re.compile(r"[/:@?&=,]+")
+PART_MIN = 6
 
 
 class NotSent(Exception):
@@ -113,9 +116,13 @@ def send_message(job: Mapping[str, Any], _: Sequence[str]) -> None:
 
 
 def _last_words(said: str, url: str) -> str:
-    """Return what apprise said at last, without the address, which may hold a password."""
+    """Return what apprise said at last, without the address or a part of it that may be a password."""
     lines = [line for line in said.strip().splitlines() if line.strip()]
-    return (lines[-1] if lines else "apprise could not send it").replace(url, "(the address)")
+    words = (lines[-1] if lines else "apprise could not send it").replace(url, "(the address)")
+    for part in sorted(SEPARATORS.split(url.partition("://")[2]), key=len, reverse=True):
+        if len(part) >= PART_MIN and "." not in part:  # what has a dot names a host
+            words = words.replace(part, "(part of the address)")
+    return words
 
 
 def _request(method: str, url: str, allow: Sequence[str], body: bytes, headers: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.deliver import _last_words
 from fencepost.host.clock import SystemClock
 from fencepost.model.notice import PAUSES, Notice, pause_after
 from fencepost.model.signature import is_signed
@@ -203,6 +204,17 @@ def test_apprise_cannot_reach_a_private_address_that_is_not_allowed(rig: SqliteR
     desk.deliver()
     assert server.heard == []
     assert desk.states() == [("waiting", 1)]
+
+
+def test_what_apprise_says_about_a_failure_names_no_part_of_the_address_that_may_be_a_secret() -> None:
+    address = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/alerts-and-more?format=markdown"
+    said = "WARNING: no answer\nERROR: A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ at hooks.slack.com, T1JJ3T3L2: 403\n"
+    told = _last_words(said, address)
+    assert told.startswith("ERROR: ")
+    assert told.endswith(": 403")
+    assert "hooks.slack.com" in told
+    assert not any(part in told for part in ("A1BRTD4JD", "TIiajkdnlazkcOXrIdevi7FQ", "T1JJ3T3L2"))
+    assert _last_words("", address) == "apprise could not send it"
 
 
 def test_a_secret_that_is_not_there_is_said_and_never_shown(
