@@ -13,7 +13,7 @@ import pytest
 from tests.support.site import Site, greeted
 
 CLIENT = str(Path(__file__).parent / "door_client.py")
-LOOKS = {"list_schedules", "list_runs", "show_run", "why", "list_dead", "show_dead"}
+LOOKS = {"list_schedules", "show_schedule", "list_runs", "show_run", "why", "list_dead", "show_dead"}
 ACTS = {"run", "cancel", "pause", "resume", "replay", "discard"}
 CONFIG = """
 [agents.worker]
@@ -71,7 +71,7 @@ def test_an_agent_has_no_tool_that_makes_or_changes_a_definition(site: Site) -> 
     site.configure(CONFIG)
     before = site.rows("schedule", "history", "nightly")
     words = {word for tool in talk(site, [])["tools"] for word in tool["name"].split("_")}
-    assert not words & {"create", "make", "add", "apply", "edit", "update", "set", "define", "schedule"}
+    assert not words & {"create", "make", "add", "apply", "edit", "update", "set", "define"}
     answers = talk(site, [("apply", {}), ("create_schedule", {"name": "mine"})])["answers"]
     assert all(one["error"] for one in answers)
     assert site.rows("schedule", "history", "nightly") == before
@@ -112,15 +112,18 @@ def test_an_agent_steers_a_schedule(site: Site) -> None:
     calls: Calls = [
         ("pause", {"schedule": "nightly", "note": "moving house"}),
         ("list_schedules", {}),
+        ("show_schedule", {"schedule": "nightly"}),
         ("resume", {"schedule": "nightly"}),
         ("why", {"schedule": "nightly"}),
         ("run", {"target": "nightly", "key": "k1"}),
         ("run", {"target": "nightly", "key": "k1"}),
         ("cancel", {"run": ""}),
     ]
-    paused, listed, resumed, why, one, two, bad = talk(site, calls)["answers"]
+    paused, listed, shown, resumed, why, one, two, bad = talk(site, calls)["answers"]
     assert paused["data"]["pause"]["note"] == "moving house"
     assert listed["data"]["schedules"][0]["state"] == "paused"
+    assert (shown["data"]["pause_note"], shown["data"]["definition"]["cron"]) == ("moving house", "0 3 * * *")
+    assert len(shown["data"]["upcoming"]) == 10
     assert resumed["data"]["schedule"]["state"] != "paused"
     assert why["data"]["answers"][0]["sentences"]
     assert one["data"]["run"]["id"] == two["data"]["run"]["id"]

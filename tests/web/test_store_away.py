@@ -1,5 +1,6 @@
 """PostgreSQL that is stopped and started: the door answers all the while, and goes on by itself."""
 
+import asyncio
 import os
 import signal
 import time
@@ -9,9 +10,17 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fencepost import wiring
+from fencepost.model.access import Role
+from fencepost.operations.keys import create_key
+from fencepost.web.app import create_app
+from fencepost.web.desk import Desk
+from fencepost.web.door import Door
 from tests.support.postgres import PostgresServer
+from tests.support.proxy import FaultyProxy, Pass, Silence
 from tests.support.scratch import free_port
 from tests.support.site import LINK, Site
+from tests.support.webdoor import HOST
 from tests.web.test_server import children
 
 QUICK_SECONDS = 5.0  # it takes milliseconds; a machine may be busy
@@ -71,3 +80,31 @@ def test_up_begins_without_its_store_and_the_door_goes_on_whenever_it_is_back(
         server.start()
         site.until(lambda: status(client, "/api/v1/runs") == 200)
         site.fencepost("run", "a", "--wait")
+
+
+def test_while_the_server_is_silent_nobody_waits_behind_those_who_do_and_it_goes_on_when_it_speaks(
+    faulty_proxy: FaultyProxy,
+) -> None:
+    store = wiring.open_runtime(faulty_proxy.url)
+    key = create_key(store.keys(), tenant="default", name="ci", role=Role.READ, by="test").secret.text
+    store.close()
+    desk = Desk(lambda: wiring.open_runtime(faulty_proxy.url), threads=2, patience_seconds=0.5)
+    door = Door(desk, lambda: "r1", "/nowhere", wiring.now_us, str, lambda: wiring.open_runtime(faulty_proxy.url))
+    gate = create_app(door, hosts=frozenset({HOST}))
+
+    async def ask() -> None:
+        transport, headers = httpx.ASGITransport(gate), {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}", headers=headers) as client:
+            assert (await client.get("/readyz")).status_code == 200
+            faulty_proxy.switch(Silence())
+            answers = await asyncio.gather(*(client.get("/readyz") for _ in range(8)))
+            assert {one.status_code for one in answers} == {503}
+            last = await client.get("/readyz")
+            assert "has not answered for a while" in last.json()["detail"]
+            assert last.headers["retry-after"] == "5"
+            faulty_proxy.switch(Pass())
+            while (await client.get("/readyz")).status_code == 503:  # noqa: ASYNC110  # as a client would
+                await asyncio.sleep(0.1)
+
+    asyncio.run(asyncio.wait_for(ask(), 60))
+    desk.close()

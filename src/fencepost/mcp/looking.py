@@ -14,6 +14,7 @@ from fencepost.operations.fields import dead_fields, run_fields
 from fencepost.operations.logs import content, log_of
 from fencepost.operations.looking import Filter, list_dead, list_runs, show
 from fencepost.operations.run_detail import detail_fields
+from fencepost.operations.schedule_detail import schedule_detail
 from fencepost.operations.schedule_fields import schedule_fields
 from fencepost.operations.why import answer_fields, why
 
@@ -35,6 +36,12 @@ def add_looking(server: MCPServer[Any], counter: Counter) -> None:
         with counter.served(Role.READ) as (store, seat):
             found = registry.list_schedules(store.registry(), tenant=seat.tenant, limit=limit)
             return {"schedules": [schedule_fields(one) for one in found]}
+
+    @server.tool(title="Show a schedule", annotations=LOOKS)
+    def show_schedule(schedule: Name) -> dict[str, Any]:
+        """Show one schedule in full: its definition and agent, next ticks, what became of past ones, budget used."""
+        with counter.served(Role.READ) as (store, seat):
+            return schedule_detail(store, seat.tenant, schedule)
 
     @server.tool("list_runs", title="List runs", annotations=LOOKS)
     def list_runs_(schedule: str = "", agent: str = "", state: State = "", limit: Limit = 20) -> dict[str, Any]:

@@ -5,14 +5,17 @@ import json
 from hashlib import sha256
 
 import httpx
+import pytest
 from playwright.sync_api import Browser, expect
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
+from fencepost.model.errors import StoreUnavailable
 from fencepost.model.outcome import Settlement
 from fencepost.model.registry import want
 from fencepost.model.run import RunState
 from fencepost.operations.registry import pause_schedule
 from fencepost.operations.requests import request_run
+from tests.support.browser import faults
 from tests.support.runtime import DEAD, TENANT, new_id
 from tests.support.scene import Scene
 from tests.web.browser.conftest import Visitor
@@ -129,6 +132,43 @@ def test_a_page_that_is_open_learns_what_has_happened_elsewhere(visitor: Visitor
     visitor.scene.runtime.store.registry().resume(TENANT, "weekly-report", actor="bob")
 
     expect(page.locator("#top .mark").first).to_have_text("active")
+
+
+def test_a_page_says_that_the_store_is_away_and_goes_on_by_itself_when_it_is_back(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor.log_in()
+    note = visitor.goes("/schedules").locator("#live-note")
+    expect(note).to_have_text("This page keeps itself up to date.")
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the server does not answer.")
+
+    with monkeypatch.context() as gone:
+        gone.setattr(visitor.scene._desk, "ask", away)
+        expect(note).to_have_text("The server does not answer; this page goes on when it does.")
+    visitor.scene.runtime.cron("made-meanwhile", "0 5 * * *")
+    expect(note).to_have_text("This page keeps itself up to date.")
+    expect(visitor.page.locator("#schedules")).to_contain_text("made-meanwhile")
+
+
+def test_a_backfill_is_asked_for_counted_and_made(visitor: Visitor) -> None:
+    visitor.log_in()
+    page = visitor.goes("/schedules/nightly-digest")
+    page.get_by_role("link", name="Backfill").click()
+    page.get_by_label("From").fill("2027-03-28")
+    page.get_by_label("Until").fill("soon")
+    page.get_by_role("button", name="How many?").click()
+    expect(page.get_by_role("alert")).to_contain_text("soon")
+    page.goto(page.url.replace("nightly-digest", "sweep-hourly"))
+    page.get_by_label("From").fill("2027-03-28T02:00")
+    page.get_by_label("Until").fill("2027-03-28T05:00")
+    page.get_by_role("button", name="How many?").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Make 3 runs of sweep-hourly?")
+    assert faults(page) == []
+    page.get_by_role("button", name="Make 3 runs").click()
+    expect(page.locator(".done")).to_contain_text("The runs of the backfill are in the queue.")
+    expect(page.locator("#runs tbody tr").filter(has_text="backfill")).to_have_count(3)
 
 
 def test_a_session_that_is_revoked_stops_listening(visitor: Visitor) -> None:

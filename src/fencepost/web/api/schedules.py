@@ -1,6 +1,5 @@
 """Schedules: look, hold back, backfill; why one ran or did not; the global halt."""
 
-import json
 from datetime import timedelta
 from typing import Annotated
 
@@ -12,10 +11,10 @@ from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations import registry as operations
 from fencepost.operations.backfill import backfill, backfill_fields
-from fencepost.operations.budget_use import budget_use, use_fields
 from fencepost.operations.fields import tick_fields
 from fencepost.operations.looking import Store, list_ticks, moment
-from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, version_fields
+from fencepost.operations.schedule_detail import schedule_detail as full
+from fencepost.operations.schedule_fields import pause_fields, schedule_fields, version_fields
 from fencepost.operations.why import answer_fields, why
 from fencepost.ports.looking import TickRow
 from fencepost.ports.registry import BEYOND
@@ -40,7 +39,7 @@ async def schedules(request: Request, limit: Limit = LIMIT, cursor: Cursor = "")
 @router.get("/schedules/{schedule}", response_model=schedule_models.ScheduleDetail, response_model_exclude_unset=True)
 async def schedule_detail(request: Request, schedule: str) -> dict[str, object]:
     """Show one schedule in full, with its next ticks."""
-    return await door_of(request).desk.ask(_show, caller_of(request).tenant, schedule)
+    return await door_of(request).desk.ask(full, caller_of(request).tenant, schedule)
 
 
 @router.get("/schedules/{schedule}/history", response_model=schedule_models.History, response_model_exclude_unset=True)
@@ -138,21 +137,6 @@ async def unhalt(request: Request) -> dict[str, object]:
 
 def _list(store: Store, tenant: str, limit: int, after: str) -> list[operations.Listed]:
     return operations.list_schedules(store.registry(), tenant=tenant, limit=limit, after=after)
-
-
-def _show(store: Store, tenant: str, schedule: str) -> dict[str, object]:
-    listed = operations.find_schedule(store.registry(), schedule, tenant=tenant)
-    coming = operations.upcoming(listed.definition, after=listed.now, count=10)
-    return {
-        **schedule_fields(listed),
-        **past_fields(store, tenant, schedule),
-        **use_fields(budget_use(store, tenant, listed)),
-        "definition": json.loads(listed.row.definition),
-        "manifest": json.loads(listed.row.manifest),
-        "upcoming": [
-            {"at": format_instant(one.at) if one.at else None, "local": one.local, "note": one.note} for one in coming
-        ],
-    }
 
 
 def _history(store: Store, tenant: str, schedule: str, before: tuple[int, int], limit: int) -> dict[str, object]:
