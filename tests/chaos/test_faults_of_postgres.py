@@ -43,12 +43,12 @@ def _connections(url: str) -> int:
 
 
 def test_a_server_that_takes_its_time_for_each_statement_costs_no_lease(durable_url: str, tmp_path: Path) -> None:
-    """F42, in tenths of a second for seconds: 0.2 s for each statement, a lease of five, held for more than that."""
+    """F42, in tenths of a second for seconds: 0.3 s for each statement, a lease of nine, held for longer than that."""
     with FaultyProxy(durable_url) as proxy, ground_at(tmp_path, store=proxy.url) as ground:
-        holder = ground.start("exec", "--lock", "z", "--ttl", "5s", "--", "sh", "-c", "echo > up; sleep 7")
+        holder = ground.start("exec", "--lock", "z", "--ttl", "9s", "--", "sh", "-c", "echo > up; sleep 11")
         ground.wait_for("up")
         until(lambda: _connections(durable_url) >= 2, "the holder has the connection of its renewals")
-        proxy.switch(Delay(0.2))
+        proxy.switch(Delay(0.3))
 
         told = ground.told(holder, seconds=60)
 
