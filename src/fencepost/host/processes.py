@@ -112,12 +112,13 @@ class SystemProcesses:
         marked = self._table.marked(f"FENCEPOST_RUN_ID={traces.run_id}", asked)
         found |= marked.pids
         found |= _descendants(rows, found)
+        others = rows.keys() - found - guard
         found -= {*spare, os.getpid(), *guard}
         unclear = {row.pid for row in young if row.gone or row.pid in marked.unclear}
         return _Look(
             members=[self._named(row) for row in reversed(rows.values()) if row.pid in found and not row.gone],
             unclear={(pid, rows[pid].started) for pid in unclear},
-            strangers={pid: row for pid, row in rows.items() if pid not in found and pid not in unclear and row.entry},
+            strangers={pid: rows[pid] for pid in others - unclear if rows[pid].entry},
         )
 
     def _young(self, traces: Traces, rows: dict[int, Row]) -> list[Row]:
