@@ -110,6 +110,33 @@ def test_ticks_that_were_missed_are_one_notice(runtime: Runtime, notices: SqlNot
     assert json.loads(told.body)["count"] > 50
 
 
+def test_two_tenants_whose_files_and_schedules_have_the_same_names_are_both_told(
+    runtime: Runtime, notices: SqlNotices
+) -> None:
+    notices.declare("other", OWNER, {Wish("ops", "missed")})
+    runtime.cron("s", tenant="other")
+    runtime.pass_time(3600)
+    runtime.tick()
+    assert "missed" in events(notices)
+    assert [one.event for one in notices.claim("other", OWNER, ("ops",), limit=9, hold_seconds=60)] == ["missed"]
+
+
+def test_ticks_beyond_a_budget_are_told_once_a_day(runtime: Runtime, notices: SqlNotices) -> None:
+    runtime.cron("s", "0 * * * *", max_runs_per_hour=1)
+    runtime.cron("dear", "*/30 * * * *", max_runs_per_hour=1, overlap="queue")
+    told: list[str] = []
+    for _ in range(26 * 2):
+        runtime.pass_time(1_800)
+        runtime.tick()
+        while (leased := runtime.lease()) is not None:
+            runtime.store.start_run(leased)
+            runtime.settle(leased)
+        for one in claim(notices):
+            told += [one.event] if one.event == "budget" else []
+            notices.sent(one)
+    assert told == ["budget", "budget"], "26 hours from eight in the morning on touch two days"
+
+
 def test_a_run_that_nobody_started_in_time_is_told(runtime: Runtime, notices: SqlNotices) -> None:
     runtime.pass_time(60)
     runtime.tick()

@@ -17,7 +17,8 @@ from fencepost.stores.transaction import Later, Transaction
 from fencepost.stores.tzdata import follow
 
 DENIED_MAX = 4  # one for each kind of limit
-MONTH_US = 32 * 24 * 3600 * 1_000_000
+DAY_US = 24 * 3600 * 1_000_000
+MONTH_US = 32 * DAY_US
 TOLD = ("missed", "budget")  # what may happen to a tick that somebody would want to hear of
 
 
@@ -210,7 +211,9 @@ def _lost_notice(tenant: str, schedule: str, disposition: str, ticks: Sequence[N
         "first_slot": ticks[0].slot,
         "last_slot": ticks[-1].slot_until or ticks[-1].slot,
     }
-    key = f"{disposition} {schedule} {ticks[0].occurrence}"
+    # What is over its budget stays so for hours: who is told once a day need not be told at each tick.
+    once = f"day {ticks[0].tick_us // DAY_US}" if disposition == "budget" else ticks[0].occurrence
+    key = f"{disposition} {tenant} {schedule} {once}"
     return Notice(tenant, key, (disposition,), f"schedule:{schedule}", schedule, body)
 
 
