@@ -94,6 +94,14 @@ def test_init_never_overwrites(fencepost: Command) -> None:
     assert Path("fencepost.toml").read_text() == "# mine"
 
 
+def test_init_leaves_nothing_half_written_where_there_is_no_room(fencepost: Command) -> None:
+    script = f"ulimit -f 0; exec {sys.executable} -m fencepost init --yes"
+    told = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert told.returncode == 2, told
+    assert "fencepost.toml cannot be written" in told.stderr
+    assert fencepost("init", "--yes").code == 0
+
+
 def test_init_takes_a_zone_and_refuses_a_wrong_one(fencepost: Command) -> None:
     assert "Did you mean" in fencepost("init", "--timezone", "Europe/Berln").err.replace("did", "Did")
     assert not Path("fencepost.toml").exists()

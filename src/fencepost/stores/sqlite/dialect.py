@@ -183,11 +183,11 @@ def sentence_for(path: str, error: BaseException | None) -> str | None:  # noqa:
         case apsw.ReadOnlyError():
             return f"{path} or its folder is read-only for this user; Fencepost has to write there."
         case apsw.CantOpenError():
-            return f"{path} cannot be opened; its folder is missing, full or read-only for this user."
+            return f"{path} cannot be opened: it is closed to this user, or its folder is missing, full or read-only."
         case apsw.FullError():
             return f"the disk with {path} is full; nothing was changed. Free some space and try again."
         case apsw.IOError() | apsw.PermissionsError() | apsw.AuthError():
-            return f"{path} could not be read or written ({error})."
+            return f"{path} could not be read or written ({error}). See whether its disk is full or failing."
         case apsw.SQLError() if str(error).startswith(("no such", "table ")):
             return (
                 f"{path} no longer has what this Fencepost asks for ({error}): a newer one has migrated it. "

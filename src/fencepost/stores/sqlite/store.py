@@ -149,7 +149,9 @@ def make_file(path: str) -> None:
     except FileExistsError:
         pass  # the usual case: somebody made it earlier
     except OSError as error:
-        raise StoreUnavailable(f"{path} cannot be created: {error.strerror}.") from None
+        raise StoreUnavailable(
+            f"{path} cannot be created: {error.strerror}. Name another place with --store or FENCEPOST_STORE."
+        ) from None
     found = os.stat(path)
     if found.st_mode & WRITABLE_BY_OTHERS and found.st_uid in (os.getuid(), 0):
         raise StoreUnavailable(f"{path} may be changed by other users; forbid that with: chmod 600 {path}")
