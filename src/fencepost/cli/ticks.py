@@ -56,7 +56,8 @@ def main(argv: list[str]) -> int:
         raise Invalid(f"--until ({args.end}) is before --from ({format_instant(start)}); swap them.")
     limit = args.limit or (SHOWN_UNTIL_DEFAULT if end else SHOWN_DEFAULT)
     lines = preview(trigger, start, end)
-    for text in _json_lines(lines, limit) if args.json else _page(trigger, lines, limit, bounded=end is not None):
+    told = _json_lines(map(preview_fields, islice(lines, limit))) if args.json else None
+    for text in told or _page(trigger, lines, limit, bounded=end is not None):
         print(text)
     return 0
 
@@ -70,8 +71,9 @@ def _schedule(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     asked = ticks_of.ask(args)
     limit = args.limit or (SHOWN_UNTIL_DEFAULT if asked.end else SHOWN_DEFAULT)
     if args.json:
-        known = _json_lines(asked.lines, limit)
-        texts = known if asked.trigger else map(json.dumps, ticks_of.fields_after_an_end(asked))
+        known = map(preview_fields, islice(asked.lines, limit))
+        row = asked.listed.row
+        texts = _json_lines(known if asked.trigger else ticks_of.fields_after_an_end(asked), row.name, row.version)
     else:
         rows = _rows(asked.zone, asked.lines, limit, bounded=asked.end is not None)
         texts = chain(map(_fit, ticks_of.head(asked)), rows if asked.trigger else ticks_of.after_an_end(asked))
@@ -129,8 +131,12 @@ def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251  # only where a preview starts; nothing is decided by it
 
 
-def _json_lines(lines: Iterable[PreviewedTick], limit: int) -> Iterator[str]:
-    yield from (json.dumps(preview_fields(line)) for line in islice(lines, limit))
+def _json_lines(
+    ticks: Iterable[dict[str, object]], schedule: str | None = None, version: int | None = None
+) -> Iterator[str]:
+    """Yield a line for each, with the fields of a recorded tick; there is no run of it yet."""
+    whose = {"schedule": schedule, "version": version, "run_id": None}
+    return (json.dumps({**whose, **fields}) for fields in ticks)
 
 
 def _page(trigger: CronTrigger, lines: Iterator[PreviewedTick], limit: int, *, bounded: bool) -> Iterator[str]:
