@@ -43,6 +43,7 @@ from fencepost.stores.sqlite.store import Opening
 AGENT = "rehearsed"
 TTL_SECONDS = 3600.0
 NOON = datetime(2027, 1, 15, 12, tzinfo=UTC)
+Gates = Sequence[str] | Mapping[str, str]
 
 
 class ManualClock:
@@ -83,13 +84,14 @@ class ManualClock:
 class Rehearsal:
     """One run, in the hands of a test."""
 
-    def __init__(self, store: RuntimeStore, watching: RuntimeStore, clock: ManualClock, gates: Sequence[str]) -> None:
+    def __init__(self, store: RuntimeStore, watching: RuntimeStore, clock: ManualClock, gates: Gates) -> None:
         self.clock = clock
         self.context = RunContext({})
         self._store = store  # the supervisor's: only its thread uses it while the run is up
         self._watching = watching
-        self._gates = tuple(wiring.open_gate(gate).target for gate in gates)
-        self._names = dict(zip(gates, self._gates, strict=True))
+        named = gates if isinstance(gates, Mapping) else {gate: gate for gate in gates}
+        self._names = {name: wiring.open_gate(gate).target for name, gate in named.items()}
+        self._gates = tuple(self._names.values())
         self._facts: dict[str, Any] = {}
         self._ending = False
         self._stop: Callable[[], None] = lambda: None
@@ -207,12 +209,13 @@ def rehearsal(
     last_success: datetime | None = None,
     schedule: str = "",
     trigger: str = "manual",
-    gates: Sequence[str] = (),
+    gates: Gates = (),
     clock: ManualClock | None = None,
 ) -> Iterator[Rehearsal]:
     """Set up a run in a store of its own: real lease, real ledger, checkpoint and gates, no daemon and no waiting.
 
-    `gates` are targets such as `file:/path`, which are raised to the run's fence before it starts.
+    `gates` are targets such as `file:/path`, or names with their targets, as the agent's gates have; they are raised
+    to the run's fence before it starts.
     """
     clock = clock or ManualClock()
     facts = {

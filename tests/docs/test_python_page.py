@@ -2,7 +2,9 @@
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -39,15 +41,28 @@ def test_python_blocks_are_python(page: str) -> None:
         compile(block, page, "exec")
 
 
-def test_the_first_program_of_the_how_to_is_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs as a module of its own, as a reader would save it."""
+@pytest.fixture
+def books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Give the first program as a module of its own, as a reader would save it."""
     path = tmp_path / "books_of_the_page.py"
     path.write_text(blocks("how-to/schedule-from-python.md")[0])
     monkeypatch.syspath_prepend(tmp_path)
-    module = __import__("books_of_the_page")
-    monkeypatch.delitem(sys.modules, "books_of_the_page")
+    yield __import__("books_of_the_page")
+    del sys.modules["books_of_the_page"]
 
-    config = module.app.config()
+
+def test_the_test_of_the_how_to_passes_for_its_first_program(books: ModuleType, tmp_path: Path) -> None:
+    program = blocks("how-to/schedule-from-python.md")[-1].replace("/tmp/report.json", f"{tmp_path}/report.json")
+    names = dict(vars(books))
+    exec(program, names)  # our own page
+
+    names["test_a_second_attempt_sends_nothing_twice"]()
+
+    assert (tmp_path / "report.json").read_text() == '{"invoice": "2026-0042"}'
+
+
+def test_the_first_program_of_the_how_to_is_in_order(books: ModuleType) -> None:
+    config = books.app.config()
 
     assert {name: one.agent for name, one in config.schedules.items()} == {
         "close-books": "close-books-agent",
