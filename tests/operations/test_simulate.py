@@ -184,6 +184,31 @@ def test_two_months_of_a_schedule_of_every_minute_is_counted_and_not_played() ->
     assert found.one_by_one <= 2
 
 
+@pytest.mark.parametrize(
+    ("limits", "runs"),
+    [
+        ({"max_runs_per_hour": 40}, 14 * 24 * 40),
+        ({"budget_usd_per_day": "2.00"}, 14 * 200),
+        ({"calendar": ("SAT-SUN", "MON-FRI 22:00-06:00")}, (10 * 16 + 2 * 6) * 60),
+    ],
+)
+def test_budgets_and_blackouts_of_a_schedule_of_every_minute_are_counted_and_not_played(
+    limits: dict[str, Any], runs: int
+) -> None:
+    given = scenario(
+        replace(cron("minutely", "* * * * *", **limits), timezone="UTC"),
+        span=14 * DAY,
+        needs=timedelta(seconds=20),
+        cost=10_000,
+    )
+
+    found = tally(given)
+
+    assert (found.owed, found.runs, found.ends["succeeded"]) == (14 * 24 * 60, runs, runs)
+    assert found.spend == runs * 10_000
+    assert found.one_by_one <= 1
+
+
 def test_the_same_scenario_gives_the_same_report() -> None:
     outages = in_order(crashes(5, 3, MONDAY, MONDAY + 7 * DAY), MONDAY, MONDAY + 7 * DAY)
     given = scenario(cron("hourly", "0 * * * *", missed="replay"), outages=outages)
@@ -193,6 +218,15 @@ def test_the_same_scenario_gives_the_same_report() -> None:
 
 EXPRESSIONS = ("0 * * * *", "*/20 * * * *", "*/7 1-4 * * *", "30 2 * * *", "0 3 * * 1-5", "*/5 2 28 3 *")
 OVERLAPS = ("forbid", "queue", "allow_parallel", "cancel_previous")
+LIMITS: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_runs_per_hour": 2},
+    {"budget_usd_per_day": "0.05"},
+    {"budget_usd_per_month": "0.09", "max_runs_per_hour": 1},
+    {"max_time_per_day": "40m"},
+    {"calendar": ("SAT 22:00-06:00", "SUN 01:00-04:00")},
+    {"calendar": ("SUN 02:10..SUN 03:20",), "budget_usd_per_day": "0.12"},
+)
 
 
 @st.composite
@@ -206,6 +240,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             "missed": draw(st.sampled_from(("skip", "coalesce", "replay"))),
         }
         rest["jitter"] = draw(st.sampled_from(("", "", "3m")))
+        rest.update(draw(st.sampled_from(LIMITS)))
         if draw(st.booleans()):
             schedules.append(cron(name, draw(st.sampled_from(EXPRESSIONS)), **rest))
         else:
@@ -221,11 +256,15 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         needs=draw(st.sampled_from((20 * timedelta(seconds=1), 5 * MINUTE, 20 * MINUTE, 70 * MINUTE))),
         cost=draw(st.sampled_from((None, 10_000))),
         workers=draw(st.integers(1, 4)),
-        agent={"on_lost": draw(st.sampled_from(("triage", "resume", "restart"))), "timeout": "2h"},
+        agent={
+            "on_lost": draw(st.sampled_from(("triage", "resume", "restart"))),
+            "timeout": "2h",
+            "budget_usd": draw(st.sampled_from(("", "0.02"))),
+        },
     )
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenarios())
 def test_counting_quiet_times_comes_to_the_same_as_playing_them(given: Scenario) -> None:
     assert _shown(simulate(given)) == _shown(simulate(replace(given, thorough=True)))

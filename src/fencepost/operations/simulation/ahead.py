@@ -7,10 +7,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
+from fencepost.model.calendar import Calendar
+from fencepost.model.disposition import DispositionKind
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
+from fencepost.operations.simulation.purse import Purse
 
 
 class Plain(NamedTuple):
@@ -22,6 +25,8 @@ class Plain(NamedTuple):
     groups: tuple[str, ...]  # what its runs share with others'
     forbids: bool  # a tick that meets a run of its own schedule is skipped, and that is all
     due_us: int | None = None  # of an `every`, its next tick
+    calendar: Calendar | None = None
+    purse: Purse | None = None  # of what has a budget
 
     @property
     def chained(self) -> bool:
@@ -38,7 +43,8 @@ class Quiet(NamedTuple):
 
     met_us: int
     runs: Mapping[str, int]  # that have ended by then
-    skips: Mapping[str, int]  # ticks that met a run of their own schedule
+    skips: Mapping[tuple[str, DispositionKind], int]  # ticks without a run, and why
+    first_budget_us: Mapping[str, int]  # when a budget first stood in the way
     busy_us: Mapping[str, int]  # what is still at work, with its tick
     next_us: Mapping[str, int]  # of each `every`, its next tick
 
@@ -47,22 +53,39 @@ def look_ahead(plain: Sequence[Plain], room: Mapping[str, int], *, since_us: int
     """Go through the ticks in (since, limit) until one meets something; nothing may be live at the beginning."""
     by_name = {one.name: one for one in plain}
     shop = _Shop(by_name, room, slots)
-    skips: Counter[str] = Counter()
+    skips: Counter[tuple[str, DispositionKind]] = Counter()
+    first_budget_us: dict[str, int] = {}
     next_us = {one.name: one.due_us for one in plain if one.due_us is not None and one.chained}
     met_us = limit_us
     ticks = merge(*(_ticks_of(one, since_us, limit_us) for one in plain))
     for at_us, same in groupby(ticks, key=itemgetter(0)):
         shop.close(at_us)
         due = [by_name[name] for _, name in same]
-        begins = [one for one in due if not (shop.held[one.name] and one.forbids)]
+        passed = [(one.name, why) for one in due if (why := _why_not(one, shop, at_us))]
+        begins = [one for one in due if all(one.name != name for name, _ in passed)] if passed else due
         if not shop.enter(begins, at_us):
             met_us = at_us
             break
-        skips.update(one.name for one in due if one not in begins)
+        skips.update(passed)
+        for name, why in passed:
+            if why is DispositionKind.BUDGET:
+                first_budget_us.setdefault(name, at_us)
         next_us.update((one.name, at_us + one.busy_us + _every_us(one)) for one in begins if one.chained)
     else:
         shop.close(limit_us)
-    return Quiet(met_us, shop.done, skips, {name: tick_us for _, name, tick_us in shop.busy}, next_us)
+    busy_us = {name: tick_us for _, name, tick_us in shop.busy}
+    return Quiet(met_us, shop.done, skips, first_budget_us, busy_us, next_us)
+
+
+def _why_not(one: Plain, shop: "_Shop", at_us: int) -> DispositionKind | None:
+    """Return why a tick has no run, in the order in which the ticker asks, or None: it has one if there is room."""
+    if one.calendar is not None and one.calendar.covering(from_us(at_us)) is not None:
+        return DispositionKind.CALENDAR
+    if shop.held[one.name]:
+        return DispositionKind.OVERLAP if one.forbids else None
+    if one.purse is not None and not one.purse.allows(at_us):
+        return DispositionKind.BUDGET
+    return None
 
 
 class _Shop:
@@ -79,9 +102,12 @@ class _Shop:
     def close(self, at_us: int) -> None:
         """End what ends before an instant; what ends right then still meets what begins."""
         while self.busy and self.busy[0][0] < at_us:
-            _, name, _ = heappop(self.busy)
+            _, name, tick_us = heappop(self.busy)
+            one = self._by_name[name]
             self.done[name] += 1
-            self.held.subtract((name, *self._by_name[name].groups))
+            self.held.subtract((name, *one.groups))
+            if one.purse is not None:
+                one.purse.count(tick_us)
 
     def enter(self, begins: Sequence[Plain], at_us: int) -> bool:
         """Start the runs of one instant, all of them, or none if there is anything in the way of one."""

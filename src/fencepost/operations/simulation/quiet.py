@@ -40,6 +40,7 @@ class QuietTimes:
         stage = self._stage
         if stage.scenario.thorough or stage.live or stage.now_us < self._met_us:
             return False
+        stage.settle_purses()
         looks = self._looks()
         limits = [stage.end_us, *(to_us(one.start) for one in stage.outages[:1])]
         limits += [at_us for name, at_us in looks.items() if name not in self._plain]
@@ -83,8 +84,11 @@ class QuietTimes:
         self._workers.take_up(began_us)
         for name, runs in quiet.runs.items():
             self._count(name, runs)
-        for name, skips in quiet.skips.items():
-            stage.tallies[name].ticks[DispositionKind.OVERLAP.value] += skips
+        for (name, why), skips in quiet.skips.items():
+            stage.tallies[name].ticks[why.value] += skips
+        for name, at_us in quiet.first_budget_us.items():
+            tally = stage.tallies[name]
+            tally.first_budget_at = tally.first_budget_at or from_us(at_us)
 
     def _passed(self, due: DueSchedule, around: Around, quiet: Quiet, began_us: dict[str, int]) -> TickPlan:
         """Move a schedule on; a tick whose run is still at work is decided as it was when it was due."""
@@ -129,20 +133,36 @@ class QuietTimes:
         tally.ticks[DispositionKind.RUN.value] += runs
         tally.ends[RunState.SUCCEEDED.value] += runs
         tally.attempts += runs
-        tally.note_work(runs * in_us(expected.duration), MicroUsd(runs * (expected.cost or 0)))
+        tally.note_work(runs * in_us(expected.duration), MicroUsd(runs * self._stage.charge(name)))
 
 
 def _plain_ones(stage: Stage) -> Iterator[Plain]:
-    """Yield the schedules whose ticks need no look one by one: no money, no blackouts, no time-out, not just once."""
+    """Yield the schedules whose ticks need no run to be played: no time-out, not just once.
+
+    What hangs on the end of its last run is played where there is a budget or a calendar, and so is what may start in a
+    blackout that its tick is not in.
+    """
     for name, meaning in stage.meanings.items():
         busy_us = in_us(stage.scenario.expects(name).duration)
         schedule = meaning.schedule
-        if schedule.once or meaning.calendar is not None or meaning.policies.budget != BudgetPolicy():
+        chained = isinstance(meaning.trigger, EveryTrigger)
+        limited = meaning.policies.budget != BudgetPolicy()
+        if schedule.once or (limited and name not in stage.purses):
+            continue
+        if meaning.calendar is not None and (chained or stage.held_back_us(name)):
             continue
         if busy_us < stage.timeout_us(name) and schedule.enabled:
             forbids = meaning.policies.overlap.rule is OverlapRule.FORBID
             busy_us += stage.held_back_us(name)
-            yield Plain(name, meaning.trigger, busy_us, tuple(stage.shared(name)), forbids)
+            yield Plain(
+                name,
+                meaning.trigger,
+                busy_us,
+                tuple(stage.shared(name)),
+                forbids,
+                calendar=meaning.calendar,
+                purse=stage.purses.get(name),
+            )
 
 
 def _next_look(meaning: Meaning, due: DueSchedule) -> datetime | None:

@@ -57,7 +57,7 @@ class _World:
         self._workers = Workers(stage)
         self._quiet = QuietTimes(stage, self._workers)
         self._stuck = 0
-        self._ticker = Ticker(_Noted(stage.store, self._note), stage.new_id)
+        self._ticker = Ticker(_Noted(stage, self._note), stage.new_id)
 
     def run(self, progress: Progress) -> None:
         """Go from event to event; quiet times begin where everything that is due has been done."""
@@ -119,8 +119,9 @@ class _World:
 class _Noted:
     """The store's ticks, with somebody who looks at the decisions; nobody else writes, so all of them are kept."""
 
-    def __init__(self, store: RuntimeStore, note: Callable[[Sequence[TickPlan]], None]) -> None:
-        self._store = store
+    def __init__(self, stage: Stage, note: Callable[[Sequence[TickPlan]], None]) -> None:
+        self._stage = stage
+        self._store = store = stage.store
         self._note = note
         self.next_due_us = store.next_due_us
         self.coming = store.coming
@@ -133,7 +134,9 @@ class _Noted:
         plans: list[TickPlan] = []
 
         def noted(due: Sequence[DueSchedule], around: Around) -> Sequence[TickPlan]:
-            plans[:] = decide(due, around)
+            beside = {one.key: rows for one in due if (rows := self._stage.beside(one.name))}
+            spending = {key: [*around.spending.get(key, ()), *rows] for key, rows in beside.items()}
+            plans[:] = decide(due, around._replace(spending={**around.spending, **spending}))
             return plans
 
         found = self._store.tick(limit, noted, tzdata=tzdata)

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 from fencepost.flow.tick_rows import Meaning, meaning_of
+from fencepost.model.budget import FREE, BudgetPolicy, MicroUsd, used_up
 from fencepost.model.definition import timeouts_of
 from fencepost.model.errors import Invalid
 from fencepost.model.merged import MergedTrigger
@@ -12,11 +14,13 @@ from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.project import Workplace
 from fencepost.model.registry import spell
 from fencepost.model.run import Reason, RunState
-from fencepost.model.trigger import CronTrigger, jitter_offset
+from fencepost.model.trigger import CronTrigger, EveryTrigger, jitter_offset
 from fencepost.operations.dst import Effect, effects_on
 from fencepost.operations.simulation.machine import Crew, VirtualClock
+from fencepost.operations.simulation.purse import Purse
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.tally import Tally
+from fencepost.ports.ticks import Counted
 from fencepost.stores.runtime import RuntimeStore
 
 EVER_US = 1 << 62
@@ -51,6 +55,8 @@ class Stage:
         self.meanings = {name: _meaning(scenario, name) for name in scenario.schedules}
         self.tallies = {name: Tally(effects=list(self._effects(name))) for name in scenario.schedules}
         self.places = tuple(_workplaces(scenario))
+        self.purses = dict(self._purses())
+        self._ended: list[tuple[str, str]] = []  # runs of those with a purse, and their schedules
         self._numbers = 0
 
     @property
@@ -70,8 +76,29 @@ class Stage:
             return
         tally = self.tallies[live.schedule]
         tally.note_end(state.value, reason.value if reason else None)
+        if live.schedule in self.purses:
+            self._ended.append((live.schedule, run_id))
         if reason is Reason.BUDGET:
             tally.first_budget_at = tally.first_budget_at or from_us(self.now_us)
+
+    def settle_purses(self) -> None:
+        """Let each purse know what the runs have cost that ended since the last time; what never started is free."""
+        for schedule, run_id in self._ended:
+            run = self.store.run(run_id, tenant=self.scenario.tenant)
+            if run is not None and run.started_us is not None:
+                cost = run.reserved_micro if run.cost_micro is None else run.cost_micro
+                self.purses[schedule].play(Counted(run.counted_us, cost))
+        self._ended.clear()
+
+    def beside(self, schedule: str | None) -> tuple[Counted, ...]:
+        """Return what runs of a schedule have spent of which the store knows nothing."""
+        purse = self.purses.get(schedule or "")
+        return purse.beside(self.now_us) if purse else ()
+
+    def charge(self, schedule: str) -> MicroUsd:
+        """Return what a run is charged that succeeds: what it costs, or what it had reserved."""
+        cost = self.scenario.expects(schedule).cost
+        return (self.meanings[schedule].policies.budget.per_run or FREE) if cost is None else cost
 
     def held_back_us(self, schedule: str) -> int:
         """Return by how much the schedule's jitter holds its runs back."""
@@ -92,6 +119,21 @@ class Stage:
             if place.project == meaning.agent.project and not place.isolated:
                 found[place.resource] = place.slots
         return found
+
+    def _purses(self) -> Iterator[tuple[str, Purse]]:
+        """Make one for each schedule whose budget can be reckoned.
+
+        Its ticks are known, no run uses its own budget up, and the time that runs take is not limited: how long those
+        have been at work that are handed over to the store, it does not know.
+        """
+        for name, meaning in self.meanings.items():
+            budget, expected = meaning.policies.budget, self.scenario.expects(name)
+            too_dear = bool(expected.cost and used_up(budget, expected.cost))
+            counted = budget != BudgetPolicy() and budget.max_time_per_day is None and not too_dear
+            if not counted or isinstance(meaning.trigger, EveryTrigger):
+                continue
+            zone = ZoneInfo(meaning.schedule.timezone or "UTC")
+            yield name, Purse(budget, zone, charge=self.charge(name))
 
     def _effects(self, name: str) -> Iterator[Effect]:
         trigger = self.meanings[name].trigger

@@ -109,7 +109,8 @@ class Workers:
 
     def _recheck(self, run: RunRow, standing: Standing) -> Reason | None:
         """Look a second time as every worker does, and count what that ends."""
-        reason = recheck_for(run, standing)
+        spending = (*standing.spending, *self._stage.beside(run.schedule))
+        reason = recheck_for(run, standing._replace(spending=spending))
         if reason is not None:
             state = RunState.DEAD if reason is Reason.QUEUE_TIMEOUT else RunState.CANCELLED
             self._stage.over(run.id, state, reason)
