@@ -46,6 +46,16 @@ def test_a_byte_order_mark_carriage_returns_and_tabs_do_no_harm(tmp_path: Path) 
     assert odd.agents == plain.agents
 
 
+def test_a_file_that_everybody_may_change_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fencepost.toml"
+    path.write_text('[agents.a]\ncommand = ["true"]\n')
+    path.chmod(0o666)
+    with pytest.raises(Invalid, match="chmod o-w"):
+        load(str(path))
+    path.chmod(0o664)  # as a group of one's own has it
+    assert load(str(path)).agents
+
+
 def test_pyproject_holds_the_same_below_tool_fencepost(tmp_path: Path) -> None:
     text = '[tool.fencepost]\ntimezone = "UTC"\ntenant = "acme"\nstore = "sqlite:/x.db"\n'
     text += (ECHO + DAILY).replace("[", "[tool.fencepost.", 1).replace("[schedules", "[tool.fencepost.schedules")

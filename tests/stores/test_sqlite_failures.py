@@ -223,6 +223,16 @@ def test_a_new_store_is_for_its_owner_only(tmp_path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_folder_in_which_everybody_may_replace_files_is_refused_unless_it_is_sticky(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(StoreUnavailable, match="chmod o-w"):
+        use(folder / "state.db")
+    folder.chmod(0o1777)
+    use(folder / "state.db")
+
+
 def test_a_planted_link_is_not_followed(path: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")

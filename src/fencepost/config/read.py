@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -89,9 +90,15 @@ def _gathered(ours: dict[str, Any]) -> dict[str, Any]:
 def _bytes(path: str, shown: str) -> bytes:
     try:
         with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
             data = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise Invalid(f"{shown} cannot be read: {error.strerror}.") from None
+    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
+        raise Invalid(
+            f"{shown} may be changed by every user of this machine, and what it says is run as you; "
+            f"forbid that with: chmod o-w {shown}"
+        )
     if len(data) > BYTES_MAX:
         raise Invalid(f"{shown} is larger than {BYTES_MAX // 1_000_000} MB; split it into several files.")
     return data

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SAFE_WAL = 3_051_003  # releases before 3.51.3 can corrupt a WAL file that several connections write
 APPLICATION = 0x46454E43  # "FENC" in the file's header: nobody else's database is taken for ours
 WRITABLE_BY_OTHERS = 0o022
+FREE_FOR_ALL, OPEN_TO_ALL = 0o1002, 0o0002  # a folder that everybody may write to, unless it is sticky as /tmp is
 
 
 class SqliteStore(SqlLeases):
@@ -155,6 +156,10 @@ def make_file(path: str) -> None:
     found = os.stat(path)
     if found.st_mode & WRITABLE_BY_OTHERS and found.st_uid in (os.getuid(), 0):
         raise StoreUnavailable(f"{path} may be changed by other users; forbid that with: chmod 600 {path}")
+    if os.stat(folder or ".").st_mode & FREE_FOR_ALL == OPEN_TO_ALL:
+        raise StoreUnavailable(
+            f"every user of this machine may put another file in the place of {path}; forbid that with: chmod o-w {folder}"
+        )
 
 
 def newest_schema() -> int:
