@@ -8,6 +8,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from fencepost import wiring
 from fencepost.model.trace import span_id, trace_id, traceparent
 from tests.support.receiver import Receiver, receiver
 from tests.support.site import Site
@@ -92,3 +93,21 @@ def test_a_daemon_speaks_json_when_it_is_asked_to(site: Site) -> None:
         assert said["level"] == ("warning" if said["message"].startswith("warning:") else "info")
         assert said["ts"].endswith("Z")
         assert said["message"]
+
+
+HOSTILE = "no answer\r\nfencepost: all is well\n  as it was\x1b]0;title\a \u202etxt"
+
+
+def test_nothing_from_elsewhere_begins_a_line_of_a_log_or_steers_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-2."""
+    monkeypatch.delenv(wiring.LOG_FORMAT, raising=False)
+    wiring.say(HOSTILE)
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == "fencepost: no answer�"
+    assert others == ["  fencepost: all is well", "  as it was�]0;title� �txt"]
+    monkeypatch.setenv(wiring.LOG_FORMAT, "json")
+    wiring.say(HOSTILE)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == HOSTILE
