@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fencepost.cli.main import main
 from tests.support.site import Site, greeted
 
 CLIENT = str(Path(__file__).parent / "door_client.py")
@@ -70,10 +71,10 @@ def test_every_tool_says_all_four_hints(site: Site) -> None:
 def test_an_agent_has_no_tool_that_makes_or_changes_a_definition(site: Site) -> None:
     site.configure(CONFIG)
     before = site.rows("schedule", "history", "nightly")
-    words = {word for tool in talk(site, [])["tools"] for word in tool["name"].split("_")}
+    found = talk(site, [("apply", {}), ("create_schedule", {"name": "mine"})])
+    words = {word for tool in found["tools"] for word in tool["name"].split("_")}
     assert not words & {"create", "make", "add", "apply", "edit", "update", "set", "define"}
-    answers = talk(site, [("apply", {}), ("create_schedule", {"name": "mine"})])["answers"]
-    assert all(one["error"] for one in answers)
+    assert all(one["error"] for one in found["answers"])
     assert site.rows("schedule", "history", "nightly") == before
     assert [one["name"] for one in site.rows("schedule", "list")] == ["nightly"]
 
@@ -162,7 +163,7 @@ def test_a_store_that_is_not_there_is_said_at_once(site: Site) -> None:
     assert said == "", "nothing but the protocol may stand on stdout"
 
 
-@pytest.fixture(params=["web", "mcp"])
+@pytest.fixture
 def port(site: Site, request: pytest.FixtureRequest) -> int:
     """The MCP door over HTTP: a room of the web door, or alone."""
     site.configure(CONFIG)
@@ -191,12 +192,6 @@ def new_key(site: Site, role: str, *words: str) -> dict[str, str]:
     return made
 
 
-def test_a_store_at_a_mistyped_path_is_not_made(site: Site) -> None:
-    for words in ((), ("--http", "0")):
-        site.fencepost("mcp", *words, "--store", f"sqlite:{site.folder}/typo.db", code=69)
-    assert not (site.folder / "typo.db").exists()
-
-
 def test_alone_over_http_there_is_nothing_but_mcp_and_it_may_be_for_looking_only(site: Site) -> None:
     site.configure(CONFIG)
     port = alone(site, "--read-only")
@@ -214,14 +209,24 @@ def test_alone_over_http_there_is_nothing_but_mcp_and_it_may_be_for_looking_only
     assert site.runs() == []
 
 
-def test_what_does_not_go_together_with_http_is_said(site: Site) -> None:
-    site.configure(CONFIG)
-    site.fencepost("mcp", "--http", "0", "--tenant", "finance", code=2)
-    site.fencepost("mcp", "--allow-host", "example.com", code=2)
-    site.fencepost("mcp", "--http", "here", code=2)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--http", "0", "--tenant", "finance"), "over HTTP a key says whose things"),
+        (("--allow-host", "example.com"), "--allow-host is for --http"),
+        (("--http", "here"), "is no address to listen on"),
+    ],
+)
+def test_what_does_not_go_together_is_said(
+    words: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["store", "migrate", "--store", f"sqlite:{tmp_path}/new.db"])
+
+    assert main(["mcp", *words, "--store", f"sqlite:{tmp_path}/new.db"]) == 2
+    assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(("port", "mode"), [("web", "auto"), ("mcp", "legacy")], indirect=["port"])
 def test_over_http_a_key_gets_as_far_as_its_role(site: Site, port: int, mode: str) -> None:
     calls: Calls = [
         ("list_schedules", {}),
@@ -237,6 +242,7 @@ def test_over_http_a_key_gets_as_far_as_its_role(site: Site, port: int, mode: st
     assert {actor.split(":")[2] for actor in actors} == {"the trigger", "the admin"}
 
 
+@pytest.mark.parametrize("port", ["web"], indirect=True)
 def test_over_http_a_key_that_may_only_look_is_offered_nothing_else(site: Site, port: int) -> None:
     found = over_http(site, port, [("list_schedules", {}), ("run", {"target": "worker"})], new_key(site, "read")["key"])
 
@@ -245,6 +251,7 @@ def test_over_http_a_key_that_may_only_look_is_offered_nothing_else(site: Site, 
     assert site.runs() == []
 
 
+@pytest.mark.parametrize("port", ["mcp"], indirect=True)
 def test_over_http_tenants_do_not_see_one_another_and_a_revoked_key_sees_nothing(site: Site, port: int) -> None:
     theirs = new_key(site, "admin", "--tenant", "theirs")
     found = over_http(site, port, [("list_schedules", {}), ("why", {"schedule": "nightly"})], theirs["key"])
@@ -254,6 +261,7 @@ def test_over_http_tenants_do_not_see_one_another_and_a_revoked_key_sees_nothing
     assert post(port, {"Authorization": f"Bearer {theirs['key']}"}) == 401
 
 
+@pytest.mark.parametrize("port", ["web", "mcp"], indirect=True)
 def test_over_http_another_sites_page_and_another_name_are_refused(site: Site, port: int) -> None:
     shown = {"Authorization": f"Bearer {new_key(site, 'admin')['key']}"}
 
