@@ -159,3 +159,16 @@ def test_whoever_counts_and_whoever_prunes_do_not_get_into_each_others_way(
     found = runtime.store.metering().figures(TENANT)
     assert found._replace(now_us=0) == before._replace(now_us=0)
     assert not any(run.state == "succeeded" for run in runtime.runs())
+
+
+def test_counting_where_there_is_nothing_new_writes_nothing(runtime: Runtime) -> None:
+    runtime.cron("s", "0 * * * *")
+    runtime.pass_time(3_600)
+    runtime.tick()
+    runtime.work()
+    runtime.pass_time(3_600)
+    runtime.store.metering().fold(TENANT)
+    marks = runtime.sql("SELECT what, until_us FROM $folded ORDER BY what")
+    runtime.pass_time(3_600)
+    runtime.store.metering().fold(TENANT)
+    assert runtime.sql("SELECT what, until_us FROM $folded ORDER BY what") == marks

@@ -114,7 +114,8 @@ def _fold_runs(tx: Transaction, tenant: str, until_us: int) -> bool:
     alive = [one.id for one in found if one.state not in ENDED]
     if alive:
         tx.rows("put_unfolded", tenant=tenant, ids=_spelt(alive))
-    tx.rows("raise_folded", tenant=tenant, what="run", until_us=page_us)
+    if found:  # else the mark may stay where it is, and an idle store is not written to
+        tx.rows("raise_folded", tenant=tenant, what="run", until_us=page_us)
     return bool(cut) or len(late) == PAGE
 
 
@@ -124,7 +125,8 @@ def _fold_ticks(tx: Transaction, tenant: str, until_us: int) -> bool:
     page_us = int(cut[0][0]) if cut else until_us
     rows = tx.rows("meter_ticks", tenant=tenant, after_us=after_us, until_us=page_us)
     add_meters(tx, tenant, Counter({(schedule, "", f"{TICKS}{name}"): int(number) for schedule, name, number in rows}))
-    tx.rows("raise_folded", tenant=tenant, what="tick", until_us=page_us)
+    if rows:
+        tx.rows("raise_folded", tenant=tenant, what="tick", until_us=page_us)
     return bool(cut)
 
 
