@@ -69,6 +69,7 @@ class Plot:
     lanes: bool = False  # whether green is called in a lane
     lane_batch: int = 1
     agent: str = ""  # of all schedules, if not of any
+    overlap: str = ""  # likewise
     lane_starts: int = 0
     zombies: bool = False  # whether agents are left behind that go on writing
     kinds: list[str] = field(default_factory=list)
@@ -138,7 +139,9 @@ class Plot:
             name, _, value = setting.partition("=")
             whose = self if hasattr(self, name) else self.base
             setattr(
-                whose, name, value if name in ("project", "agent") else float(value) if "." in value else int(value)
+                whose,
+                name,
+                value if name in ("project", "agent", "overlap") else float(value) if "." in value else int(value),
             )
 
 
@@ -266,7 +269,7 @@ class Fleet:
             catchup_window=rng.choice(("10m", "2h", "7d")),
             catchup_max=rng.choice((1, 3, 5)),
             stagger=_seconds(rng.choice((0, 0.3, 1)) * ttl),
-            overlap=rng.choice(("forbid", "forbid", "queue", "allow_parallel", "cancel_previous")),
+            overlap=self._overlap(),
             queue_max=rng.choice((1, 2)),
             parallel_max=rng.choice((2, 3)),
             jitter=rng.choice(("", "", _seconds(ttl / 2))),
@@ -279,6 +282,10 @@ class Fleet:
             pause_on_failure=rng.choice((None, None, None, 4)),
             calendar=self._calendar() if rng.random() < self._plot.blackouts else (),
         )
+
+    def _overlap(self) -> str:
+        drawn = self._rng.choice(("forbid", "forbid", "queue", "allow_parallel", "cancel_previous"))
+        return self._plot.overlap or drawn
 
     def _calendar(self) -> tuple[str, ...]:
         plot = self._plot

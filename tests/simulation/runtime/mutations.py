@@ -80,7 +80,7 @@ def mutations() -> dict[str, Mutation]:
             lambda: [patch.object(_Owed, "cutoff", property(lambda owed: owed.now - timedelta(days=365)))]
         ),
         "pauses are not looked at": Mutation(
-            lambda: [_sql(pauses_since=("until_us > :since_us", "until_us < :since_us"))]
+            lambda: [_sql(pauses_since=("until_us > :since_us", "until_us < :since_us"))], "kill agent | pause, halt"
         ),
         "blackouts are not looked at": Mutation(
             lambda: [patch.object(tick_rows, "calendar_of", lambda _: None)], "kill agent | edit | blackouts=1.0"
@@ -88,10 +88,13 @@ def mutations() -> dict[str, Mutation]:
         "blackouts are not looked at again": Mutation(
             lambda: [patch.object(leasing, "_in_blackout", lambda *_: False)], "stop station | edit | blackouts=1.0"
         ),
-        "recheck left out": Mutation(lambda: [patch.object(leasing, "recheck", lambda _: None)]),
+        "recheck left out": Mutation(
+            lambda: [patch.object(leasing, "recheck", lambda _: None)], "stop station | edit, pause | blackouts=1.0"
+        ),
         "overlap ignored": Mutation(lambda: [patch.object(decide, "admit", lambda *_, **__: Admitted())]),
         "no bound on what runs at once": Mutation(
-            lambda: [patch.object(queue, "_has_room", lambda *_: True), _sql(line_heads=("lease_max >", "1000000 >"))]
+            lambda: [patch.object(queue, "_has_room", lambda *_: True), _sql(line_heads=("lease_max >", "1000000 >"))],
+            "kill agent | backfill, replay | slots=3 stations=4 keyed=0.0 overlap=allow_parallel",
         ),
         "budget ignored": Mutation(
             lambda: [patch.object(decide, "reserve", _pay_nothing), patch.object(leasing, "reserve", _pay_nothing)]
