@@ -14,18 +14,22 @@ TURNS = 5
 # the same moment to come again; so does this.
 SCRIPT = f"""
 set -e
+again() {{
+    for try in 1 2 3 4 5 6 7 8 9 10 11 12; do "$@" && return; sleep 0.05; done
+    return 1
+}}
 me=$FENCEPOST_SCHEDULE
 touch ../../here-$me
 while [ ! -e ../../here-one ] || [ ! -e ../../here-two ]; do sleep 0.02; done
 for turn in $(seq {TURNS}); do
     echo $turn >> $me.txt
-    git add $me.txt
-    git commit -qm "$me $turn"
+    again git add $me.txt
+    again git commit -qm "$me $turn"
     echo $turn > $me-aside.txt
-    git add $me-aside.txt
-    until git stash push -qm "$me aside $turn"; do sleep 0.02; done
-    until git config work.$me $turn; do sleep 0.02; done
-    git tag $me-$turn
+    again git add $me-aside.txt
+    again git stash push -qm "$me aside $turn"
+    again git config work.$me $turn
+    again git tag $me-$turn
     git gc -q || true
 done
 touch ../../over-$me
@@ -61,8 +65,9 @@ def test_two_agents_at_once_damage_nothing_that_their_worktrees_share(site: Site
     before = git(repo, "rev-parse", "HEAD")
     site.configure(CONFIG)
     site.up("--workers", "2")
-    site.until(lambda: all(run.ended_us for run in site.runs()) and len(site.runs()) == 2, seconds=60)
-    assert [read_log(run.log or "") for run in site.runs() if run.state != "succeeded"] == []
+    site.until(lambda: sum(run.ended_us is not None for run in site.runs()) == 2, seconds=60)
+    failed = [(run.reason, run.exit_code, read_log(run.log or "")) for run in site.runs() if run.state != "succeeded"]
+    assert failed == [], site.said()
 
     for run in site.runs():
         written = git(repo, "log", "--format=%s", f"main..fencepost/{run.id}").splitlines()
