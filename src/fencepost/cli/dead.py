@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     for action in (one, again, gone):
         options.add_json(action)
         options.add_store(action)
-    return made
+    return options.share_examples(made, actions)
 
 
 def list_them(store: Store, tenant: str, args: argparse.Namespace) -> int:

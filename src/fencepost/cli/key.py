@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     for action in (new, gone, link):
         options.add_json(action)
         options.add_store(action)
-    return made
+    return options.share_examples(made, actions)
 
 
 def create(store: Store, tenant: str, args: argparse.Namespace) -> int:

@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     way.add_argument("--forget", action="store_true", help="it did not; the next caller does it")
     options.add_json(resolving)
     options.add_store(resolving)
-    return made
+    return options.share_examples(made, actions)
 
 
 def have_once(args: argparse.Namespace, command: list[str] | None) -> int:

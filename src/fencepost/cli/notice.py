@@ -58,4 +58,4 @@ def parser() -> argparse.ArgumentParser:
         action = actions.add_parser(name, help=words, formatter_class=options.formatter)
         action.add_argument("name", metavar="NAME", help="the target, as in [notifications.NAME]")
         options.add_store(action)
-    return made
+    return options.share_examples(made, actions)

@@ -44,6 +44,19 @@ def action(
     )
 
 
+def share_examples(
+    made: argparse.ArgumentParser, actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
+) -> argparse.ArgumentParser:
+    """Give each action its part of the command's examples, unless it has its own."""
+    lines = (made.epilog or "").splitlines()
+    for name, one in actions.choices.items():
+        own = [line for line in lines if f"{line} ".startswith(f"  {made.prog} {name} ")]
+        if own and not one.epilog:
+            one.epilog = "\n".join(["examples:", *own])
+            one.formatter_class = formatter
+    return made
+
+
 def formatter(prog: str) -> argparse.HelpFormatter:
     """Lay help out for 80 columns, whatever the terminal."""
     return argparse.RawDescriptionHelpFormatter(prog, width=WIDTH)

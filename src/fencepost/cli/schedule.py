@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from fencepost.cli import render
+from fencepost.cli import options, render
 from fencepost.cli.plan import tick_line
 from fencepost.cli.registry import LIMIT_DEFAULT, Desk, common_options, desk, limit
 from fencepost.model.definition import agent_from_json
@@ -27,8 +27,10 @@ ELSEWHERE = {"ticks": "ticks_recorded", "backfill": "backfill"}  # actions that 
 EPILOG = """\
 examples:
   fencepost schedule list
+  fencepost schedule show nightly
   fencepost schedule pause nightly --until 2026-12-01T06:00:00Z --note "moving"
   fencepost schedule pause nightly --until 2h
+  fencepost schedule resume nightly
   fencepost schedule skip-next nightly 2
   fencepost schedule history nightly --json
 """
@@ -81,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
             action.add_argument("count", nargs="?", type=int, default=1, metavar="N", help="how many; 0 takes it back")
     for name, words in (("ticks", "its recorded ticks"), ("backfill", "run a range of past ticks")):
         actions.add_parser(name, add_help=False, help=f"{words}; see 'fencepost schedule {name} --help'")
-    return top
+    return options.share_examples(top, actions)
 
 
 def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:

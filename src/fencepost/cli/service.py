@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
             action.add_argument("--workers", metavar="N", type=options.positive, help="how many runs at once (2)")
             action.add_argument("--dry-run", action="store_true", help="print the file, and do nothing")
             action.add_argument("--no-start", action="store_true", help="only write the file")
-    return made
+    return options.share_examples(made, actions)
 
 
 def install(args: argparse.Namespace, manager: Manager) -> int:

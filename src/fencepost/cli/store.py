@@ -9,6 +9,7 @@ from contextlib import closing
 from datetime import timedelta
 
 from fencepost import wiring
+from fencepost.cli import options
 from fencepost.config.find import config_path
 from fencepost.config.load import load, load_settings
 from fencepost.model.duration import format_duration, parse_duration
@@ -60,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     prune.add_argument("--dry-run", action="store_true", help="only count")
     prune.add_argument("--retention", metavar="D", help="how long to keep them (default: the configuration's, or 90d)")
     prune.add_argument("--tenant", metavar="T", help="default: the configuration's, else 'default'")
-    return top
+    return options.share_examples(top, actions)
 
 
 def migrate(args: argparse.Namespace) -> tuple[str, dict[str, object]]:

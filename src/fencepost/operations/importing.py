@@ -79,9 +79,7 @@ def import_claude(text: str, *, timezone: str, project: str = ".") -> Imported:
             "all",
             "Claude Code starts them in the open session, up to 30 minutes late; here each run is a new one, on time",
         )
-        found.warn(
-            "all", "nobody is there to be asked: say with permission_mode or allowed_tools what a run may do by itself"
-        )
+        found.warn("all", "nobody is there to be asked: say with permission_mode or tools what a run may do by itself")
     return found
 
 
