@@ -3,6 +3,7 @@
 import io
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from fencepost.cli import main as door
+from tests.support.ground import Ground
 
 
 class Supervisor:
@@ -116,3 +118,11 @@ def test_a_lost_lease_is_77(supervisor: Supervisor) -> None:
 def test_outside_of_a_run_there_is_nobody_to_ask(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert door.main(words) == 2
     assert "FENCEPOST_SOCKET" in capsys.readouterr().err
+
+
+def test_a_guarded_command_keeps_a_checkpoint_for_its_own_time(ground: Ground) -> None:
+    us = f"{sys.executable} -m fencepost"
+    inside = f"{us} checkpoint get; {us} progress half && echo 5 | {us} checkpoint set && {us} checkpoint get"
+    for _ in range(2):  # the next run is another one, and finds nothing
+        told = ground.run("exec", "--lock", "z", "--", "sh", "-c", inside)
+        assert (told.code, told.out) == (0, b"5\n"), told

@@ -13,7 +13,7 @@ import pytest
 from fencepost import wiring
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Granted
-from fencepost.stores.sqlite.store import Opening, SqliteStore, check_library
+from fencepost.stores.sqlite.store import Opening, SqliteStore, check_library, make_file
 from tests.stores.rig import ManualClock, claim, granted, open_sqlite, opening
 
 ROOT = Path(__file__).parents[2]
@@ -200,6 +200,15 @@ def test_a_network_file_system_is_refused(path: Path) -> None:
     with pytest.raises(StoreUnavailable, match=r"network file system \(nfs4\).*postgresql"):
         remote.open(new_id="lite")
     assert not path.exists()
+
+
+def test_a_directory_is_no_store_and_nobody_is_told_to_change_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+
+    with pytest.raises(
+        StoreUnavailable, match=f"is a directory; name a file in it, such as sqlite:{tmp_path}/state.db"
+    ):
+        make_file(str(tmp_path))
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o620])

@@ -21,13 +21,19 @@ LEDGER_VERBS = (
     "ledger_unreplayed",
 )
 TOOL_VERBS = ("tool_begin", "tool_complete", "tool_doubt", "tool_release")
+CHECKPOINT_MAX = 65_536
+TOO_LONG: Answer = {
+    "ok": False,
+    "code": "invalid",
+    "message": f"a checkpoint has at most {CHECKPOINT_MAX} bytes; keep a path or an id instead.",
+}
 LOST: Answer = {"ok": False, "code": "lease_lost", "message": "the lease of this run is lost: stop."}
 
 
 class Answers:
     """The verbs of the run socket, for one lease."""
 
-    __slots__ = ("_is_ending", "_lease", "_ledger", "_term", "_tool_calls")
+    __slots__ = ("_checkpoint", "_is_ending", "_lease", "_ledger", "_term", "_tool_calls")
 
     def __init__(
         self, lease: Lease, term: Term, is_ending: Callable[[], bool], ledger: Callable[[], LedgerStore]
@@ -37,12 +43,16 @@ class Answers:
         self._is_ending = is_ending
         self._ledger = ledger
         self._tool_calls: ToolCalls | None = None
+        self._checkpoint: str | None = None
 
     def handlers(self) -> dict[str, Handler]:
         """Return who answers which verb."""
         return {
             "check": self._check,
             "gate": self._declared,
+            "progress": self._check,
+            "checkpoint_get": self._checkpoint_get,
+            "checkpoint_set": self._checkpoint_set,
             **dict.fromkeys(LEDGER_VERBS, self._of_ledger),
             **dict.fromkeys(TOOL_VERBS, self._of_tools),
         }
@@ -64,6 +74,21 @@ class Answers:
             return answer
         message = f"this run did not declare {target}; add --gate {target} to fencepost exec."
         return {"ok": False, "code": "undeclared", "message": message}
+
+    def _checkpoint_get(self, request: Answer) -> Answer:
+        """Answer what was kept; a guarded command is never resumed, so that is for its own time only."""
+        answer = self._check(request)
+        return {"ok": True, "content": self._checkpoint} if answer["ok"] else answer
+
+    def _checkpoint_set(self, request: Answer) -> Answer:
+        answer = self._check(request)
+        content = str(request.get("content", ""))
+        if not answer["ok"]:
+            return answer
+        if len(content.encode()) > CHECKPOINT_MAX:
+            return TOO_LONG
+        self._checkpoint = content
+        return {"ok": True}
 
     def _of_ledger(self, request: Answer) -> Answer:
         """Answer about effects that are to happen once; most runs never ask."""

@@ -9,11 +9,9 @@ from fencepost.model.errors import Invalid, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Lease
 from fencepost.model.transcript import NUMBER_MAX, SUMMARY_MAX
 from fencepost.ports.runs import RunStore
-from fencepost.service.answers import LOST, Answers
+from fencepost.service.answers import CHECKPOINT_MAX, LOST, TOO_LONG, Answers
 from fencepost.service.listening import Told
 from fencepost.service.run_socket import Answer, Handler
-
-CHECKPOINT_MAX = 65_536
 
 
 class RunAnswers:
@@ -77,8 +75,7 @@ class RunAnswers:
         if not answer["ok"]:
             return answer
         if len(content.encode()) > CHECKPOINT_MAX:
-            message = f"a checkpoint has at most {CHECKPOINT_MAX} bytes; keep a path or an id instead."
-            return {"ok": False, "code": "invalid", "message": message}
+            return TOO_LONG
         try:
             self._store.put_checkpoint(self._lease, content)
         except LeaseLost:

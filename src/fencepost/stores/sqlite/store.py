@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from stat import S_ISDIR
 
 import apsw
 
@@ -154,6 +155,8 @@ def make_file(path: str) -> None:
             f"{path} cannot be created: {error.strerror}. Name another place with --store or FENCEPOST_STORE."
         ) from None
     found = os.stat(path)
+    if S_ISDIR(found.st_mode):
+        raise StoreUnavailable(f"{path} is a directory; name a file in it, such as sqlite:{path}/state.db")
     if found.st_mode & WRITABLE_BY_OTHERS and found.st_uid in (os.getuid(), 0):
         raise StoreUnavailable(f"{path} may be changed by other users; forbid that with: chmod 600 {path}")
     if os.stat(folder or ".").st_mode & FREE_FOR_ALL == OPEN_TO_ALL:
