@@ -67,7 +67,8 @@ def server_clock() -> Iterator[Clocked]:
     with wall() as made, pytest.MonkeyPatch.context() as patch:
         for name, value in made.environment.items():
             patch.setenv(name, value)
-        with PostgresServer.private({"fsync": "on", "full_page_writes": "on"}) as server:
+        settings = {"fsync": "on", "full_page_writes": "on", "max_prepared_transactions": "2"}
+        with PostgresServer.private(settings) as server:
             for name in made.environment:
                 patch.delenv(name)
             yield Clocked(server, made)
@@ -181,7 +182,7 @@ def test_a_servers_clock_that_jumps_ahead_ends_every_lease_and_no_holder_goes_on
 def test_a_transaction_that_is_open_for_an_hour_is_named_with_the_way_to_end_it(
     tmp_path: Path, clocked: Clocked
 ) -> None:
-    """F48: the alarm names the process, and so does what a prepared transaction is called."""
+    """F48: the alarm names the process, or what a prepared transaction is called that nobody came back for."""
     site = Site(tmp_path, clocked.server.create_database())
     site.configure(CONFIG)
     with psycopg.connect(site.store, application_name="a-report") as lingering:
@@ -194,6 +195,16 @@ def test_a_transaction_that_is_open_for_an_hour_is_named_with_the_way_to_end_it(
         assert status == "warn"
         assert f"process {lingering.info.backend_pid} (a-report, postgres at 127.0.0.1, idle in transaction)" in said
         assert "has one open for 1h" in said
+        clocked.clock.step(0)
+        with psycopg.connect(site.store, autocommit=True) as forgetful:
+            forgetful.execute("BEGIN")
+            forgetful.execute("CREATE TABLE something ()")
+            forgetful.execute("PREPARE TRANSACTION 'left-over'")
+            lingering.rollback()
+            clocked.clock.step(HOUR)
+            ((status, said),) = transactions(site)
+            assert (status, said[:44]) == ("warn", "prepared transaction 'left-over' of postgres")
+            forgetful.execute("ROLLBACK PREPARED 'left-over'")
     site.close()
 
 
