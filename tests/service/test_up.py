@@ -224,15 +224,20 @@ def test_a_gate_that_cannot_be_reached_blocks_the_start(site: Site) -> None:
     assert not (site.folder / "started").exists()
 
 
-def test_a_run_writes_through_the_gate_that_its_agent_declares(site: Site) -> None:
+def test_a_run_writes_through_the_gate_that_its_agent_declares_and_no_other(site: Site) -> None:
+    line = (
+        "echo fenced | fencepost gate write-file out.txt; echo none | fencepost gate write-file b 2>why; echo $? >>why"
+    )
     site.configure(
-        agent("echo fenced | fencepost gate write-file out.txt", gates='["out"]')
-        + f'[gates.out]\nkind = "file"\npath = "{site.folder}/out.txt"\n'
+        agent(line, gates='["out"]') + f'[gates.out]\nkind = "file"\npath = "{site.folder}/out.txt"\n',
     )
 
     run_to_the_end(site)
 
     assert (site.folder / "out.txt").read_text() == "fenced\n"
+    told = (site.folder / "why").read_text()
+    assert "add NAME to the agent's gates" in told
+    assert told.endswith("\n78\n")
 
 
 def test_a_python_function_is_called_with_its_context(site: Site) -> None:

@@ -31,6 +31,7 @@ class RunAnswers:
         """Return who answers which verb."""
         return {
             **self._answers,
+            "gate": self._declared,
             "gate_named": self._gate_named,
             "progress": self._progress,
             "checkpoint_get": self._checkpoint_get,
@@ -42,6 +43,14 @@ class RunAnswers:
     def told(self) -> Told:
         """Return what the agent has reported about itself."""
         return self._told
+
+    def _declared(self, request: Answer) -> Answer:
+        """Answer whether the agent has named this target; if not, say where it is to be named."""
+        answer = self._answers["gate"](request)
+        if answer.get("code") != "undeclared":
+            return answer
+        message = f"this agent did not declare {request.get('gate')}; describe it as [gates.NAME], and add NAME to the agent's gates."
+        return {**answer, "message": message}
 
     def _gate_named(self, request: Answer) -> Answer:
         """Answer where a gate of the agent leads, spelled as it was raised."""
