@@ -325,6 +325,8 @@ def test_a_retired_schedule_is_shown_and_not_paused(applied: Command) -> None:
     (shown,) = applied("schedule", "show", "nightly", "--json").objects()
     assert shown["state"] == "retired"
     assert "was retired at" in applied("schedule", "pause", "nightly").err
+    lines = applied("schedule", "show", "nightly").out.splitlines()
+    assert [line for line in lines if line.startswith("next")] == [], "no tick of it is to come"
 
 
 def test_halt_stops_everything_until_unhalt(applied: Command) -> None:

@@ -40,6 +40,10 @@ def main(argv: list[str]) -> int:
     if args.json:
         print(json.dumps(backfill_fields(made)))
         return 0
+    if not made.ticks and not args.current:
+        render.tell(
+            f"no version of {args.name} that was in force then has a tick there; as it is defined now: --current"
+        )
     known = f", {made.known} of them made before" if made.known else ""
     render.tell(f"{counted(made.ticks, 'tick')}{known}; {counted(len(made.run_ids), 'new run')}")
     for run_id in made.run_ids:

@@ -19,7 +19,7 @@ from fencepost.model.zone import find_zone
 from fencepost.operations import registry as operations
 from fencepost.operations.budget_use import budget_use, use_fields
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.registry import Listed, upcoming
+from fencepost.operations.registry import Listed, coming
 from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, until, version_fields
 
 NAME_WIDTH = 24
@@ -114,7 +114,7 @@ def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     fields["effects"] = effects_of(agent_from_json(listed.row.manifest)).words()
     fields["budget"] = "; ".join(one.words for one in uses)
     yield from (f"{name:<20}{_shown(value)}" for name, value in fields.items() if value not in (None, "", {}, 0))
-    yield from (f"{'next':<20}{tick_line(tick)}" for tick in upcoming(listed.definition, after=listed.now))
+    yield from (f"{'next':<20}{tick_line(tick)}" for tick in coming(listed))
 
 
 def history(args: argparse.Namespace, at: Desk) -> Iterator[str]:

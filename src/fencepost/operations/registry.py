@@ -109,6 +109,13 @@ def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICK
         yield from _once(trigger, after)
 
 
+def coming(listed: Listed, *, count: int = TICKS_SHOWN) -> Iterator[Upcoming]:
+    """Yield the next ticks of a schedule in the registry; one that is over has none, whatever its definition says."""
+    if listed.state in ("retired", "done"):
+        return iter(())
+    return upcoming(listed.definition, after=listed.now, count=count)
+
+
 def list_schedules(registry: RegistryStore, *, tenant: str, limit: int, after: str = "") -> list[Listed]:
     """Return the tenant's schedules by name, those after a name if one is given."""
     listing = registry.schedules(tenant, limit=limit, after=after)

@@ -14,7 +14,7 @@ COMING = 10
 def schedule_detail(store: Store, tenant: str, name: str) -> dict[str, object]:
     """Return everything about a schedule, with its next ticks."""
     listed = registry.find_schedule(store.registry(), name, tenant=tenant)
-    coming = registry.upcoming(listed.definition, after=listed.now, count=COMING)
+    coming = registry.coming(listed, count=COMING)
     return {
         **schedule_fields(listed),
         **past_fields(store, tenant, name),
