@@ -61,14 +61,19 @@ def summary(results: Iterable[Result], real_seconds: float, bites: Sequence[str]
         simulated += result.simulated_seconds
         totals["seeds that failed"] += result.violation is not None
     lines = [f"{name:>36} {totals[name]:>8}" for name in sorted(totals)]
+    missing = f"never happened: {', '.join(toothless(totals, bites)) or 'nothing, every fault bit'}"
+    return "\n".join([*lines, figures(totals, simulated, real_seconds), missing])
+
+
+def figures(totals: Counter[str], simulated: float, real_seconds: float) -> str:
+    """Say how much was played, how fast, what was tried at gates, and how far the zeros can be trusted."""
     time_part = (
         f"{simulated / 3600:.1f} h simulated in {real_seconds:.1f} s, {simulated / real_seconds:.0f} times as fast"
     )
     lease_part = f"{totals['grants']} grants, {sum(totals[name] for name in TAKEOVERS)} takeovers"
     gate_part = f"{totals['stale writes tried']} stale writes tried, {totals['stale writes passed']} passed"
-    figures = f"{totals['seeds']} seeds, {totals['events']} events: {time_part}; {lease_part}; {gate_part}"
-    missing = f"never happened: {', '.join(toothless(totals, bites)) or 'nothing, every fault bit'}"
-    return "\n".join([*lines, figures, _bounds(totals), missing])
+    counted = f"{totals['seeds']} seeds, {totals['events']} events: {time_part}; {lease_part}; {gate_part}"
+    return f"{counted}\n{_bounds(totals)}"
 
 
 def _bounds(totals: Counter[str]) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from itertools import count
 
 from tests.simulation.gates.kinds import BEST_EFFORT, KINDS
+from tests.simulation.run import figures
 from tests.simulation.simulate import simulate
 
 SHOWN = (
@@ -33,11 +34,13 @@ def main() -> int:
     arguments = parser.parse_args()
     kinds = [arguments.gates] if arguments.gates else list(KINDS)
     totals: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
-    began, broken = time.perf_counter(), 0
+    began, broken, simulated = time.perf_counter(), 0, 0.0
     for seed in [arguments.seed] if arguments.seed is not None else count(arguments.start):
         for kind in kinds:
             result = simulate(seed, profile=arguments.profile or ("zombies" if seed % 2 else None), gates=kind)
             totals[kind].update(result.totals)
+            totals[kind]["seeds that failed"] += result.violation is not None
+            simulated += result.simulated_seconds
             if arguments.trace:
                 print("\n".join(result.trace))
             if result.violation:
@@ -49,6 +52,7 @@ def main() -> int:
             break
     for kind, counted in totals.items():
         print(f"{kind:>10}  " + ", ".join(f"{counted[name]:,} {name}" for name in SHOWN))
+    print(figures(sum(totals.values(), start=Counter()), simulated, time.perf_counter() - began))
     return int(broken > 0)
 
 
