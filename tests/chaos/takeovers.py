@@ -56,7 +56,7 @@ KINDS = (
         "60s",
         POLL_MAX_SECONDS + CLAIM_SECONDS,
         (-signal.SIGKILL,),
-        2,
+        3,
     ),
     Kind(
         "frozen, lease runs out",
@@ -206,7 +206,8 @@ def histogram(times: list[float], bound_seconds: float) -> list[str]:
 
 def bounded(found: int, of: int) -> str:
     """Write a number of failures down; a zero with the bound that follows by the rule of three."""
-    return str(found) if found or not of else f"0 (below {300 / of:.2g} %)"
+    percent = 300 / max(1, of)
+    return str(found) if found else f"0 (below {percent:.2g} %)" if percent < 10 else f"0 (below {percent:.0f} %)"
 
 
 def row(store: str, kind: Kind, times: list[float], totals: Totals) -> str:
@@ -253,7 +254,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100, help="of each kind on each store")
     parser.add_argument("--store", choices=list(NAMES), action="append", help="only this one")
     parser.add_argument("--kind", choices=[kind.name for kind in KINDS], action="append", help="only this one")
-    parser.add_argument("--relays", type=int, help="how many at once; by default 2 that kill and 6 that freeze")
+    parser.add_argument("--relays", type=int, help="how many at once; by default 3 that kill and 6 that freeze")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3)))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}, {os.getloadavg()[0]:.1f} load, {os.cpu_count()} processors", flush=True)

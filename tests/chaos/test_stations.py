@@ -42,6 +42,8 @@ def torment(site: Site, *, daemons: int, kills: int, seed: int) -> list[subproce
         running[victim].send_signal(signal.SIGKILL)
         running[victim].wait(10)
         running[victim] = site.up("--workers", "2", "--ttl", "3s")
+    for daemon in running:  # one that is only starting ends if it finds no server, and rightly so
+        site.until(partial(heeds_signals, daemon.pid))
     return running
 
 
