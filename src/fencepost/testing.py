@@ -175,7 +175,7 @@ class Rehearsal:
         folder.make(leased.run.payload)
         if leased.run.resume:
             folder.put_checkpoint(leased.checkpoint or "null")
-        basics = Answers(leased.lease, term, lambda: self._ending, self._store.ledger)
+        basics = Answers(leased.lease, term, lambda: self._ending, self._store)
         answering = RunSocket(folder.socket, key, RunAnswers(basics, self._store, leased.lease, self._names).handlers())
         run = leased.run._replace(**self._facts)
         self.context = RunContext({**os.environ, **run_variables(run, leased.lease, folder=folder, key=key)})

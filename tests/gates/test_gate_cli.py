@@ -260,7 +260,7 @@ def test_after_the_supervisors_yes_the_mark_still_decides(out: Path, supervisor:
     gate("raise", f"file:{out}", "--resource", "lock:z", "--fence", "6")
 
     assert write(out) == 77
-    assert [question["verb"] for question in supervisor.asked] == ["gate"]
+    assert [question["verb"] for question in supervisor.asked] == ["gate", "refused"], "and the supervisor counts it"
 
 
 def test_an_explicit_fence_does_not_ask(out: Path, supervisor: Supervisor) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost import wiring
 from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
 from tests.support.ground import Ground, ground_at, send
@@ -91,6 +92,18 @@ def test_the_end_of_an_agent_that_failed_settles_only_the_gates_of_its_own_machi
 
     assert ground.run("exec", "--lock", "z", "--", "true").code == 0
     assert fence_at(table) == raised, "that one ended well"
+
+
+def test_every_refused_write_is_counted(ground: Ground) -> None:
+    target = f"file:{ground.folder}/a"
+    raised = f"fencepost gate raise {target} --resource lock:z --fence $((FENCEPOST_FENCE + 1))"
+    write = f"echo x | fencepost gate write-file {ground.folder}/a"
+    ended = ground.run("exec", "--lock", "z", "--gate", target, "--", "sh", "-c", f"{raised}; {write}; {write}; exit 3")
+
+    assert ended.code == 3, ended
+    assert ended.err.count("refused") >= 2, ended
+    with closing(wiring.open_runtime(ground.store_url)) as runtime:
+        assert runtime.metering().figures("default").sums.writes_refused == 2
 
 
 def test_an_edited_list_of_gates_leaves_none_of_a_lost_run_behind(ground: Ground) -> None:

@@ -197,6 +197,9 @@ class SimStore:
     def bury(self, lost: Held | Lease) -> None:
         self._call(f"bury {lost.id}", lambda: self._real().bury(lost), lambda: self._site.reference.bury(lost))
 
+    def count_refused(self, tenant: str) -> None:
+        self._real().count_refused(tenant)
+
     def forget_gate(self, tenant: str, resource: str, gate: str) -> bool:
         return self._real().forget_gate(tenant, resource, gate)
 

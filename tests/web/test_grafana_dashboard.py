@@ -15,7 +15,7 @@ SPOKEN_IN_TEXT = re.compile(r"`(fencepost_[a-z_]+)(?:\{[^`]*)?`")
 SPOKEN = re.compile(r"(fencepost_[a-z_]+)(?:\{([^}]*)\})?")
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
 EVEN_WITHOUT = {"fencepost_build_info"}
-FIGURES = Figures(now_us=1, ticks=(), runs=(), live=(), ended=(), tokens=(), sums=Sums(0, 0, 0, 0), cursor_us=0)
+FIGURES = Figures(now_us=1, ticks=(), runs=(), live=(), ended=(), tokens=(), sums=Sums(0, 0, 0, 0, 0), cursor_us=0)
 
 
 def told() -> dict[str, set[str]]:

@@ -2,10 +2,10 @@
 
 import os
 
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import FencepostError, FenceRefused, Invalid
 from fencepost.model.gate import Proof
 from fencepost.model.lease import parse_resource
-from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple
+from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, TypeVar
 from fencepost.operations.gate_kinds import file_gate, open_gate
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
 
 FENCE_MAX = 2**63 - 1
+T = TypeVar("T")
 
 
 class Writer(NamedTuple):
@@ -38,7 +39,7 @@ def write_file(writer: Writer, path: str, data: "bytes | Iterable[bytes] | Strea
     if writer.supervisor is not None:
         # Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
         writer.supervisor("gate", gate=gate.target)
-    size = gate.write(writer.proof, data)
+    size = _let_in(writer, lambda: gate.write(writer.proof, data))
     return Written(gate.target, writer.proof.fence, size)
 
 
@@ -48,7 +49,7 @@ def publish_directory(writer: Writer, source: str, path: str) -> Written:
 
     gate = _declared(writer, f"dir:{path}")
     assert isinstance(gate, DirectoryGate)
-    size = gate.publish(writer.proof, source)
+    size = _let_in(writer, lambda: gate.publish(writer.proof, source))
     return Written(gate.target, writer.proof.fence, size)
 
 
@@ -59,7 +60,7 @@ def write_sql(writer: Writer, target: str, script: str) -> Written:
     gate = _declared(writer, target)
     if not isinstance(gate, SqlGate):
         raise Invalid(f"{gate.target} is no database; write-sql is for gates of kind sql.")
-    gate.run_script(writer.proof, script)
+    _let_in(writer, lambda: gate.run_script(writer.proof, script))
     return Written(gate.target, writer.proof.fence, len(script.encode()))
 
 
@@ -70,13 +71,13 @@ def send_http(writer: Writer, target: str, method: str, path: str, body: bytes) 
     gate = _declared(writer, target)
     if not isinstance(gate, HttpGate):
         raise Invalid(f"{gate.target} is no service; send is for gates of kind http.")
-    return gate.send(writer.proof, method, path, body)
+    return _let_in(writer, lambda: gate.send(writer.proof, method, path, body))
 
 
 def write_s3(writer: Writer, target: str, data: bytes) -> Written:
     """Replace an object of an S3-compatible store through its gate."""
     gate = _declared(writer, target)
-    size = _s3_gate(gate).write(writer.proof, data)
+    size = _let_in(writer, lambda: _s3_gate(gate).write(writer.proof, data))
     return Written(gate.target, writer.proof.fence, size)
 
 
@@ -100,7 +101,7 @@ def write_redis(writer: Writer, target: str, key: str, value: bytes) -> Written:
     gate = _declared(writer, target)
     if not isinstance(gate, RedisGate):
         raise Invalid(f"{gate.target} is no Redis server; write-redis is for gates of kind redis.")
-    gate.write(writer.proof, key, value)
+    _let_in(writer, lambda: gate.write(writer.proof, key, value))
     return Written(gate.target, writer.proof.fence, len(value))
 
 
@@ -111,7 +112,7 @@ def push_git(writer: Writer, target: str, revision: str, *, clone: str) -> str:
     gate = _declared(writer, target)
     if not isinstance(gate, GitGate):
         raise Invalid(f"{gate.target} is no repository; git-push is for gates of kind git.")
-    return gate.push(writer.proof, revision, clone=clone)
+    return _let_in(writer, lambda: gate.push(writer.proof, revision, clone=clone))
 
 
 def install_git_hooks(repository: str) -> list[str]:
@@ -157,6 +158,19 @@ def _declared(writer: Writer, target: str) -> "Gate":
         # Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
         writer.supervisor("gate", gate=gate.target)
     return gate
+
+
+def _let_in(writer: Writer, write: Callable[[], T]) -> T:
+    """Write; a refusal is also told to the supervisor, who counts it, if there is one that hears."""
+    try:
+        return write()
+    except FenceRefused:
+        from contextlib import suppress
+
+        if writer.supervisor is not None:
+            with suppress(FencepostError):  # that it was refused is what counts, not that it was counted
+                writer.supervisor("refused")
+        raise
 
 
 def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> "GateStatus":

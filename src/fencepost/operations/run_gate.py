@@ -1,9 +1,10 @@
 """A gate in the hands of a run: the supervisor is asked first, and the mark at the target decides."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from fencepost.model.errors import Misconfigured
+from fencepost.model.errors import FencepostError, FenceRefused, Misconfigured
 from fencepost.model.gate import Proof
 from fencepost.ports.gate import Gate, GateStatus
 
@@ -40,7 +41,12 @@ class RunGate:
                 f"a {kind} gate takes no whole payload; use gate.port and gate.proof with its own verbs."
             )
         self.check()
-        return write(self.proof, *payload, **options)
+        try:
+            return write(self.proof, *payload, **options)
+        except FenceRefused:
+            with suppress(FencepostError):  # that it was refused is what counts, not that it was counted
+                self._ask("refused")
+            raise
 
     def status(self) -> GateStatus:
         """Return what the gate remembers."""

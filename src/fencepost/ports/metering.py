@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from fencepost.model.gate import WRITES_REFUSED
+
 BUCKETS_SECONDS = (1, 10, 60, 300, 900, 3_600, 14_400)
 
 
@@ -51,6 +53,7 @@ class Sums(NamedTuple):
     leases_lost: int
     takeovers: int
     runs_refused: int
+    writes_refused: int
 
 
 class Figures(NamedTuple):
@@ -95,5 +98,5 @@ def figures_of(meters: Mapping[tuple[str, str, str], int]) -> tuple[list[Ended],
         )
         for one in who
     ]
-    totals = {name: sum(read(*one, name) for one in who) for name in ("asked_again", "lost", "takeovers", "refused")}
-    return ended, Sums(totals["asked_again"], totals["lost"], totals["takeovers"], totals["refused"])
+    names = ("asked_again", "lost", "takeovers", "refused", WRITES_REFUSED)
+    return ended, Sums(*(sum(read(*one, name) for one in who) for name in names))

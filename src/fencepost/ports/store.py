@@ -51,6 +51,10 @@ class LeaseStore(Protocol):
         """End the lease, or raise LeaseLost. Clean means that nothing of the tree is left, answered that it ended well."""
         ...
 
+    def count_refused(self, tenant: str) -> None:
+        """Count a write that was refused; no lease is needed to say so, for it is mostly a lost one that is refused."""
+        ...
+
     def enqueue(self, claim: Claim, ticket: str) -> None:
         """Join the queue for the claim's resources; joining again refreshes the place."""
         ...

@@ -6,7 +6,7 @@ from fencepost.model.light import TYPE_CHECKING, Callable
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
-    from fencepost.ports.ledger import LedgerStore
+    from fencepost.ports.store import LeaseStore
     from fencepost.service.renewal import Term
     from fencepost.service.run_socket import Answer, Handler
     from fencepost.service.tool_calls import ToolCalls
@@ -33,15 +33,13 @@ LOST: Answer = {"ok": False, "code": "lease_lost", "message": "the lease of this
 class Answers:
     """The verbs of the run socket, for one lease."""
 
-    __slots__ = ("_checkpoint", "_is_ending", "_lease", "_ledger", "_term", "_tool_calls")
+    __slots__ = ("_checkpoint", "_is_ending", "_lease", "_store", "_term", "_tool_calls")
 
-    def __init__(
-        self, lease: Lease, term: Term, is_ending: Callable[[], bool], ledger: Callable[[], LedgerStore]
-    ) -> None:
+    def __init__(self, lease: Lease, term: Term, is_ending: Callable[[], bool], store: LeaseStore) -> None:
         self._lease = lease
         self._term = term
         self._is_ending = is_ending
-        self._ledger = ledger
+        self._store = store
         self._tool_calls: ToolCalls | None = None
         self._checkpoint: str | None = None
 
@@ -50,6 +48,7 @@ class Answers:
         return {
             "check": self._check,
             "gate": self._declared,
+            "refused": self._refused,
             "progress": self._check,
             "checkpoint_get": self._checkpoint_get,
             "checkpoint_set": self._checkpoint_set,
@@ -70,10 +69,23 @@ class Answers:
 
         answer = self._check(request)
         target = str(request.get("gate", ""))
-        if not answer["ok"] or any(covers(gate, target) for gate in self._lease.gates):
+        if not answer["ok"]:
+            self._refused(request)
+            return answer
+        if any(covers(gate, target) for gate in self._lease.gates):
             return answer
         message = f"this run did not declare {target}; add --gate {target} to fencepost exec."
         return {"ok": False, "code": "undeclared", "message": message}
+
+    def _refused(self, _: Answer) -> Answer:
+        """Have a write counted that was refused, here or at its target; also when the lease is lost, as it mostly is."""
+        from fencepost.model.errors import StoreUnavailable
+
+        try:
+            self._store.count_refused(self._lease.tenant)
+        except StoreUnavailable as error:
+            return {"ok": False, "code": error.code, "message": str(error)}
+        return {"ok": True}
 
     def _checkpoint_get(self, request: Answer) -> Answer:
         """Answer what was kept; a guarded command is never resumed, so that is for its own time only."""
@@ -95,7 +107,7 @@ class Answers:
         from fencepost.service.ledger_answers import answer_about_ledger
 
         answer = self._check(request)
-        return answer_about_ledger(request, self._lease, self._ledger()) if answer["ok"] else answer
+        return answer_about_ledger(request, self._lease, self._store.ledger()) if answer["ok"] else answer
 
     def _of_tools(self, request: Answer) -> Answer:
         """Answer a gateway about the calls that pass it; few runs have one."""
@@ -105,5 +117,5 @@ class Answers:
         if not answer["ok"]:
             return answer
         if self._tool_calls is None:
-            self._tool_calls = ToolCalls(self._lease, self._ledger)
+            self._tool_calls = ToolCalls(self._lease, self._store.ledger)
         return self._tool_calls.answer(request)

@@ -243,7 +243,7 @@ class _Attempt:
         watching = Watching(
             self._seat, found, self._agent, renewal=self._renewal, listening=self._listening, cgroup=self._cgroup
         )
-        basics = Answers(found.lease, self._term, watching.is_ending, self._store.ledger)
+        basics = Answers(found.lease, self._term, watching.is_ending, self._store)
         gates = dict(zip(self._agent.gates, self._gates(self._agent), strict=True))
         answers = RunAnswers(basics, self._store, found.lease, gates)
         answering = RunSocket(folder.socket, key, answers.handlers())

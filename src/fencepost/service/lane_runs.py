@@ -153,7 +153,7 @@ class LaneWatch:
         """Answer what the function asks."""
         if self._answers is None:
             one = self._one
-            basics = Answers(one.lease, self._term, self._shall_end, self._store.ledger)
+            basics = Answers(one.lease, self._term, self._shall_end, self._store)
             gates = dict(zip(self._agent.gates, gates_of(self._bench.tools, one.run), strict=True))
             self._answers = RunAnswers(basics, self._store, one.lease, gates)
         if request["run"] != self._one.run.id:

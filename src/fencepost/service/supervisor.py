@@ -115,7 +115,7 @@ class _Supervisor:
         renewer = Renewer(lease, self._term, self._tools.open_store)
         first = renew_every(lease.ttl_seconds)
         self._renewal = Renewal(renewer, first_in_seconds=first, term=self._term, tell=self._mailbox.nudge)
-        answers = Answers(lease, self._term, self._is_ending, self._store.ledger)
+        answers = Answers(lease, self._term, self._is_ending, self._store)
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
             env = environment(os.environ, self._order, lease, folder=folder, key=key)

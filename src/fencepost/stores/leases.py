@@ -62,6 +62,13 @@ class SqlLeases:
         """End the lease, or raise LeaseLost."""
         self._dialect.write(lambda tx: give_back(tx, lease, clean=clean, answered=answered))
 
+    def count_refused(self, tenant: str) -> None:
+        """Count a write that was refused."""
+        from fencepost.model.gate import WRITES_REFUSED
+
+        counts = json.dumps([["", "", WRITES_REFUSED, 1]])
+        self._dialect.write(lambda tx: tx.rows("add_meters", tenant=tenant, counts=counts))
+
     def enqueue(self, claim: Claim, ticket: str) -> None:
         """Join the queue for the claim's resources; joining again refreshes the place."""
         self._dialect.write(lambda tx: tx.rows("enqueue", **{**claim_values(claim), "id": ticket}))

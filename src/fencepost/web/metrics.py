@@ -83,6 +83,11 @@ class Reading(Collector):
             ("fencepost_duplicate_requests", "Requests whose key had made a run before.", sums.asked_again),
             ("fencepost_leases_lost", "Attempts whose lease was lost.", sums.leases_lost),
             ("fencepost_takeovers", "Attempts that took over from a lost one.", sums.takeovers),
+            (
+                "fencepost_writes_refused",
+                "Writes of runs that were refused, at a gate or before it.",
+                sums.writes_refused,
+            ),
             ("fencepost_runs_refused", "Runs that ended because a gate refused a write of theirs.", sums.runs_refused),
         ):
             yield CounterMetricFamily(name, words, value=number)
