@@ -57,7 +57,7 @@ def test_a_lane_with_nothing_to_do_hears_that_it_shall_stop(site: Site, faulty_p
     faulty_proxy.cut_all()
     SystemClock().sleep(1.5)  # the lane looks for work twice a second, and finds nobody
     station.send_signal(signal.SIGTERM)
-    site.until(lambda: is_over(station), seconds=25)
+    site.until(lambda: is_over(station), seconds=50)  # without an ear, it takes 80
 
 
 def test_an_end_that_comes_while_the_store_is_away_is_written_down_when_it_is_back(
