@@ -177,7 +177,7 @@ class Admission:
             if target in self._order.gates:
                 raise
             raise (GateUnreachable if isinstance(error, GateUnreachable) else Misconfigured)(
-                f"{target} is a gate of an earlier run that did not end well, and is out of reach now: {error} "
+                f"{target} is a gate of an earlier run that could not start or did not end well, and is out of reach now: {error} "
                 f"If it is gone for good: fencepost lease forget {lease.resources[0]} {target}"
             ) from error
 
