@@ -1,5 +1,7 @@
 """Runs for ticks that are over: first which, then how many that are, and only then are they made."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -89,28 +91,21 @@ def _find(store: Store, tenant: str, schedule: str) -> registry.Listed:
 
 
 def _foresee(store: Store, tenant: str, schedule: str, *, by: str, form: Form, door: Door) -> Foreseen:
-    return foresee_backfill(
-        store,
-        tenant=tenant,
-        schedule=schedule,
-        from_=moment(store, tenant, schedule, form.get("from", "")),
-        until=moment(store, tenant, schedule, form.get("until", "")),
-        current=bool(form.get("current")),
-        again=bool(form.get("again")),
-        new_run_id=door.new_run_id,
-        by=by,
-    )
+    return foresee_backfill(store, **_wanted(store, tenant, schedule, by, form, door))
 
 
 def _backfill(store: Store, tenant: str, schedule: str, *, by: str, form: Form, door: Door) -> Backfilled:
-    return backfill(
-        store,
-        tenant=tenant,
-        schedule=schedule,
-        from_=moment(store, tenant, schedule, form.get("from", "")),
-        until=moment(store, tenant, schedule, form.get("until", "")),
-        current=bool(form.get("current")),
-        again=bool(form.get("again")),
-        new_run_id=door.new_run_id,
-        by=by,
-    )
+    return backfill(store, **_wanted(store, tenant, schedule, by, form, door))
+
+
+def _wanted(store: Store, tenant: str, schedule: str, by: str, form: Form, door: Door) -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "schedule": schedule,
+        "from_": moment(store, tenant, schedule, form.get("from", "")),
+        "until": moment(store, tenant, schedule, form.get("until", "")),
+        "current": bool(form.get("current")),
+        "again": bool(form.get("again")),
+        "new_run_id": door.new_run_id,
+        "by": by,
+    }
