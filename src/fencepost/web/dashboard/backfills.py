@@ -91,14 +91,14 @@ def _find(store: Store, tenant: str, schedule: str) -> registry.Listed:
 
 
 def _foresee(store: Store, tenant: str, schedule: str, *, by: str, form: Form, door: Door) -> Foreseen:
-    return foresee_backfill(store, **_wanted(store, tenant, schedule, by, form, door))
+    return foresee_backfill(store, **_wanted(store, tenant, schedule, by=by, form=form, door=door))
 
 
 def _backfill(store: Store, tenant: str, schedule: str, *, by: str, form: Form, door: Door) -> Backfilled:
-    return backfill(store, **_wanted(store, tenant, schedule, by, form, door))
+    return backfill(store, **_wanted(store, tenant, schedule, by=by, form=form, door=door))
 
 
-def _wanted(store: Store, tenant: str, schedule: str, by: str, form: Form, door: Door) -> dict[str, Any]:
+def _wanted(store: Store, tenant: str, schedule: str, *, by: str, form: Form, door: Door) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "schedule": schedule,
