@@ -76,6 +76,8 @@ class Reference:
         entry.lost = True
         if clean:
             del self.leases[lease.id]
+        if clean and not entry.started and isinstance(lease, Lease) and lease.owed is not None:
+            self.owed.update(dict.fromkeys(entry.keys, lease.owed))  # nothing of it can have written anywhere
         if clean and entry.started:
             for key in entry.keys:  # what was sent to another machine, and not answered, may still be on its way
                 self.owed[key] = tuple(gate for gate in self.owed[key] if not answered and not gate.startswith(NEAR))

@@ -14,6 +14,7 @@ class Grant:
     fence: int
     gates: frozenset[str]
     until: int
+    before: dict[Key, frozenset[str]] | None = None  # what was owed; None: it was granted again, and nobody knows
     started: bool = False
     lost: bool = False
 
@@ -35,7 +36,7 @@ class Reference:
         keys = _keys(claim)
         mine = self.grants.get(claim.id)
         if mine:
-            mine.until = mine.until if mine.lost else self._end(claim)
+            mine.until, mine.before = mine.until if mine.lost else self._end(claim), None
             return "lost" if mine.lost else ("granted", mine.fence, mine.gates)
         holders = [grant for grant in self.grants.values() if not grant.lost and grant.keys & keys]
         busy = {grant.claim.id for grant in holders if grant.until > self.now and grant.claim.id not in dead}
@@ -45,11 +46,12 @@ class Reference:
         for grant in holders:
             grant.lost = True
         fence = max(self._highest(keys) + 1, self.now)
-        gates = frozenset(claim.gates).union(*(self.owed.get(key, frozenset()) for key in keys))
+        owed = frozenset[str]().union(*(self.owed.get(key, frozenset()) for key in keys))
+        gates = owed.union(claim.gates)
         self.top = max(self.top, fence)
         self.fences |= dict.fromkeys(keys, fence)
         self.owed |= dict.fromkeys(keys, gates)
-        self.grants[claim.id] = Grant(claim, keys, fence, gates, self._end(claim))
+        self.grants[claim.id] = Grant(claim, keys, fence, gates, self._end(claim), dict.fromkeys(keys, owed))
         gone = dead | {name for name, (_, until) in self.queue.items() if until <= self.now} | {ticket or ""}
         self.queue = {name: place for name, place in self.queue.items() if name not in gone}
         return ("granted", fence, gates)
@@ -68,7 +70,7 @@ class Reference:
         if grant := self._held(id_, fence):
             grant.lost = True
             if clean:
-                self.owed |= dict.fromkeys(grant.keys, frozenset()) if grant.started else {}
+                self.owed |= dict.fromkeys(grant.keys, frozenset()) if grant.started else grant.before or {}
                 del self.grants[id_]
         return bool(grant)
 

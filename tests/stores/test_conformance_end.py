@@ -232,6 +232,13 @@ def test_gates_stay_owed_by_one_that_never_started(rig: Rig) -> None:
     assert granted(rig.store, "lock:a").gates == ("file:x",)
 
 
+def test_the_gates_of_one_that_never_started_are_not_owed_for_its_sake(store: AnyStore) -> None:
+    """A slip in the name of a gate would else close the resource for everybody who comes later."""
+    store.release(granted(store, "lock:a", gates=("redis:env:SLIP",)), clean=True)
+
+    assert granted(store, "lock:a").gates == ()
+
+
 def test_gates_stay_owed_after_a_break_and_after_an_end_with_processes_left(store: AnyStore) -> None:
     first = granted(store, "lock:a", gates=("file:x",))
     store.break_lease(held(store, first), why="test")

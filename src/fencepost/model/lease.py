@@ -38,6 +38,7 @@ class Lease(NamedTuple):
     gates: tuple[str, ...]  # every gate to raise before the start: its own and those still owed by earlier grants
     started: bool = False  # the start was recorded with the grant, since there was nothing to do in between
     fenced: tuple[str, ...] = ()  # free places of its project whose last holder did not end well: raised with its own
+    owed: tuple[str, ...] | None = None  # of its gates, those that earlier grants owe; None: nobody knows any more
 
 
 class Turn(NamedTuple):

@@ -100,13 +100,9 @@ class Admission:
             term.extend(lease.ttl_seconds, asked_ns=asked_ns)
 
     def give_back(self, lease: Lease) -> None:
-        """Give up a lease under which nothing was started.
-
-        Not as a clean end: a gate may still owe the fence that keeps a lost predecessor out.
-        """
+        """Give up a lease under which nothing was started: what earlier grants owe their gates is owed as before."""
         try:
-            self._store.release(lease, clean=False)
-            self._store.bury(lease)
+            self._store.release(lease, clean=True)
         except FencepostError:
             return  # it is gone already, or will run out; the caller has something more important to raise
 
@@ -177,7 +173,7 @@ class Admission:
             if target in self._order.gates:
                 raise
             raise (GateUnreachable if isinstance(error, GateUnreachable) else Misconfigured)(
-                f"{target} is a gate of an earlier run that could not start or did not end well, and is out of reach now: {error} "
+                f"{target} is a gate of an earlier run that did not end well, and is out of reach now: {error} "
                 f"If it is gone for good: fencepost lease forget {lease.resources[0]} {target}"
             ) from error
 

@@ -159,7 +159,8 @@ class SqlLeases:
             raise StoreUnavailable(f"the store was restored as {store_id} while it was in use; start again.")
         fence = rules.next_fence(max(row[2] for row in (*locked, *idle)), floor, clock_us)
         tx.remember(fence)
-        gates = tuple(dict.fromkeys((*claim.gates, *owed_by([*locked, *idle]))))
+        owed = owed_by([*locked, *idle])
+        gates = tuple(dict.fromkeys((*claim.gates, *owed)))
         starts = claim.starts and not gates
         tx.rows("insert_lease", **claim_values(claim), fence=fence, starts=starts)
         taken = tx.rows("take_resources", keys=json.dumps(keys), id=claim.id, fence=fence, owed_gates=json.dumps(gates))
@@ -177,6 +178,7 @@ class SqlLeases:
             gates=gates,
             started=starts,
             fenced=tuple(name for _, name in _named(idle)),
+            owed=owed,
         )
 
     def _again(self, tx: Transaction, held: Held, locked: list[Row]) -> Lease:
@@ -213,7 +215,8 @@ def give_back(tx: Transaction, lease: Lease, *, clean: bool, answered: bool) -> 
     """End a lease, or raise LeaseLost; clean means that nothing of its tree is left.
 
     Only the clean end of an agent that was started settles what earlier grants owe to their gates: one that
-    never started may not have raised them. And what was sent to another machine must have been answered.
+    never started may not have raised them, and leaves what was owed before. And what was sent to another machine
+    must have been answered.
     """
     keys = _lock(tx, lease, lease.fenced)
     if clean:
@@ -223,8 +226,9 @@ def give_back(tx: Transaction, lease: Lease, *, clean: bool, answered: bool) -> 
     else:
         _still_ours(tx.rows("lose", id=lease.id, fence=lease.fence, why="ended with processes left"), lease)
         settled = False
-    owed = json.dumps(rules.still_owed(lease.gates, answered=answered)) if settled else None
-    tx.rows("free_resources", keys=keys, id=lease.id, fence=lease.fence, owed_gates=owed)
+    owed = rules.still_owed(lease.gates, answered=answered) if settled else lease.owed if clean else None
+    values = {"id": lease.id, "fence": lease.fence, "owed_gates": None if owed is None else json.dumps(owed)}
+    tx.rows("free_resources", keys=keys, **values)
     if settled and lease.fenced:
         fenced = rules.keys_of(lease.tenant, lease.fenced)
         tx.rows("settle_places", keys=json.dumps(fenced), fence=lease.fence)
