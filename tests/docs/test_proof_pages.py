@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.mutations import everything
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     ROOT / "docs" / name
@@ -82,3 +84,11 @@ def numbers(line: str) -> list[int]:
 def claimed_by(percent: float, trials: int) -> bool:
     """Tell whether so many trials bear such a bound, as it is rounded."""
     return trials > 0 and 300 / trials <= 1.1 * percent
+
+
+def test_the_list_of_mistakes_has_each_of_them_and_each_was_noticed() -> None:
+    page = (ROOT / "docs" / "reference" / "mutations.md").read_text()
+    missing = [f"{area}: {name}" for area, name in everything() if f"| {area}: {name} |" not in page]
+    assert missing == [], "write the page anew: make mutations"
+    assert "**nobody**" not in page
+    assert f"{len(everything())} mistakes, {len(everything())} noticed." in page
