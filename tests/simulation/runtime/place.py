@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from fencepost.model.errors import FencepostError, StoreUnavailable
 from fencepost.ports.store import StoreFacts
+from fencepost.stores.batches import _Unexpected
 from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.transaction import Dialect, Later, Row, Tables, Transaction
@@ -150,13 +151,13 @@ class FaultyDialect:
             error=StoreUnavailable(UNREACHABLE),
             faults=self._faults,
         )
-        if isinstance(outcome, FencepostError):
+        if isinstance(outcome, FencepostError | _Unexpected):
             raise outcome
         return outcome  # type: ignore[return-value]  # what the work returned
 
     def _effect(
         self, verb: str, work: Callable[[Transaction], T], *, writes: bool, patient: bool
-    ) -> T | FencepostError:
+    ) -> T | FencepostError | _Unexpected:
         """Do it, and let the watcher look before anybody else gets a turn."""
         if not self._process.host.usable and not self._place.knobs.many_hosts:
             return StoreUnavailable("the host of this late request is down")
@@ -167,7 +168,7 @@ class FaultyDialect:
         try:
             carry_out = real.write if writes else real.read
             answer = carry_out(lambda tx: work(_Recorded(tx, names)), patient=patient)
-        except FencepostError as error:
+        except (FencepostError, _Unexpected) as error:  # the latter undoes a turn, which is then done with a look first
             self._log(verb, type(error).__name__)
             if writes:
                 assert self._place.watcher is not None

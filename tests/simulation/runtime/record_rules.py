@@ -20,11 +20,13 @@ class RecordRules:
     def __init__(self, world: World, plot: "Plot") -> None:
         self._world = world
         self._plot = plot
+        self._latest_us = 0  # what the clock has shown at most: who prunes may have looked before it was set back
 
     def check(self, before: Snapshot, after: Snapshot, seen: "Seen", now: Moment) -> None:
         """Look at everything that was let go, closed, told or shared out."""
+        self._latest_us = max(self._latest_us, now.wall_us)
         if before.runs is not after.runs or before.ticks is not after.ticks:
-            self._pruned(before, after, seen, now)
+            self._pruned(before, after, seen)
         if before.seals is not after.seals:
             self._sealed(before, after)
         if before.runs is not after.runs:
@@ -34,12 +36,12 @@ class RecordRules:
                 if lease.id not in before.leases:
                     self._shared(lease, after, now)
 
-    def _pruned(self, before: Snapshot, after: Snapshot, seen: "Seen", now: Moment) -> None:
+    def _pruned(self, before: Snapshot, after: Snapshot, seen: "Seen") -> None:
         runs = [before.runs[run_id] for run_id in before.runs.keys() - after.runs.keys()]
         ticks = [before.ticks[key] for key in before.ticks.keys() - after.ticks.keys()]
         if not runs and not ticks:
             return
-        horizon_us = now.wall_us - self._plot.retention_seconds * 1e6
+        horizon_us = self._latest_us - self._plot.retention_seconds * 1e6
         if not seen.verb.startswith("prune"):
             self._world.fail("kept", f"{seen.verb} let go of {[run.id for run in runs]} {ticks}")
         for run in runs:

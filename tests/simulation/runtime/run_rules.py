@@ -95,7 +95,8 @@ class RunRules:
     def _never_began(self, old: RunSeen, new: RunSeen, after: Snapshot) -> bool:
         """Whether a lane had put a start on record with the lease, and gave the run back before it was called."""
         attempt = after.attempts.get((old.id, old.fence or 0))
-        gave_back = new.reason in ("lost_before_start", "gate_unreachable", *SECOND_LOOK) or old.fence != new.fence
+        given_back = ("lost_before_start", "gate_unreachable", "queue_timeout", *SECOND_LOOK)
+        gave_back = new.reason in given_back or old.fence != new.fence
         return bool(new.in_process) and gave_back and attempt is not None and attempt.outcome in ("lost", "notstarted")
 
     def _started_once(self, new: RunSeen, change: Change) -> None:
@@ -194,7 +195,7 @@ class RunRules:
         if old.stop is not None:  # somebody asked it to stop: it does not come back
             expected = {move if move[0] != "ready" else ("cancelled", old.stop) for move in expected}
         if new.in_process and any(state == "ready" for state, _ in expected):  # and looked at again in the same turn
-            expected |= {("cancelled", reason) for reason in SECOND_LOOK}
+            expected |= {("dead", "queue_timeout"), *(("cancelled", reason) for reason in SECOND_LOOK)}
         if (new.state, new.reason) not in expected:
             found = f"{new.state} because of {new.reason}"
             self._world.fail("settled by policy", f"{old.id} ended {attempt.outcome} and is {found}, not {expected}")
