@@ -110,7 +110,7 @@ def test_a_time_within_five_minutes_is_good(web: WebDoor) -> None:
 def test_both_secrets_are_good_while_they_are_exchanged(web: WebDoor) -> None:
     define(web, scheme="github", previous_secret="env:OLD")
     old = signed("github", BODY, 0, secret="the-secret-of-before-it")
-    new = signed("github", BODY + b" ", 0)
+    new = signed("github", BODY + b" ", 0, delivery="msg_2")
 
     assert post(web, old).status_code == 202
     assert post(web, new, BODY + b" ").status_code == 202
@@ -127,6 +127,17 @@ def test_the_same_id_with_another_body_is_a_conflict(web_on_both: WebDoor) -> No
     again = post(web, signed("standard", other, web.now_seconds()), other)
     assert again.status_code == 409
     assert again.json()["code"] == "key_reused"
+
+
+def test_a_github_id_that_came_before_with_another_body_is_refused(web_on_both: WebDoor) -> None:
+    web = web_on_both
+    define(web, scheme="github")
+    first = post(web, signed("github", BODY, 0, delivery="a"))
+    again = post(web, signed("github", BODY, 0, delivery="a"))
+    other = post(web, signed("github", BODY + b" ", 0, delivery="a"), BODY + b" ")
+    assert (first.status_code, again.status_code, other.status_code) == (202, 200, 409)
+    assert first.json()["run_id"] == again.json()["run_id"]
+    assert len(web.runtime.runs()) == 1
 
 
 def test_a_replayed_github_body_under_another_id_is_the_same_run(web: WebDoor) -> None:

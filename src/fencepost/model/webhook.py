@@ -89,6 +89,11 @@ def delivery_of(scheme: str, headers: Headers, body: bytes, content: Mapping[str
     return found
 
 
+def label_of(scheme: str, headers: Headers) -> str:
+    """Return the id that GitHub names and does not sign: it cannot tell two deliveries alike, but two apart."""
+    return headers.get("x-github-delivery", "")[:ID_MAX] if scheme == "github" else ""
+
+
 def event_of(scheme: str, headers: Headers, content: Mapping[str, Any]) -> str:
     """Return what happened, in the sender's word."""
     if scheme == "github":

@@ -15,6 +15,7 @@ from fencepost.model.webhook import (
     hook_from_json,
     is_genuine,
     is_wanted,
+    label_of,
     payload_of,
     read_content,
 )
@@ -109,14 +110,15 @@ def receive(
         return Placement(run, room.displaces, room.stops)
 
     ask = Ask(tenant, hook.agent, f"hook:{name}", key=key)
-    if hold_us:
-        parcel = Parcel(name, identity, digest, hold_us, lambda count: _counted(payload, count), _digest_in)
+    label = label_of(hook.scheme, delivery.headers)
+    if hold_us or label:
+        parcel = Parcel(name, identity, digest, hold_us, lambda count: _counted(payload, count), _digest_in, label)
         found = store.deliveries().deliver(ask, parcel, decide)
     else:
         asked = store.ask(ask, decide)
         found = Delivered("accepted" if asked.is_new else "duplicate", asked.run.id, _digest_in(asked.run.payload))
     if found.status == "duplicate" and found.digest != digest:
-        raise KeyReused(f"delivery {identity} came before with another body, as run {found.run_id}.")
+        raise KeyReused(f"delivery {label or identity} came before with another body, as run {found.run_id}.")
     return Received(found.status, found.run_id)
 
 

@@ -32,6 +32,9 @@ class Parcel(NamedTuple):
     hold_us: int
     payload: Callable[[int], str]
     digest_in: Callable[[str], str]  # finds the digest in what a run was told
+    label: str = (
+        ""  # an id beside the first that nobody signed: with another body it is refused, and proves nothing else
+    )
 
 
 class Delivered(NamedTuple):

@@ -27,11 +27,12 @@ class SqlDeliveries:
             if known is not None:
                 return known
             now_us = clock(tx)
-            joined = _join(tx, ask, parcel, now_us)
+            joined = _join(tx, ask, parcel, now_us) if parcel.hold_us else None
             if joined is None:
                 asked = place_run(tx, ask, decide(grounds_of(tx, ask, target, None)))
                 joined = Delivered("accepted", asked.run.id, parcel.digest)
-                _gather(tx, ask.tenant, parcel.hook, joined.run_id, first_us=now_us, count=1)
+                if parcel.hold_us:
+                    _gather(tx, ask.tenant, parcel.hook, joined.run_id, first_us=now_us, count=1)
             _remember(tx, ask.tenant, parcel, joined.run_id, now_us)
             return joined
 
@@ -42,11 +43,21 @@ def _known(tx: Transaction, ask: Ask, parcel: Parcel, target: str) -> Delivered 
     """Find what came before, by its id; before the hook gathered, the run itself was known by it."""
     if not parcel.id:
         return None
-    for run_id, digest in tx.rows("known_delivery", tenant=ask.tenant, hook=parcel.hook, id=parcel.id):
+    known = _remembered(tx, ask, parcel.hook, parcel.id)
+    if known is None and ask.key and (run := known_by_key(tx, ask.tenant, target, ask.key)):
+        known = Delivered("duplicate", run.id, parcel.digest_in(run.payload))
+    return known or (_remembered(tx, ask, parcel.hook, _label(parcel)) if parcel.label else None)
+
+
+def _remembered(tx: Transaction, ask: Ask, hook: str, name: str) -> Delivered | None:
+    for run_id, digest in tx.rows("known_delivery", tenant=ask.tenant, hook=hook, id=name):
         tx.rows("touch_run", id=run_id)
         return Delivered("duplicate", run_id, digest)
-    run = known_by_key(tx, ask.tenant, target, ask.key) if ask.key else None
-    return Delivered("duplicate", run.id, parcel.digest_in(run.payload)) if run else None
+    return None
+
+
+def _label(parcel: Parcel) -> str:
+    return f"label:{parcel.label}"
 
 
 def _join(tx: Transaction, ask: Ask, parcel: Parcel, now_us: int) -> Delivered | None:
@@ -67,6 +78,8 @@ def _gather(tx: Transaction, tenant: str, hook: str, run_id: str, *, first_us: i
 
 
 def _remember(tx: Transaction, tenant: str, parcel: Parcel, run_id: str, at_us: int) -> None:
-    if parcel.id:
-        values = {"tenant": tenant, "hook": parcel.hook, "id": parcel.id, "digest": parcel.digest}
-        tx.rows("put_delivery", **values, run_id=run_id, at_us=at_us)
+    """Remember what it is known by; where nothing is gathered, the run's own key is its id."""
+    for name in (parcel.id if parcel.hold_us else "", _label(parcel) if parcel.label else ""):
+        if name:
+            values = {"tenant": tenant, "hook": parcel.hook, "id": name, "digest": parcel.digest}
+            tx.rows("put_delivery", **values, run_id=run_id, at_us=at_us)
