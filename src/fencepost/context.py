@@ -196,11 +196,15 @@ def call(target: str) -> int:
 
 
 def load(target: str) -> Callable[[RunContext], Any]:
-    """Find the function; the folder that the worker runs in comes first."""
+    """Find the function; the agent's folder comes first, here and nowhere else.
+
+    Our own modules were found without that folder (see own_program): only the user's function may be looked for there.
+    """
     from importlib import import_module
 
     module, _, name = target.partition(":")
-    sys.path.insert(0, os.getcwd())
+    if (folder := os.getcwd()) not in sys.path:
+        sys.path.insert(0, folder)
     found: Any = import_module(module)
     for part in name.split("."):
         found = getattr(found, part)

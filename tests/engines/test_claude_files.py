@@ -49,12 +49,12 @@ def test_checks_put_the_gateway_before_every_server() -> None:
 
     assert servers["tracker"] == {
         "command": sys.executable,
-        "args": ["-m", "fencepost", "mcp-gate", "--name", "tracker", "--", "tracker-mcp", "--stdio"],
+        "args": ["-P", "-m", "fencepost", "mcp-gate", "--name", "tracker", "--", "tracker-mcp", "--stdio"],
         "env": {"A": "1"},
     }
     assert servers["remote"] == {
         "command": sys.executable,
-        "args": ["-m", "fencepost", "mcp-gate", "--name", "remote", "--url", "https://mcp.example"],
+        "args": ["-P", "-m", "fencepost", "mcp-gate", "--name", "remote", "--url", "https://mcp.example"],
         "env": {},
     }
 

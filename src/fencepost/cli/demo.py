@@ -4,7 +4,6 @@ import argparse
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 from fencepost.cli import options
 from fencepost.cli.demo_holder import GATED, LOCK, NAIVE, TTL_SECONDS
 from fencepost.model.errors import FencepostError
+from fencepost.model.own_program import own_program
 
 RED, GREEN, GREY, BOLD = "\033[31m", "\033[32m", "\033[90m", "\033[1m"
 DRAFT, REPORT, LATE = "a draft by A", "the report by B", "a stale report by A"
@@ -101,7 +101,7 @@ class Holder:
     """One of the two programs."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        words = [sys.executable, "-m", "fencepost.cli.demo_holder", name, str(folder)]
+        words = [*own_program("fencepost.cli.demo_holder"), name, str(folder)]
         self._program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def hear(self) -> dict[str, Any]:

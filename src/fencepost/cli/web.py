@@ -3,13 +3,13 @@
 import argparse
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Misconfigured
+from fencepost.model.own_program import own_program
 
 EXAMPLES = """\
   fencepost web                             on 127.0.0.1:7420, or the next port
@@ -88,7 +88,7 @@ class Beside:
     """
 
     def __init__(self, words: Sequence[str], *, store: str, say: Callable[[str], None]) -> None:
-        self._argv = [sys.executable, "-m", "fencepost", "web", *words, "--parent", str(os.getpid())]
+        self._argv = [*own_program(), "web", *words, "--parent", str(os.getpid())]
         self._environment = {**os.environ, "FENCEPOST_STORE": store}  # not an argument: others can read those
         self._say = say
         self._pause = AGAIN_SECONDS

@@ -1,7 +1,6 @@
 """The claude engine: Claude Code without a terminal, named, watched, resumed, and held to its lease if asked."""
 
 import json
-import sys
 from typing import Any
 
 from fencepost.config.presets import shipped
@@ -11,12 +10,13 @@ from fencepost.model.check import CLAUDE_TOOLS, check_line, is_checked
 from fencepost.model.cli_definition import definition_from
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Invalid, Misconfigured
+from fencepost.model.own_program import own_program
 from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import RunRow
 
 SETTINGS_FILE, MCP_FILE = "claude-settings.json", "claude-mcp.json"
 CHECK_SECONDS = 10
-FENCEPOST = (sys.executable, "-m", "fencepost")  # absolute: hooks and servers may see another PATH
+FENCEPOST = own_program()  # absolute: hooks and servers may see another PATH
 FLAGS = {
     "fallback_model": "--fallback-model",
     "permission_mode": "--permission-mode",

@@ -1,7 +1,6 @@
 """The http engine: posts the run to somebody else, and waits for the answer, in a child that can be killed."""
 
 import json
-import sys
 from typing import Any
 from urllib.parse import quote
 
@@ -10,6 +9,7 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Misconfigured
 from fencepost.model.http_secrets import URL, header_secret, is_reference
+from fencepost.model.own_program import own_program
 from fencepost.model.placeholders import IN_CALLBACK, fill
 from fencepost.model.transcript import rules_from
 from fencepost.ports.engine import Launch, Manner, Setting
@@ -64,7 +64,7 @@ class HttpEngine:
             "body": _body(run, options, resumes=resumes is not None),
         }
         return Launch(
-            (sys.executable, "-m", "fencepost.http_call", f"{setting.folder}/{JOB_FILE}"),
+            (*own_program("fencepost.http_call"), f"{setting.folder}/{JOB_FILE}"),
             {"PYTHONUNBUFFERED": "1"},
             stdin="",
             files=((JOB_FILE, json.dumps(job)),),

@@ -1,9 +1,8 @@
 """The python engine: `module:function`, called with a RunContext in a process of its own."""
 
-import sys
-
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Misconfigured
+from fencepost.model.own_program import own_program
 from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import RunRow
 
@@ -20,4 +19,4 @@ class PythonEngine:
             raise Misconfigured(
                 f'agent {agent.name} needs function = "module:function" (run {run.id}), not {agent.function!r}.'
             )
-        return Launch((sys.executable, "-m", "fencepost.context", agent.function), {"PYTHONUNBUFFERED": "1"})
+        return Launch((*own_program("fencepost.context"), agent.function), {"PYTHONUNBUFFERED": "1"})

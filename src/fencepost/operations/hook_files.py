@@ -3,7 +3,6 @@
 import os
 import shutil
 import stat
-import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from fencepost.model import jsonc
 from fencepost.model.errors import Invalid
 from fencepost.model.hook_settings import CLIS, Cli, install, installed, uninstall
+from fencepost.model.own_program import own_script
 
 FILE_MAX = 4_194_304
 BACKUP = ".before-fencepost"
@@ -72,10 +72,7 @@ def folder_of(cli: Cli, project: str | None, environ: Mapping[str, str]) -> str:
 
 def words_for(*, project: bool) -> tuple[str, ...]:
     """Return how the hooks call us: by name in a project that others share, by path in a person's own settings."""
-    if project:
-        return ("fencepost",)
-    beside = os.path.join(os.path.dirname(sys.executable), "fencepost")
-    return (beside,) if os.access(beside, os.X_OK) else (sys.executable, "-m", "fencepost")
+    return ("fencepost",) if project else own_script()
 
 
 def planned_install(cli: Cli, project: str | None, environ: Mapping[str, str]) -> Change:

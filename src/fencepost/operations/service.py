@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fencepost.host.command import ask
 from fencepost.model.errors import FencepostError, Invalid
+from fencepost.model.own_program import own_program
 from fencepost.model.unit import MARK, Unit, label, launchd_plist, systemd_unit
 
 KEPT = ("PATH", "LANG", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "TZ")
@@ -82,7 +83,7 @@ def unit_of(
 ) -> Unit:
     """Describe `up` for one configuration, with the paths and the PATH of this very moment."""
     real = os.path.realpath(config)
-    argv = (sys.executable, "-P", "-m", "fencepost", "up", "--config", real, *words)
+    argv = (*own_program(), "up", "--config", real, *words)
     kept = {one: environ[one] for one in KEPT if environ.get(one)}
     home = environ.get("HOME") or os.path.expanduser("~")
     log = os.path.join(home, "Library", "Logs", f"{unit_name(name)}.log")

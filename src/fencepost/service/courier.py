@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, NamedTuple
@@ -11,6 +10,7 @@ from fencepost.model.instant import format_instant
 from fencepost.model.light import Protocol
 from fencepost.model.moment import from_us
 from fencepost.model.notice import PINGED, Delivery, Wish, pause_after
+from fencepost.model.own_program import own_program
 from fencepost.ports.clock import Clock
 
 LOOK_SECONDS, BUSY_SECONDS = 2.0, 0.2
@@ -101,7 +101,7 @@ class Courier:
             jobs.write(json.dumps(batch).encode())
             jobs.seek(0)
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "fencepost.deliver"],
+                own_program("fencepost.deliver"),
                 stdin=jobs,
                 stdout=answers,
                 stderr=subprocess.DEVNULL,
@@ -153,7 +153,7 @@ def try_target(post: Post, name: str, *, at: str, within_seconds: float = DEADLI
     batch = json.dumps({"allow": list(post.allow), "jobs": [job]})
     try:
         ran = subprocess.run(
-            [sys.executable, "-P", "-m", "fencepost.deliver"],
+            own_program("fencepost.deliver"),
             input=batch.encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

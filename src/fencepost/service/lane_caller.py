@@ -6,12 +6,12 @@ Whoever takes a permit has the run: the process, which begins it, or the keeper,
 import json
 import os
 import select
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from socket import socketpair
 
 from fencepost.host.logs import LogFile
+from fencepost.model.own_program import own_program
 from fencepost.service.agent_environment import PASSED
 from fencepost.service.bench import Bench
 from fencepost.service.guard import GuardHandle, post_guard
@@ -59,7 +59,7 @@ class Caller:
         env |= {"FENCEPOST_RUN_ID": name, "PYTHONUNBUFFERED": "1"}
         self._guard.line.send(
             start={
-                "argv": (sys.executable, "-m", "fencepost.lane_runner"),
+                "argv": own_program("fencepost.lane_runner"),
                 "env": env,
                 "terminal": None,
                 "deadline_ns": FOREVER_NS,

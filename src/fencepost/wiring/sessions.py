@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from fencepost.wiring import exec_store_url, exec_tools
 
@@ -17,6 +16,7 @@ def start_session(data: bytes) -> str:
     from fencepost.host.processes import system_processes
     from fencepost.model.check import is_in_a_run
     from fencepost.model.errors import Misconfigured
+    from fencepost.model.own_program import own_program
     from fencepost.model.process import Fate
     from fencepost.operations.sessions import Notes, session_of
 
@@ -34,7 +34,7 @@ def start_session(data: bytes) -> str:
         before = notes.keeper(name)
         if before is not None and processes.fate(before) is Fate.ALIVE:
             return ""
-        words = [sys.executable, "-m", "fencepost", "hook", "keep", name, str(above.pid), above.started]
+        words = [*own_program(), "hook", "keep", name, str(above.pid), above.started]
         program = subprocess.Popen(
             [*words, session.folder, session.label],
             stdin=subprocess.DEVNULL,

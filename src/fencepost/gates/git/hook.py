@@ -6,7 +6,6 @@ another push may come; the reference-transaction hook looks again while the refs
 
 import os
 import shlex
-import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from fencepost.gates.git.words import FENCES, MARKS, fence_ref
 from fencepost.gates.mark_text import decode
 from fencepost.model.errors import FenceRefused, Misconfigured
 from fencepost.model.gate import FLOOR, Mark
+from fencepost.model.own_program import own_program
 
 HOOKS = ("pre-receive", "reference-transaction")
 OURS = "# Written by fencepost gate git-hook"
@@ -110,7 +110,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _write(path: str, name: str) -> None:
-    program = " ".join(shlex.quote(word) for word in (sys.executable, "-m", "fencepost"))
+    program = " ".join(shlex.quote(word) for word in own_program())
     only = '[ "$1" = prepared ] || exit 0\n' if name == "reference-transaction" else ""
     draft = f"{path}.{os.getpid()}"
     with open(draft, "w", encoding="utf-8") as file:
