@@ -12,25 +12,31 @@ if TYPE_CHECKING:
 
 FILE = "fencepost.toml"
 FALLBACK = "pyproject.toml"
+NAME_IT = "It was found and not named; if you trust it, name it: --config {path} (or FENCEPOST_CONFIG)."
+LIES_ELSEWHERE = "It is read as your own settings; if they lie elsewhere, set XDG_CONFIG_HOME."
 
 
 def config_path(environ: Mapping[str, str], cwd: str) -> str | None:
-    """Return the configuration in force: the one that is named, or the first one upwards from here."""
+    """Return the configuration in force: the one that is named, or the first one upwards from here.
+
+    One that was only found must be ours, like every folder on the way to it: another user could have put it there.
+    """
     named = environ.get("FENCEPOST_CONFIG")
     if named:
         if not os.path.isfile(named):
             raise Invalid(f"{named} is not a file; --config or FENCEPOST_CONFIG names it as the configuration.")
         return os.path.abspath(named)
-    folder = os.path.abspath(cwd)
+    folders = [os.path.abspath(cwd)]
     while True:
         for name in (FILE, FALLBACK):
-            path = os.path.join(folder, name)
+            path = os.path.join(folders[-1], name)
             if os.path.isfile(path) and (name == FILE or _speaks_of_us(path)):
+                _demand_own(path, folders, environ, NAME_IT)
                 return path
-        parent = os.path.dirname(folder)
-        if parent == folder:
+        parent = os.path.dirname(folders[-1])
+        if parent == folders[-1]:
             return None
-        folder = parent
+        folders.append(parent)
 
 
 def user_path(environ: Mapping[str, str]) -> str | None:
@@ -39,15 +45,28 @@ def user_path(environ: Mapping[str, str]) -> str | None:
     if not os.path.isabs(base):
         base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
     path = os.path.join(base, "fencepost", FILE)
-    return path if os.path.isfile(path) else None
+    if not os.path.isfile(path):
+        return None
+    _demand_own(path, [os.path.dirname(path)], environ, LIES_ELSEWHERE)
+    return path
+
+
+def _demand_own(path: str, folders: list[str], environ: Mapping[str, str], otherwise: str) -> None:
+    from fencepost.config.trust import demand_own  # bare exec finds no file, and need not load this
+    from fencepost.model.check import quoted
+
+    demand_own(path, folders, environ, otherwise=otherwise.format(path=quoted(path)))
 
 
 def _speaks_of_us(path: str) -> bool:
     """Tell whether a pyproject.toml has our table; most have not, and need not be parsed to see that."""
-    with open(path, "rb") as file:
-        if b"fencepost" not in file.read():
-            return False
-    return "fencepost" in _part(_table(path), "tool")
+    try:
+        with open(path, "rb") as file:
+            if b"fencepost" not in file.read():
+                return False
+    except OSError:
+        return False  # what we cannot read was not written for us
+    return "fencepost" in _part(_table(path, is_ours=False), "tool")
 
 
 def store_url_of(path: str, environ: Mapping[str, str]) -> str:
@@ -183,11 +202,16 @@ def _part(table: dict[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _table(path: str) -> dict[str, Any]:
+def _table(path: str, *, is_ours: bool = True) -> dict[str, Any]:
+    """Parse a file; one that is ours may not be changed by every user."""
     import tomllib
+
+    from fencepost.config.trust import refuse_open_to_all
 
     try:
         with open(path, "rb") as file:
+            if is_ours:
+                refuse_open_to_all(os.fstat(file.fileno()).st_mode, path)
             return tomllib.loads(file.read().decode("utf-8-sig"))
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror}.") from None

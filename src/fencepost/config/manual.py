@@ -13,6 +13,11 @@ below `~/.config`), for all configurations: command line before environment befo
 defaults. Nothing but `[fencepost]` stands there, and bare `exec` does not ask for it. Definitions get into the registry with `fencepost apply`, all of them or none; `fencepost plan` shows first what
 would change.
 
+What was found, and not named, must be out of the reach of other users, as for git's `safe.directory`: the file and every
+folder from here up to it belong to you or to root, and no other user may write them. The group may be your own private
+group (a umask of 002), and a sticky folder such as `/tmp` may stand on the way. `sudo` takes the files of the person who
+called it. In a container that mounts another user's files, name the file with `FENCEPOST_CONFIG`.
+
 Names of agents, schedules, projects, gates, hooks and tenants are made of `a-z`, `0-9`, dot, dash and underscore. An
 agent and a schedule may not share a name."""
 KINDS = """\

@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from fencepost.config.find import FALLBACK
 from fencepost.config.lines import Lines
 from fencepost.config.problems import InvalidConfig, Place, Problem
+from fencepost.config.trust import refuse_open_to_all
 from fencepost.model.errors import Invalid
 
 BYTES_MAX = 10_000_000
@@ -94,11 +94,7 @@ def _bytes(path: str, shown: str) -> bytes:
             data = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise Invalid(f"{shown} cannot be read: {error.strerror}.") from None
-    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
-        raise Invalid(
-            f"{shown} may be changed by every user of this machine, and what it says is run as you; "
-            f"forbid that with: chmod o-w {shown}"
-        )
+    refuse_open_to_all(mode, shown)
     if len(data) > BYTES_MAX:
         raise Invalid(f"{shown} is larger than {BYTES_MAX // 1_000_000} MB; split it into several files.")
     return data
