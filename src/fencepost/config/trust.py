@@ -8,7 +8,7 @@ import stat
 from fencepost.model.check import quoted
 from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.model.trust import Account, Standing, accepted_uids, distrust
+from fencepost.model.trust import Account, Standing, accepted_uids, distrust, is_private
 
 if TYPE_CHECKING:
     from fencepost.model.light import Iterable, Iterator, Mapping
@@ -62,6 +62,11 @@ def refuse_open_to_all(mode: int, path: str) -> None:
         raise Invalid(
             f"{path} {WRITES['all']}, and what it says is run as you; forbid that with: chmod o-w {quoted(path)}"
         )
+
+
+def is_private_group(group: int) -> bool:
+    """Tell whether nobody but root and we can write by a group."""
+    return is_private(group, [_account(os.geteuid())])
 
 
 def _account(uid: int) -> Account:

@@ -46,12 +46,12 @@ def distrust(found: Standing, accounts: Collection[Account]) -> str:
         return ""
     if found.mode & ALL_WRITE:
         return "all"
-    if found.mode & GROUP_WRITES and not _is_private(found.group, accounts):
+    if found.mode & GROUP_WRITES and not is_private(found.group, accounts):
         return "group"
     return ""
 
 
-def _is_private(group: int, accounts: Collection[Account]) -> bool:
+def is_private(group: int, accounts: Collection[Account]) -> bool:
     """Tell whether only root and we can write by a group.
 
     A private group is its user's primary group and named, or numbered, as the user is (as pam_umask's `usergroups` has

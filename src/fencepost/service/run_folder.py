@@ -8,6 +8,7 @@ import stat
 from fencepost.model.errors import Misconfigured
 
 SOCKET_PATH_MAX = 100  # what every platform's unix sockets can take
+TEMPORARY = "/tmp"  # noqa: S108  # below it only a folder that is ours is used
 
 
 class RunFolder:
@@ -75,18 +76,64 @@ def plan_run_folder(run_id: str) -> RunFolder:
 
 
 def _base(name_length: int) -> str:
-    """Return a folder of our own with room for a socket's name."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    candidates = [f"{runtime}/fencepost"] if runtime and os.path.isdir(runtime) else []
-    shared = [os.environ.get("TMPDIR") or "/tmp", "/tmp"]  # noqa: S108  # below it only a folder that is ours is used
-    candidates += [f"{folder.rstrip('/')}/fencepost-{os.getuid()}" for folder in shared]
-    for path in map(os.path.abspath, candidates):
-        if len(os.fsencode(path)) + name_length + len("//socket") <= SOCKET_PATH_MAX and _is_private(path):
-            return path
+    """Return a folder of our own with room for a socket's name.
+
+    Another user may have been there first, under the name that we would have taken: then we go elsewhere. Where no folder
+    above is safe, as in a container whose /tmp is open to all and not sticky, one that is closed itself has to do.
+    """
+    candidates = _candidates()
+    fitting = [path for path in candidates if len(os.fsencode(path)) + name_length + len("//socket") <= SOCKET_PATH_MAX]
+    for above in (_is_out_of_reach, _is_ours_above):
+        for path in fitting:
+            if above(os.path.dirname(path)) and _is_private(path):
+                return path
     raise Misconfigured(
-        f"there is no private folder for run sockets: {candidates[-1]} is not a folder that only this user "
-        "can use. Remove it, or set XDG_RUNTIME_DIR to a folder of your own."
+        f"there is no private folder for run sockets: none of {', '.join(candidates)} is one that only this user can use "
+        f"and whose path leaves room for a socket's (at most {SOCKET_PATH_MAX} bytes). Set XDG_RUNTIME_DIR to a folder of "
+        "your own with a short name."
     )
+
+
+def _candidates() -> list[str]:
+    """Return where the folder may be, the best place first; the folder itself is never a link."""
+    from fencepost.config.find import state_folder
+
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    shared = (os.environ.get("TMPDIR") or TEMPORARY, TEMPORARY)
+    places = [
+        *([f"{runtime}/fencepost"] if runtime else []),
+        *(f"{folder.rstrip('/')}/fencepost-{os.getuid()}" for folder in shared),
+        f"{state_folder(os.environ)}/run",
+    ]
+    there = [place for place in places if os.path.isdir(os.path.dirname(place))]
+    return list(dict.fromkeys(f"{os.path.realpath(os.path.dirname(one))}/{os.path.basename(one)}" for one in there))
+
+
+def _is_out_of_reach(folder: str) -> bool:
+    """Tell whether no other user can put something else in a folder's place, anywhere on the way to it."""
+    while True:
+        found = os.lstat(folder)
+        if found.st_uid not in (0, os.getuid()) or _is_shared(found):
+            return False
+        if folder == "/":
+            return True
+        folder = os.path.dirname(folder)
+
+
+def _is_ours_above(folder: str) -> bool:
+    """Tell whether a folder is at least not another user's own."""
+    return os.lstat(folder).st_uid in (0, os.getuid())
+
+
+def _is_shared(found: os.stat_result) -> bool:
+    """Tell whether other users can take away what is ours in a folder; where it is sticky they cannot."""
+    if found.st_mode & stat.S_ISVTX or not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return False
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    from fencepost.config.trust import is_private_group
+
+    return not is_private_group(found.st_gid)
 
 
 def _is_private(path: str) -> bool:
