@@ -19,6 +19,7 @@ from tests.support import zygote
 
 PATIENCE_SECONDS = 30.0
 PROMPT_SECONDS = 1.0  # in which a daemon that has nothing to do is gone
+SERVED = re.compile(r"web: http://127\.0\.0\.1:(\d+); to log in, ask for a link: fencepost (key link .*)")
 LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/login\?link=(fpl_\w+)")
 
 
@@ -131,8 +132,10 @@ class Site:
 
 
 def greeted(site: Site) -> tuple[int, str]:
-    """Wait for the web door's link, and return its port and its secret."""
-    site.until(lambda: LINK.search(site.said()))
-    found = LINK.search(site.said())
+    """Wait for the web door, ask for a link as it says, and return its port and the link's secret."""
+    site.until(lambda: SERVED.search(site.said()))
+    served = SERVED.search(site.said())
+    assert served is not None
+    found = LINK.fullmatch(site.fencepost(*served[2].split()).strip())
     assert found is not None
     return int(found[1]), found[2]

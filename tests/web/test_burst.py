@@ -130,7 +130,7 @@ class Server:
         self.site = site
         self.port = free_port()
         self.process = site.up("--port", str(self.port), command="web")
-        site.until(lambda: "log in within" in site.said())
+        site.until(lambda: "to log in" in site.said())
 
     async def kill_often(self, burst: Burst) -> None:
         """End it again and again, with so many more acknowledged each time."""

@@ -1,6 +1,7 @@
 """The server as a process: its port, its link, its deadlines, and its end with whoever started it."""
 
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.site import LINK, Site, greeted
+from fencepost.model.own_program import own_program
+from tests.support.site import LINK, SERVED, Site, greeted
 
 
 @pytest.fixture
@@ -21,7 +23,25 @@ def site(tmp_path: Path) -> Iterator[Site]:
     found.close()
 
 
-def test_the_link_that_is_printed_lets_a_browser_in(site: Site) -> None:
+@pytest.mark.parametrize("command", ["web", "up"])
+def test_a_link_is_printed_on_a_terminal_alone(site: Site, command: str) -> None:
+    ours, theirs = pty.openpty()
+    words = [command, "--port", "0", *(["--workers", "0"] if command == "up" else [])]
+    with os.fdopen(ours, "rb", 0) as terminal:
+        process = subprocess.Popen([*own_program(), *words], cwd=site.folder, env=site.environment(), stderr=theirs)
+        os.close(theirs)
+        said = b""
+        while not LINK.search(said.decode()):
+            said += terminal.read(4096)
+        process.terminate()
+        process.wait(30)
+
+    site.up("--port", "0", command=command, web=True)  # its standard error is a file, as under any manager of services
+    greeted(site)
+    assert "fpl_" not in site.said()
+
+
+def test_the_link_that_one_asks_for_lets_a_browser_in(site: Site) -> None:
     site.up("--port", "0", command="web")
     port, secret = greeted(site)
 
@@ -66,9 +86,9 @@ def test_up_starts_the_door_again_when_it_dies_and_still_ends_with_it(site: Site
     (child,) = [one for one in children(up.pid) if "fencepost web" in one[1]]
     os.kill(child[0], signal.SIGKILL)  # noqa: TID251  # our own child's child, by its number
 
-    site.until(lambda: len(LINK.findall(site.said())) == 2)
+    site.until(lambda: len(SERVED.findall(site.said())) == 2)
     assert "it ended with code -9; it is started again" in site.said()
-    again, _ = LINK.findall(site.said())[-1]
+    again, _ = SERVED.findall(site.said())[-1]
     site.until(lambda: httpx.get(f"http://127.0.0.1:{again}/healthz").status_code == 200)
     up.terminate()
     assert up.wait(30) == 0

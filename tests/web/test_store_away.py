@@ -19,7 +19,7 @@ from fencepost.web.door import Door
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import FaultyProxy, Pass, Silence
 from tests.support.scratch import free_port
-from tests.support.site import LINK, Site
+from tests.support.site import SERVED, Site
 from tests.support.webdoor import HOST
 from tests.web.test_server import children
 
@@ -61,11 +61,11 @@ def test_up_begins_without_its_store_and_the_door_goes_on_whenever_it_is_back(
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}) as client:
         site.until(lambda: status(client, "/healthz") == 200)
         assert [status(client, path) for path in ("/readyz", "/", "/api/v1/runs", "/metrics")] == [503] * 4
-        assert LINK.search(site.said()) is None
+        assert SERVED.search(site.said()) is None
 
         server.start()
         site.until(lambda: status(client, "/readyz") == 200)
-        site.until(lambda: LINK.search(site.said()))
+        site.until(lambda: SERVED.search(site.said()))
         site.until(lambda: "applied" in site.said())
         site.fencepost("run", "a", "--wait")
 

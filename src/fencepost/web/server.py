@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from fencepost import wiring
 from fencepost.model.errors import Misconfigured, StoreUnavailable
-from fencepost.operations.keys import create_link
+from fencepost.operations.keys import create_link, link_url
 from fencepost.operations.looking import Store
 from fencepost.operations.words import plain
 from fencepost.web.app import create_app, create_mcp_app
@@ -105,8 +105,10 @@ def serve(url: str, tenant: str, address: Address, *, parent: int | None = None)
     """Serve the whole door until asked to stop, or until the parent is gone."""
 
     def greet(store: Store, where: str) -> str:
+        if not os.isatty(2):  # a log has more readers than a terminal, and whoever opens the link is the administrator
+            return f"web: {where}; to log in, ask for a link: fencepost key link --tenant {tenant} --at {where}"
         made = create_link(store.keys(), tenant=tenant, by="web")
-        return f"web: log in within the hour, once: {where}/login?link={made.secret.text}"
+        return f"web: log in within the hour, once: {link_url(where, made.secret)}"
 
     def app(door: Door, hosts: frozenset[str]) -> Gatekeeper:
         return create_app(door, hosts=hosts, tell=wiring.say)
