@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.model.instant import parse_instant
+from fencepost.model.tame import tame
 from fencepost.operations import inside
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def call(target: str) -> int:
 
             asyncio.run(_awaited(answer))
     except FencepostError as error:
-        print(f"fencepost: {error}", file=sys.stderr)  # noqa: T201  # this is the run's log
+        print(f"fencepost: {tame(str(error))}", file=sys.stderr)  # noqa: T201  # this is the run's log
         return error.exit_code
     return 0
 

@@ -76,7 +76,7 @@ def send(argv: list[str]) -> int:
     if not args.quiet:
         sys.stdout.buffer.write(answer)
     if status >= HTTP_FAILED:
-        print(f"fencepost: the service answered {status}", file=sys.stderr)
+        _tell(f"the service answered {status}")
         return 1
     return 0
 
@@ -137,7 +137,7 @@ def read_s3(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     data = gates.read_s3(args.target)
     if data is None:
-        print(f"fencepost: {args.target}: nothing was written yet", file=sys.stderr)
+        _tell(f"{args.target}: nothing was written yet")
         return 1
     sys.stdout.buffer.write(data)
     return 0
@@ -235,7 +235,7 @@ def status(argv: list[str]) -> int:
         try:
             found = gates.status(target)
         except FencepostError as error:
-            print(f"fencepost: {error}", file=sys.stderr)
+            _tell(str(error))
             worst = max(worst, error.exit_code)
         else:
             _show(found, args, "\n".join(_lines(found)))
@@ -343,7 +343,13 @@ def _show(status: "GateStatus", args: Namespace, text: str) -> None:
         print(text)
     if not args.quiet and not args.json:
         for warning in status.warnings:
-            print(f"fencepost: warning: {status.target}: {warning}", file=sys.stderr)
+            _tell(f"warning: {status.target}: {warning}")
+
+
+def _tell(text: str) -> None:
+    from fencepost.model.tame import tame  # most writes have nothing to say
+
+    print(f"fencepost: {tame(text)}", file=sys.stderr)
 
 
 def _lines(status: "GateStatus") -> list[str]:

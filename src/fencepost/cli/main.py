@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
     try:
         return int(load(name)(rest))
     except FencepostError as error:
-        print(f"fencepost: {error}", file=sys.stderr)
+        complain(error)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -111,6 +111,13 @@ def main(argv: list[str]) -> int:
         # The reader (head, a pager) left; point stdout at nothing so that the interpreter's own flush stays quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def complain(error: FencepostError) -> None:
+    """Say what went wrong, whatever hostile text it quotes."""
+    from fencepost.model.tame import tame
+
+    print(f"fencepost: {tame(str(error))}", file=sys.stderr)
 
 
 def load(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201  # naming the type would import typing

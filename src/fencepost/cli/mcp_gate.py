@@ -7,6 +7,7 @@ import sys
 from fencepost.cli import options
 from fencepost.model.errors import Invalid
 from fencepost.model.mcp import server_name
+from fencepost.model.tame import tame
 from fencepost.service.tool_gate import rules_of
 from fencepost.wiring import fencing
 
@@ -67,7 +68,7 @@ def say_for(server: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """Return a way to tell people, on standard error: standard output is the wire."""
 
     def say(text: str) -> None:
-        print(f"fencepost mcp-gate {server}: {text}", file=sys.stderr, flush=True)
+        print(f"fencepost mcp-gate {tame(server)}: {tame(text)}", file=sys.stderr, flush=True)
 
     return say
 

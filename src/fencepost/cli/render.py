@@ -4,6 +4,8 @@ import os
 import select
 import sys
 
+from fencepost.model.tame import tame
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +17,7 @@ LINE_MAX = 4000  # what a pipe that select calls writable takes without blocking
 
 def tell(text: str) -> None:
     """Tell a person on stderr, but do not wait for one who has stopped reading: a lease may hang on it."""
-    tell_raw(f"fencepost: {text}"[:LINE_MAX], end=b"\n")
+    tell_raw(f"fencepost: {tame(text)}"[:LINE_MAX], end=b"\n")
 
 
 def tell_raw(text: str, end: bytes = b"") -> None:

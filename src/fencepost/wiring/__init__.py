@@ -284,17 +284,10 @@ def open_gate(name: str) -> Gate:
 
 def say(text: str) -> None:
     """Tell a person, without getting in the way of the command's own output."""
-    told = json_line(text) if os.environ.get(LOG_FORMAT) == "json" else f"fencepost: {_tame(text)}"
+    from fencepost.model.tame import tame
+
+    told = json_line(text) if os.environ.get(LOG_FORMAT) == "json" else f"fencepost: {tame(text)}"
     print(told, file=sys.stderr, flush=True)
-
-
-def _tame(text: str) -> str:
-    """Let nothing that came from elsewhere steer a terminal, or begin a line as if we had said it."""
-    if text.isprintable():
-        return text
-    shown = "".join(one if one.isprintable() or one in "\n\t" else "�" for one in text)
-    first, *others = shown.split("\n")
-    return "\n".join([first, *(line if line.startswith((" ", "\t")) else f"  {line}" for line in others)])
 
 
 def now_text() -> str:

@@ -7,6 +7,7 @@ import sys
 
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.tame import tame
 from fencepost.wiring import (
     LOG_FORMAT,
     audit_key,
@@ -256,7 +257,8 @@ def _spelled(told: Told) -> str:
     if os.environ.get(LOG_FORMAT) == "json":
         return json_line(told.text, "warning" if told.tone == "bad" else "info", **dict(told.facts))
     shade = SHADES.get(told.tone) if _is_coloured() else None
-    return f"fencepost: {shade}{told.text}{PLAIN}" if shade else f"fencepost: {told.text}"
+    text = tame(told.text)
+    return f"fencepost: {shade}{text}{PLAIN}" if shade else f"fencepost: {text}"
 
 
 def _is_coloured() -> bool:
