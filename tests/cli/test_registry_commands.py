@@ -87,6 +87,22 @@ def test_init_writes_a_file_that_plan_and_apply_take_at_once(fencepost: Command)
     assert "2 added" in fencepost("apply").out
 
 
+@pytest.mark.parametrize("command", ["init", "import"])
+def test_what_is_written_for_a_person_can_be_applied_whatever_the_umask(fencepost: Command, command: str) -> None:
+    write("0 9 * * * true\n", "crontab.txt")
+    words = {
+        "init": ["init", "--yes"],
+        "import": ["import", "crontab", "--file", "crontab.txt", "--write", "fencepost.toml"],
+    }[command]
+    before = os.umask(0)
+    try:
+        assert fencepost(*words).code == 0
+    finally:
+        os.umask(before)
+    assert Path("fencepost.toml").stat().st_mode & 0o777 == 0o644
+    assert fencepost("apply").code == 0
+
+
 def test_init_never_overwrites(fencepost: Command) -> None:
     write("# mine")
     refused = fencepost("init", "--yes")

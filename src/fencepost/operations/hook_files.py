@@ -108,7 +108,7 @@ def carry_out(change: Change) -> str | None:
     if change.after is None:
         os.unlink(real)
         return None
-    os.makedirs(os.path.dirname(real), exist_ok=True)
+    os.makedirs(os.path.dirname(real), mode=0o755, exist_ok=True)
     kept = None
     mode = 0o600
     if change.before is not None:

@@ -42,7 +42,7 @@ def judge(lines: Iterable[str]) -> None:
 def install(repository: str) -> list[str]:
     """Write both hooks of a bare repository, and return their paths; a hook of somebody else is left alone."""
     folder = git("rev-parse", "--path-format=absolute", "--git-path", "hooks", folder=repository, safe=False).strip()
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder, mode=0o755, exist_ok=True)
     paths = [os.path.join(folder, name) for name in HOOKS]
     for path in paths:
         if os.path.exists(path) and not _is_ours(path):
@@ -113,7 +113,8 @@ def _write(path: str, name: str) -> None:
     program = " ".join(shlex.quote(word) for word in own_program())
     only = '[ "$1" = prepared ] || exit 0\n' if name == "reference-transaction" else ""
     draft = f"{path}.{os.getpid()}"
-    with open(draft, "w", encoding="utf-8") as file:
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o755)
+    with open(descriptor, "w", encoding="utf-8") as file:
         file.write(f'#!/bin/sh\n{OURS}\n{only}exec {program} gate git-hook {name} "$@"\n')
     os.chmod(draft, 0o755)  # noqa: S103  # a hook is a program that git's users run
     os.replace(draft, path)
