@@ -2,6 +2,7 @@
 
 from fencepost.cli.render import table
 from tests.support.desk import Desk
+from tests.support.terminal import as_if_on_a_terminal
 
 TICK_FIELDS = ("schedule", "version", "slot", "slot_until", "count", "tick_at", "disposition", "run_id")
 
@@ -51,6 +52,11 @@ def test_the_audit_says_who_did_what_newest_first(desk: Desk) -> None:
 
 def test_a_table_fits_however_long_one_of_its_columns_is() -> None:
     rows = [("r01k9zq8", "ada", f"file:/{'deep/' * 30}", "done"), ("r01k9zq9", "root", "schedule:x", "d" * 90)]
-    lines = table(("RUN", "WHO", "SUBJECT", "DETAIL"), rows).split("\n")
+    head = ("RUN", "WHO", "SUBJECT", "DETAIL")
+    with as_if_on_a_terminal():
+        lines = table(head, rows).split("\n")
     assert max(map(len, lines)) <= 80
     assert lines[1].startswith("r01k9zq8  ada ")
+
+    piped = table(head, rows).split("\n")
+    assert [line.split() for line in piped] == [list(row) for row in (head, *rows)], "what is piped is never cut"

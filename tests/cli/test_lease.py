@@ -11,6 +11,7 @@ from fencepost import wiring
 from fencepost.cli.main import main
 from tests.stores.rig import claim
 from tests.support.ground import Ground
+from tests.support.terminal import on_a_terminal
 
 FIELDS = {"resource", "fence", "run_id", "host", "pid", "granted_at", "expires_at"}
 HOLDER = ["sh", "-c", "echo $FENCEPOST_FENCE > up; until [ -e enough ]; do sleep 0.02; done"]
@@ -48,7 +49,7 @@ def test_a_lease_is_listed_with_the_fields_that_scripts_rely_on(any_ground: Grou
 
 def test_the_table_fits_a_terminal(ground: Ground) -> None:
     holder = holding(ground)
-    table = ground.run("lease", "list").out.decode().splitlines()
+    table = on_a_terminal("lease", "list", cwd=ground.folder, env=ground.env).splitlines()
     assert table[0].split() == ["RESOURCE", "FENCE", "FOR", "HOLDER", "WHAT"]
     assert table[1].startswith("lock:nightly  1")
     assert all(len(line) <= 80 for line in table)

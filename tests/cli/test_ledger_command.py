@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.site import Site
+from tests.support.terminal import on_a_terminal
 
 FENCEPOST = f"{sys.executable} -m fencepost"
 SEND = "sh -c 'echo sent >> effects; echo INV-17'"
@@ -194,7 +195,7 @@ def test_a_long_output_is_recorded_as_far_as_the_ledger_goes(lone: Site) -> None
 def test_the_listing_fits_and_says_what_needs_a_person(lone: Site) -> None:
     guarded(lone, f"fencepost ledger once invoice -- {SEND}; fencepost ledger once pay -- sh -c 'exit 9'", code=9)
 
-    lines = lone.fencepost("ledger", "list").splitlines()
+    lines = on_a_terminal("ledger", "list", cwd=lone.folder, env=lone.environment()).splitlines()
 
     assert lines[0].split() == ["KEY", "STATE", "BEGUN", "RUN", "ANSWER"]
     assert "pay      ambiguous" in lines[1]

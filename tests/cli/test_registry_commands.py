@@ -2,17 +2,16 @@
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from fencepost.cli import main as door
+from tests.support.terminal import on_a_terminal
 
 COMMANDS = ("init", "plan", "apply", "schedule", "halt", "unhalt")
 TOML = """\
@@ -219,20 +218,6 @@ def test_on_a_terminal_what_is_long_is_folded_and_in_a_pipe_it_is_one_line(fence
         assert "project away: project away" not in piped
 
 
-def on_a_terminal(*words: str, cwd: Path) -> str:
-    """Run a command whose output a person sees, on 80 columns."""
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
-    subprocess.run([sys.executable, "-m", "fencepost", *words], stdout=theirs, cwd=cwd, env=env, check=True, timeout=60)
-    os.close(theirs)
-    seen = b""
-    with suppress(OSError):  # nobody writes any more
-        while part := os.read(ours, 65_536):
-            seen += part
-    os.close(ours)
-    return seen.decode().replace("\r\n", "\n")
-
-
 def test_applying_twice_says_unchanged(applied: Command) -> None:
     assert applied("apply").out == "2 unchanged\n"
 
@@ -284,9 +269,10 @@ def test_two_files_of_one_store_conflict_until_one_takes_over(applied: Command, 
 def test_the_list_fits_a_terminal_and_scripts(applied: Command) -> None:
     write(TOML + '\n[schedules.a-name-that-is-much-too-long-for-a-table]\nagent = "echo"\nevery = "15m"\n')
     applied("apply")
-    listed = applied("schedule", "list").out.splitlines()
+    listed = on_a_terminal("schedule", "list").splitlines()
     assert all(len(line) <= 80 for line in listed)
     assert listed[0].split() == ["NAME", "STATE", "NEXT", "CURSOR", "WHEN"]
+    assert "a-name-that-is-much-too-long-for-a-table" in applied("schedule", "list").out
     objects = applied("schedule", "list", "--json").objects()
     assert [one["name"] for one in objects] == ["a-name-that-is-much-too-long-for-a-table", "nightly"]
     assert objects[1]["state"] == "active"

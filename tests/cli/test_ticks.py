@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.model.brute_force import Walk, jumps, zoneinfo_of
+from tests.support.terminal import on_a_terminal
 
 COMMAND = [sys.executable, "-m", "fencepost", "ticks"]
 
@@ -231,11 +232,12 @@ def test_a_preview_marks_the_days_on_which_clocks_change_in_words() -> None:
 
 
 def test_a_preview_fits_eighty_columns_without_colour() -> None:
-    found = lines(
-        "--cron", "* " + ",".join(map(str, range(60))) + " * * * *", "--timezone", "America/Argentina/ComodRivadavia"
-    )
+    cron = "* " + ",".join(map(str, range(60))) + " * * * *"
+    words = ("--cron", cron, "--timezone", "America/Argentina/ComodRivadavia")
+    found = on_a_terminal("ticks", *words).splitlines()
     assert max(map(len, found)) <= 80
     assert not any("\033" in line for line in found)
+    assert any(cron in line for line in lines(*words)), "what is piped is whole"
     assert max(map(len, lines("--help"))) <= 80
 
 

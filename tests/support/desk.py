@@ -27,6 +27,7 @@ from fencepost.ports.runs import LeasedRun, Report
 from fencepost.stores.registry import SqlRegistry
 from tests.stores.rig import ManualClock, lay_down
 from tests.support.ground import Told
+from tests.support.terminal import as_if_on_a_terminal
 
 RUN_FIELDS = (
     "id",
@@ -173,8 +174,9 @@ class Desk:
         return Told(code, told.out.encode(), told.err)
 
     def text(self, *words: str) -> str:
-        """Run a command that shall succeed, look at its widths, and return what it printed."""
-        told = self.cli(*words)
+        """Run a command that shall succeed, look at its widths on a terminal, and return what it printed."""
+        with as_if_on_a_terminal():
+            told = self.cli(*words)
         assert told.code == 0, told
         out = told.out.decode()
         assert [line for line in out.splitlines() if len(line) > 80] == []

@@ -147,4 +147,4 @@ def print_letters(listing: Listing) -> None:
 
 
 def _line(text: str) -> str:
-    return render.fit(render.plain(text), options.width()).rstrip()
+    return render.line(text)

@@ -64,7 +64,7 @@ def page(found: Check, limit: int) -> Iterator[str]:
             yield ""
             yield options.paint(options.wrapped(head(effect)), options.YELLOW)
             before = change
-        yield render.fit(render.plain(f"  {effect.schedule}: {effect.note}"), options.width()).rstrip()
+        yield render.line(f"  {effect.schedule}: {effect.note}")
     if len(found.effects) > limit:
         yield f"... and {len(found.effects) - limit} more; see them with --limit N"
 

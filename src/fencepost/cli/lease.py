@@ -10,6 +10,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource
 from fencepost.operations.leases import Listed, break_lease, forget_gate, lease_fields, list_leases
 
+RESOURCE_WIDTH, HOST_WIDTH = 24, 12
 HELP = """\
 usage: fencepost lease list [--json] [--limit N] [--all-tenants]
        fencepost lease break RESOURCE [--note TEXT]
@@ -94,10 +95,10 @@ def print_table(listed: list[Listed], url: str) -> None:
         return
     rows = [
         (
-            render.fit(one.resource, min(len(one.resource), 24)),
+            render.cut(one.resource, render.room(RESOURCE_WIDTH)),
             str(one.held.fence),
             age(one.held.granted_us),
-            f"{one.held.supervisor.pid}@{one.held.supervisor.host.name[:12]}",
+            f"{one.held.supervisor.pid}@{one.held.supervisor.host.name[: render.room(HOST_WIDTH)]}",
             render.plain(one.held.label),
         )
         for one in listed

@@ -138,7 +138,7 @@ def print_json(rows: Iterable[Mapping[str, object]]) -> None:
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:
     """Print a table that fits; colour says nothing that the words do not."""
-    lines = render.table(head, [[render.plain(cell) for cell in row] for row in rows], width=width()).split("\n")
+    lines = render.table(head, [[render.plain(cell) for cell in row] for row in rows]).split("\n")
     print(paint(lines[0], FAINT))
     for number, line in enumerate(lines[1:]):
         print(paint(line, colours[number] if number < len(colours) else ""))
@@ -162,7 +162,7 @@ def folded(line: str, *, hang: str) -> str:
         return line
     return textwrap.fill(
         line,
-        width=width(),
+        width=render.width(),
         subsequent_indent=hang,
         break_on_hyphens=False,
         break_long_words=False,
@@ -174,15 +174,6 @@ def homely(text: str) -> str:
     """Write the home folder as ~, which people know and which leaves room on the line."""
     home = os.path.expanduser("~")
     return text.replace(f"{home}/", "~/") if len(home) > 1 else text
-
-
-def width() -> int:
-    """Return how wide a table may be: more than 80 only on a terminal that is."""
-    if not sys.stdout.isatty():
-        return WIDTH
-    import shutil
-
-    return max(WIDTH, shutil.get_terminal_size().columns)
 
 
 def paint(text: str, colour: str) -> str:

@@ -138,4 +138,4 @@ def _warning_lines(messages: list[str], name: str, told: dict[str, str]) -> Iter
 
 def _value(value: object) -> str:
     text = "(default)" if value is None else json.dumps(value, ensure_ascii=False)
-    return render.plain(text if len(text) <= render.WIDTH else text[: render.WIDTH - 1] + "…")
+    return render.plain(render.cut(text, render.width()))

@@ -43,9 +43,9 @@ def print_queue(listing: Listing, waiting: Sequence[Seen | Command]) -> None:
     for line in depths(listing):
         print(options.paint(line, options.FAINT))
     for one in waiting:
-        print(render.fit(render.plain(_who(one, listing.now_us)), options.width()).rstrip())
+        print(render.line(_who(one, listing.now_us)))
         if one.place:
-            print(render.fit(render.plain(f"  {one.place.words(listing.now_us)}"), options.width()).rstrip())
+            print(render.line(f"  {one.place.words(listing.now_us)}"))
 
 
 def depths(listing: Listing) -> list[str]:

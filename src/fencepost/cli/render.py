@@ -1,4 +1,4 @@
-"""How things look on a terminal: instants, ages, and tables that fit 80 columns."""
+"""How things look: tables and lines that fit a terminal, and are whole everywhere else."""
 
 import os
 import select
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WIDTH = 80
+UNBOUNDED = 1_000_000  # no line of ours is longer
 PATIENCE_SECONDS = 0.2
 LINE_MAX = 4000  # what a pipe that select calls writable takes without blocking
 
@@ -32,21 +33,45 @@ def tell_raw(text: str, end: bytes = b"") -> None:
         return  # nobody is there to be told
 
 
-def table(head: "Sequence[str]", rows: "Sequence[Sequence[str]]", *, width: int = WIDTH) -> str:
+def width() -> int:
+    """Return how long a line may be: as wide as the terminal, and never cut for a program or a file that reads it."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return UNBOUNDED
+    import shutil
+
+    return max(WIDTH, shutil.get_terminal_size().columns)
+
+
+def room(least: int) -> int:
+    """Return how wide a cell may be that has this much room on 80 columns."""
+    return least + (width() - WIDTH) // 2
+
+
+def table(head: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> str:
     """Align columns; the last one gives way when the line is too long, then the widest behind the first."""
     columns = list(zip(head, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    widths[-1] = max(len(head[-1]), min(widths[-1], width - sum(widths[:-1]) - 2 * (len(head) - 1)))
-    over = sum(widths) + 2 * (len(head) - 1) - width
+    widths[-1] = max(len(head[-1]), min(widths[-1], width() - sum(widths[:-1]) - 2 * (len(head) - 1)))
+    over = sum(widths) + 2 * (len(head) - 1) - width()
     if over > 0 and len(head) > 2:  # noqa: PLR2004  # there is one in between
         widest = max(range(1, len(head) - 1), key=widths.__getitem__)
         widths[widest] = max(len(head[widest]), widths[widest] - over)
     return "\n".join("  ".join(map(fit, row, widths)).rstrip() for row in [head, *rows])
 
 
-def fit(text: str, width: int) -> str:
+def fit(text: str, size: int) -> str:
     """Pad a cell, or cut it with an ellipsis."""
-    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+    return cut(text, size).ljust(size)
+
+
+def cut(text: str, size: int) -> str:
+    """Cut a text that is too long, with an ellipsis."""
+    return text if len(text) <= size else f"{text[: size - 1]}…"
+
+
+def line(text: str) -> str:
+    """Show text of unknown origin on one line that fits."""
+    return cut(plain(text), width()).rstrip()
 
 
 def plain(text: str) -> str:

@@ -122,5 +122,4 @@ def what(seen: Seen) -> str:
 
 def fitted(name: str) -> str:
     """Shorten a name to what a table has room for."""
-    room = WHAT_MAX + (options.width() - options.WIDTH) // 2
-    return render.fit(name, min(len(name), room))
+    return render.cut(name, render.room(WHAT_MAX))

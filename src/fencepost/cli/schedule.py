@@ -188,7 +188,7 @@ ACTIONS = {
 
 def _row(listed: Listed) -> tuple[str, ...]:
     age = format_duration(max(0, (to_us(listed.now) - listed.row.cursor_us) // 1_000_000))
-    name = render.fit(listed.row.name, min(len(listed.row.name), NAME_WIDTH))
+    name = render.cut(listed.row.name, render.room(NAME_WIDTH))
     return (name, listed.state, _next(listed) or "-", age, f"{_when(listed)} {listed.definition.timezone}".strip())
 
 

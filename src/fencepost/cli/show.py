@@ -61,7 +61,7 @@ def print_detail(detail: Detail, log: Log | None) -> None:
     if tail.strip():
         print("\nlast lines:")
         for line in tail.splitlines():
-            print(render.fit(f"  {plain(line)}", options.width()).rstrip())
+            print(render.cut(f"  {plain(line)}", render.width()).rstrip())
 
 
 def lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:

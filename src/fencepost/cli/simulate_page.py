@@ -19,9 +19,7 @@ def page(report: Report) -> Iterator[str]:
     """Yield the lines for a person."""
     yield from map(options.wrapped, _opening(report.scenario))
     yield ""
-    yield from render.table(HEAD, [_row(*one) for one in sorted(report.tallies.items())], width=options.width()).split(
-        "\n"
-    )
+    yield from render.table(HEAD, [_row(*one) for one in sorted(report.tallies.items())]).split("\n")
     for name, tally in sorted(report.tallies.items()):
         yield ""
         yield render.plain(f"{name}: {_needs(report.scenario, name)}")

@@ -14,7 +14,6 @@ from fencepost.model.trigger import CronTrigger, cron_trigger
 from fencepost.model.zone import Zone, find_zone, tzdata_version
 from fencepost.operations.preview import PreviewedTick, parse_moment, preview, preview_fields
 
-WIDTH = 80
 SHOWN_DEFAULT = 10
 SHOWN_UNTIL_DEFAULT = 1000
 YELLOW, PLAIN = "\033[33m", "\033[0m"
@@ -168,7 +167,9 @@ def _row(zone: Zone, line: PreviewedTick) -> str:
 
 
 def _fit(text: str) -> str:
-    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
+    from fencepost.cli import render
+
+    return render.cut(text, render.width())
 
 
 def _colours() -> bool:
