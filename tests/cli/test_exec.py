@@ -43,6 +43,30 @@ def test_the_childs_own_code_passes_through(ground: Ground, code: int) -> None:
     assert ground.run("exec", "--", "sh", "-c", f"exit {code}").code == code
 
 
+def test_a_configuration_that_is_named_says_where_the_lease_is_kept_and_whose_it_is(ground: Ground) -> None:
+    Path(ground.path("fencepost.toml")).write_text('[fencepost]\nstore = "sqlite:team.db"\ntenant = "team"\n')
+    Path(ground.path("elsewhere")).mkdir()
+    environ = {name: value for name, value in ground.env.items() if name != "FENCEPOST_STORE"}
+    words = ("exec", "--config", "../fencepost.toml", "--lock", "z", "--", "env")
+
+    found = variables(ground.run(*words, cwd=ground.path("elsewhere"), env=environ))
+
+    assert found["FENCEPOST_TENANT"] == "team"
+    assert "FENCEPOST_CONFIG" not in found
+    assert Path(ground.path("team.db")).exists()
+    listed = ground.run("lease", "list", "--config", "../fencepost.toml", cwd=ground.path("elsewhere"), env=environ)
+    assert listed.out.decode() == f"no leases in sqlite:{Path(ground.path('team.db')).resolve()}\n"
+
+
+def test_a_configuration_that_is_only_there_is_not_read(ground: Ground) -> None:
+    Path(ground.path("fencepost.toml")).write_text("this is no configuration")
+    assert variables(ground.run("exec", "--", "env"))["FENCEPOST_TENANT"] == "default"
+    refused = ground.run("exec", "--config", "fencepost.toml", "--", "env")
+    assert (refused.code, refused.out) == (2, b"")
+    assert "is not valid TOML" in refused.err
+    assert ground.run("exec", "--config", "nowhere.toml", "--", "env").code == 2
+
+
 def test_a_command_killed_by_a_signal_is_128_plus_its_number(ground: Ground) -> None:
     assert ground.run("exec", "--", "sh", "-c", "kill -KILL $$").code == 137
 

@@ -31,6 +31,8 @@ options:
   --holder ID         who you are, to take over from your own dead predecessor
   --gate KIND:TARGET  raise the fence there before the start; repeatable
   --store URL         sqlite:/path or postgresql://host/db
+  --config FILE       the store and the tenant of this fencepost.toml; without
+                      it none is read, and the store is this user's own
 
 It exits with the command's own code; 75 busy, 76 lease lost, 77 refused by a
 gate, 124 timed out, 126 not executable, 127 not found, 69 store unavailable.
@@ -43,7 +45,7 @@ examples:
       sh -c './build | fencepost gate write-file site/index.html'
 """
 
-VALUED = ("--lock", "--project", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store")
+VALUED = ("--lock", "--project", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store", "--config")
 EXIT_MAX = 255
 LABEL_MAX = 60
 
@@ -56,10 +58,15 @@ def main(argv: list[str]) -> int:
         return 0
     if not command:
         raise Invalid("there is no command to guard; write: fencepost exec [options] -- COMMAND")
+    if config := one(options, "--config"):
+        os.environ["FENCEPOST_CONFIG"] = (
+            config  # where gates and projects are looked up, too; the command never sees it
+        )
     project = one(options, "--project")
     ground = wiring.find_ground(project) if project is not None else None
     order = order_of(options, command, ground)
-    url = one(options, "--store") or (ground.store if ground else "") or wiring.exec_store_url(None)
+    usual = wiring.store_url if config else wiring.exec_store_url
+    url = one(options, "--store") or (ground.store if ground else "") or usual(None)
     from fencepost.service.supervisor import guard_command
 
     tools = wiring.exec_tools(url)._replace(say=tell)
@@ -127,7 +134,7 @@ def order_of(options: dict[str, list[str]], command: list[str], ground: Ground |
     wait = one(options, "--wait")
     return Order(
         argv=tuple(command),
-        tenant="default",
+        tenant=wiring.tenant_name(None) if "--config" in options else "default",
         resources=(named,),
         label=label_of(command),
         ttl_seconds=check_ttl(parse_duration(one(options, "--ttl") or f"{TTL_DEFAULT_SECONDS:g}s")),

@@ -1,5 +1,6 @@
 """`fencepost lease list|break|forget`."""
 
+import os
 import time
 
 from fencepost import wiring
@@ -15,7 +16,7 @@ HELP = """\
 usage: fencepost lease list [--json] [--limit N] [--all-tenants]
        fencepost lease break RESOURCE [--note TEXT]
        fencepost lease forget RESOURCE GATE
-each with: [--tenant NAME] [--store URL]
+each with: [--tenant NAME] [--store URL] [--config FILE]
 
 See who holds what, or take a lease from its holder. A broken lease's run ends
 at its next renewal; a successor on the same machine ends it before it starts.
@@ -35,6 +36,8 @@ def main(argv: list[str]) -> int:
     if verb is None:
         print(HELP, end="")
         return 0
+    if "--config" in options:
+        os.environ["FENCEPOST_CONFIG"] = options["--config"]
     tenant = wiring.tenant_name(options.get("--tenant"))
     store = wiring.open_store(wiring.existing_store(options.get("--store")))
     try:
@@ -65,7 +68,7 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
             return None, {}, []
         if name in ("--json", "--all-tenants"):
             options[name] = "yes"
-        elif name in ("--store", "--limit", "--note", "--tenant"):
+        elif name in ("--store", "--limit", "--note", "--tenant", "--config"):
             if not equals and not rest:
                 raise Invalid(f"{name} needs a value.")
             options[name] = value if equals else rest.pop(0)
