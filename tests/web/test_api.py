@@ -1,6 +1,7 @@
 """The HTTP API: the same operations and field names as the command line, for the key's tenant and nobody else."""
 
 import json
+import os
 import re
 from contextlib import suppress
 from importlib import import_module
@@ -417,6 +418,27 @@ def test_a_key_is_made_shown_once_and_ended(busy: WebDoor) -> None:
     assert "key" not in ask("GET", "/keys")["items"][0]
     assert ask("DELETE", f"/keys/{made['id']}")["revoked_at"]
     assert busy.ask("GET", f"{API}/runs", headers=own).status_code == 401
+
+
+def test_doctor_shows_the_machine_only_to_the_tenant_whose_it_is(
+    busy: WebDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fencepost.toml").write_text("[nonsense]\n")
+    monkeypatch.setenv("FENCEPOST_TENANT", "default")
+
+    answers = {tenant: asking(busy, tenant=tenant)("GET", "/doctor")["findings"] for tenant in ("default", "acme")}
+    page = busy.ask("GET", "/doctor", headers={**busy.bearer(tenant="acme"), "Accept": "text/html"}).text
+
+    whole, rented = (json.dumps(answers[tenant]) for tenant in ("default", "acme"))
+    assert str(tmp_path) in whole
+    for shown in (rented, page):
+        assert str(tmp_path) not in shown
+        assert os.path.expanduser("~") not in shown
+        assert "nonsense" not in shown
+    assert not re.search(r"(?:^|[\s:\"(])/\w", rented), rented
+    assert {one["check"] for one in answers["acme"]} == {one["check"] for one in answers["default"]}
+    assert {one["status"] for one in answers["acme"] if one["check"] == "config"} == {"fail"}
 
 
 def test_tenants_never_see_one_another(busy: WebDoor) -> None:

@@ -1,7 +1,7 @@
 """What a machine and its store look like to somebody who has to rely on them: one line each, with what to do."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fencepost.config.find import config_path, gate_target, gates_of, projects_of, state_folder
@@ -17,6 +17,7 @@ from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.words import SECOND_US, ago, counted, span
 from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
+from fencepost.ports.store import StoreFacts
 from fencepost.stores.looking import SqlLooking
 
 SKEW_MAX_US = 2 * SECOND_US
@@ -25,6 +26,7 @@ LOGS_BIG_BYTES = 5_000_000_000
 FREE_MIN_BYTES = 500_000_000
 GROUP_OR_OTHERS = 0o077
 MEGABYTE = 1_000_000
+VEILED = "something is not in order on the machine of this server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Patient:
     open_store: Callable[[], Store]
     check_config: Callable[[str], None]
     clock: Clock
+    shows_host: bool = True  # whoever asks may see the machine itself: its paths, its files, its other tenants
 
 
 def patient(
@@ -47,49 +50,69 @@ def patient(
     log_folder: str,
     open_store: Callable[[], Store],
     check_config: Callable[[str], None],
+    shows_host: bool = True,
 ) -> Patient:
     """Describe this machine as its user sees it."""
     from fencepost.host.clock import SystemClock
 
-    return Patient(environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock())
+    return Patient(environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock(), shows_host)
 
 
 def examine(who: Patient) -> Iterator[Finding]:
     """Yield one finding for each check, the store first; one that cannot be made does not hide the others."""
     yield from _examine_store(who)
+    yield from _veiled(who, _examine_host(who))
+    yield Finding("tzdata", Status.OK, f"the time zone tables are of release {tzdata_version()}")
+
+
+def _examine_host(who: Patient) -> Iterator[Finding]:
     yield _config(who)
     yield from _gates(who)
     yield from _places(who)
     yield from _hooks(who)
     yield from _host()
     yield _sqlite()
-    yield Finding("tzdata", Status.OK, f"the time zone tables are of release {tzdata_version()}")
+
+
+def _veiled(who: Patient, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings about the machine; a tenant who only rents it learns how bad it is, and nothing of its insides."""
+    for one in findings:
+        if who.shows_host:
+            yield one
+        elif one.status is Status.OK:
+            yield Finding(one.check, one.status, "in order")
+        else:
+            yield Finding(one.check, one.status, VEILED, "whoever runs this server sees it with: fencepost doctor")
 
 
 def _examine_store(who: Patient) -> Iterator[Finding]:
     try:
         store = who.open_store()
     except FencepostError as error:
-        yield Finding("store", Status.FAIL, str(error), "until it answers, nothing starts")
+        yield from _veiled(who, [Finding("store", Status.FAIL, str(error), "until it answers, nothing starts")])
         return
     try:
         facts = store.facts()
-        yield Finding("store", Status.OK, f"{facts.url} answers, schema {facts.schema}")
-        yield from (Finding("store", Status.WARN, notice, "see: fencepost store --help") for notice in facts.notices)
+        yield from _veiled(who, _store(facts))
         if facts.counts_sleep:
             yield _skew(store, who.clock)
         look = SqlLooking(store.dialect, who.tenant)
         yield _scheduler(store, look, who.tenant)
         yield _lost(store, who.tenant)
-        yield _leftovers(store)
-        yield from left_open(facts, look, who.clock.sleep)
-        yield from _worktrees(store, who)
+        yield _leftovers(store, who)
+        yield from _veiled(who, left_open(facts, look, who.clock.sleep))
+        yield from _veiled(who, _worktrees(store, who))
         yield _dead(look)
         yield _notices(store, who.tenant)
     except FencepostError as error:
-        yield Finding("store", Status.FAIL, str(error))
+        yield from _veiled(who, [Finding("store", Status.FAIL, str(error))])
     finally:
         store.close()
+
+
+def _store(facts: StoreFacts) -> Iterator[Finding]:
+    yield Finding("store", Status.OK, f"{facts.url} answers, schema {facts.schema}")
+    yield from (Finding("store", Status.WARN, notice, "see: fencepost store --help") for notice in facts.notices)
 
 
 def _skew(store: Store, clock: Clock) -> Finding:
@@ -139,8 +162,8 @@ def _lost(store: Store, tenant: str) -> Finding:
     )
 
 
-def _leftovers(store: Store) -> Finding:
-    lost = [held for held in store.leases() if held.lost]
+def _leftovers(store: Store, who: Patient) -> Finding:
+    lost = [held for held in store.leases() if held.lost and (who.shows_host or held.tenant == who.tenant)]
     if not lost:
         return Finding("leases", Status.OK, "nothing is left of lost leases")
     where = ", ".join(sorted({held.supervisor.host.name for held in lost}))

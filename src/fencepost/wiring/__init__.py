@@ -79,6 +79,16 @@ def tenant_name(explicit: str | None) -> str:
     return tenant_of(path, os.environ)
 
 
+def is_tenant_of_this_machine(tenant: str) -> bool:
+    """Tell whether a tenant is the one whose configuration this machine goes by; all others only rent it."""
+    from fencepost.model.errors import FencepostError
+
+    try:
+        return tenant == tenant_name(None)
+    except FencepostError:
+        return False  # a configuration that cannot be read says nothing of whose it is
+
+
 def existing_store(explicit: str | None) -> str:
     """Return the store of a command that looks or acts: a file that somebody names must be there.
 

@@ -221,7 +221,7 @@ def _doctor(store: Store, tenant: str, door: Door) -> list[dict[str, object]]:
 
 
 def examined(_: Store, tenant: str, door: Door) -> list[Finding]:
-    """Look at the machine of this server."""
+    """Look at the machine of this server; only the tenant whose configuration it goes by sees what is on its disk."""
     from fencepost.config.load import load
 
     def check_config(path: str) -> None:
@@ -233,5 +233,6 @@ def examined(_: Store, tenant: str, door: Door) -> list[Finding]:
         log_folder=door.log_folder,
         open_store=door.open_store,
         check_config=check_config,
+        shows_host=wiring.is_tenant_of_this_machine(tenant),
     )
     return list(examine(who))
