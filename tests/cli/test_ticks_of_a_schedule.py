@@ -50,6 +50,18 @@ def test_bounds_policies_and_the_calendar_count(desk: Desk) -> None:
     assert found[1]["note"] == "calendar, 2026-03-30"
 
 
+def test_a_single_instant_that_is_over_leaves_a_schedule_that_is_done(desk: Desk) -> None:
+    desk.schedule("single", at="2026-03-27T14:00:00Z")
+    desk.schedule("bound", cron="0 * * * *", timezone="UTC", end="2026-03-27T14:30:00Z")
+    desk.schedule("steady", every="1h")
+    assert {one["state"] for one in desk.json("schedule", "list")} == {"active"}
+
+    desk.tick("2026-03-27T15:00:01Z")
+
+    found = {one["name"]: one["state"] for one in desk.json("schedule", "list")}
+    assert found == {"single": "done", "bound": "done", "steady": "active"}
+
+
 def test_a_single_instant_is_shown_until_it_is_over(desk: Desk) -> None:
     desk.schedule("once", at="2030-01-01T00:00:00Z")
     (found,) = desk.json("ticks", "once")

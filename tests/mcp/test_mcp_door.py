@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,16 @@ def dead(site: Site) -> str:
     process.terminate()
     process.wait(30)
     return site.runs()[0].id
+
+
+def test_the_server_says_which_version_it_is(site: Site) -> None:
+    site.configure(CONFIG)
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+
+    answer = json.loads(site.fencepost("mcp", data=f"{asked}\n").splitlines()[0])
+
+    assert answer["result"]["serverInfo"] == {"name": "fencepost", "version": version("fencepost")}
 
 
 def test_every_tool_says_all_four_hints(site: Site) -> None:
@@ -151,6 +162,8 @@ def test_whoever_may_only_look_is_offered_nothing_else(site: Site) -> None:
 
 def test_tenants_do_not_see_one_another(site: Site, dead: str) -> None:
     calls: Calls = [("list_dead", {}), ("show_run", {"run": dead}), ("discard", {"run": dead})]
+    site.fencepost("mcp", "--tenant", "stranger", code=2)  # there is no such tenant yet, which is said at once
+    site.fencepost("key", "create", "ci", "--tenant", "stranger")
     listed, shown, gone = talk(site, calls, "--tenant", "stranger")["answers"]
     assert listed["data"] == {"dead": []}
     assert shown["error"]

@@ -1,5 +1,6 @@
 """Builds the MCP server. Over HTTP, `build(counter).streamable_http_app()` is what a door with keys can mount."""
 
+from importlib.metadata import version
 from typing import Any
 
 from mcp.server import MCPServer
@@ -16,7 +17,9 @@ Fencepost runs scheduled agents. Look before you act: 'why' says from recorded f
 
 def build(counter: Counter, *, acts: bool = True) -> MCPServer[Any]:
     """Return a server with the tools that look and, unless it may only look, those that act."""
-    server: MCPServer[Any] = MCPServer("fencepost", instructions=INSTRUCTIONS, log_level="WARNING")
+    server: MCPServer[Any] = MCPServer(
+        "fencepost", version=version("fencepost"), instructions=INSTRUCTIONS, log_level="WARNING"
+    )
     add_looking(server, counter)
     if acts:
         add_acting(server, counter)

@@ -94,6 +94,8 @@ def _days_of(
         found = _on_day(definition, trigger, zone, (start, end), held=held) if start < end else None
         if found is not None:
             yield day, found
+            if definition.once and found.count:
+                return
 
 
 def _on_day(
@@ -108,8 +110,9 @@ def _on_day(
     count, missing = trigger.count_between(start, end), trigger.count_skipped(start, end)
     if not count + missing:
         return None
-    if count + missing <= APART_MAX:
+    if definition.once or count + missing <= APART_MAX:
         ticks = tuple(preview_schedule(definition, trigger, start, end))
+        count = sum(one.disposition != "dst_gap" for one in ticks) if definition.once else count
         first, last = ticks[0].occurrence.tick_at, ticks[-1].occurrence.tick_at
         return Coming(definition.name, zone.name, count, to_us(first), to_us(last), ticks, held_back=held)
     following, before = trigger.next_after(start - timedelta(seconds=1)), trigger.last_before(end)

@@ -82,11 +82,18 @@ def preview_fields(line: PreviewedTick) -> dict[str, object]:
 def preview_schedule(
     schedule: ScheduleDefinition, trigger: CronTrigger | MergedTrigger, start: datetime, end: datetime | None = None
 ) -> Iterator[PreviewedTick]:
-    """Yield what a schedule's triggers and its calendar come to, from `start` on, oldest first."""
+    """Yield what a schedule's triggers and its calendar come to, from `start` on, oldest first.
+
+    One that runs once has no ticks after its first that can start something.
+    """
     calendar = calendar_of(schedule)
     for line in preview(trigger, start, end):
         entry = calendar.covering(line.occurrence.tick_at) if calendar and not line.occurrence.missing else None
-        yield replace(line, note=f"calendar, {entry}", closed=True) if entry else line
+        found = replace(line, note=f"calendar, {entry}", closed=True) if entry else line
+        if schedule.once and found.disposition == "fired":
+            yield replace(found, note=", ".join(part for part in (found.note, "once") if part))
+            return
+        yield found
 
 
 def known_ahead(schedule: ScheduleDefinition) -> CronTrigger | MergedTrigger | None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from itertools import islice
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from fencepost.model.pause import SKIP_MAX
 from fencepost.model.registry import Known, Plan, plan
 from fencepost.model.trigger import CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
-from fencepost.operations.preview import PreviewedTick, preview
+from fencepost.operations.preview import PreviewedTick, preview_schedule
 from fencepost.operations.worktrees import check_projects
 from fencepost.ports.registry import BEYOND, Listing, PauseEntry, RegistryStore, ScheduleRow, VersionRow
 
@@ -100,9 +100,9 @@ def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICK
     if not schedule.enabled:
         yield Upcoming(None, "", "disabled")
     elif isinstance(trigger, CronTrigger | MergedTrigger):
-        start = trigger.next_after(after)
-        ticks = preview(trigger, after, trigger.bounds.end_at) if start else iter(())
-        yield from (_previewed(trigger, tick) for tick in islice(_later(ticks, after), count))
+        later = after + timedelta(microseconds=1)
+        ticks = preview_schedule(schedule, trigger, later, trigger.bounds.end_at) if trigger.next_after(after) else ()
+        yield from (_previewed(trigger, tick) for tick in islice(ticks, count))
     elif isinstance(trigger, EveryTrigger):
         yield Upcoming(None, "", f"{schedule.every} after the end of the last run")
     else:
@@ -212,10 +212,6 @@ def _unheard(config: Config, known: Known) -> Iterator[Warned]:
             yield Warned("hook", name, message)
 
 
-def _later(ticks: Iterator[PreviewedTick], after: datetime) -> Iterator[PreviewedTick]:
-    return (tick for tick in ticks if tick.occurrence.tick_at > after)
-
-
 def _previewed(trigger: CronTrigger | MergedTrigger, tick: PreviewedTick) -> Upcoming:
     occurrence = tick.occurrence
     if occurrence.missing:
@@ -244,7 +240,7 @@ def _state(row: ScheduleRow, definition: ScheduleDefinition, pause: PauseEntry |
         return "retired"
     if not definition.enabled:
         return "disabled"
-    if row.once_done:
+    if row.once_done or (row.due_us is None and not definition.every):  # under `every`, nothing is due during a run
         return "done"
     if pause is not None:
         return "paused" if pause.schedule else "halted"
