@@ -80,6 +80,7 @@ def test_a_halt_is_named_as_what_a_run_waits_for(desk: Desk) -> None:
 def test_another_tenant_sees_nothing(desk: Desk) -> None:
     busy(desk)
 
+    assert desk.cli("key", "create", "ci", "--tenant", "other").code == 0
     assert desk.json("ps", "--tenant", "other") == []
 
 

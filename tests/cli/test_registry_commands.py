@@ -281,6 +281,45 @@ def test_the_list_fits_a_terminal_and_scripts(applied: Command) -> None:
     assert len(applied("schedule", "list", "--json", "--limit", "1").objects()) == 1
 
 
+TENANT_COMMANDS = [
+    ["runs"], ["ps"], ["queue"], ["dead", "list"], ["schedule", "list"], ["lease", "list"], ["ledger", "list"],
+    ["audit", "list"], ["key", "list"], ["key", "link"], ["notice", "list"], ["prove"], ["halt"], ["dst-check"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", TENANT_COMMANDS, ids=" ".join)
+def test_a_tenant_that_is_not_there_is_said(applied: Command, words: list[str]) -> None:
+    unknown = applied(*words, "--tenant", "nosuch")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert 'holds nothing of a tenant "nosuch". There are: default.' in unknown.err
+    assert 'Did you mean "default"?' in applied(*words, "--tenant", "defualt").err
+    assert applied(*words, "--tenant", "*").code == 2
+
+
+@pytest.mark.parametrize("words", [["apply"], ["plan"], ["key", "create", "ci"], ["key", "link"]], ids=" ".join)
+def test_nothing_is_made_for_a_tenant_that_cannot_exist(applied: Command, words: list[str]) -> None:
+    refused = applied(*words, "--tenant", "*")
+    assert (refused.code, refused.out) == (2, "")
+    assert "'*' is no name: a-z, 0-9, dot, dash and underscore" in refused.err
+
+
+def test_a_tenant_begins_with_its_first_key_or_apply(applied: Command) -> None:
+    assert applied("key", "create", "ci", "--tenant", "acme").code == 0
+    assert applied("runs", "--tenant", "acme").out == "no runs\n"
+    assert applied("apply", "--tenant", "harbor").code == 0
+    assert applied("schedule", "list", "--tenant", "harbor").code == 0
+
+
+def test_what_runs_once_has_one_next_tick(fencepost: Command) -> None:
+    write(TOML.replace('cron = "30 2 * * *"', 'cron = "30 2 * * *"\nonce = true'))
+    (line,) = [line for line in fencepost("plan").out.splitlines() if line.startswith("    next  ")]
+    assert line.endswith("once")
+    (planned,) = [one for one in fencepost("plan", "--json").objects() if one["what"] == "schedule"]
+    assert len(planned["next"]) == 1
+    fencepost("apply")
+    assert len(fencepost("ticks", "nightly", "--json").objects()) == 1
+
+
 def test_pause_and_resume_are_seen_and_leave_the_next_tick(applied: Command) -> None:
     (before,) = applied("schedule", "list", "--json").objects()
     assert "until it is resumed" in applied("schedule", "pause", "nightly", "--note", "moving house").out
@@ -342,6 +381,7 @@ def test_halt_stops_everything_until_unhalt(applied: Command) -> None:
 
 
 def test_a_tenant_sees_only_its_own(applied: Command) -> None:
+    assert applied("key", "create", "ci", "--tenant", "other").code == 0
     assert applied("schedule", "list", "--json", "--tenant", "other").out == ""
     assert applied("schedule", "show", "nightly", "--tenant", "other").code == 2
 

@@ -220,6 +220,14 @@ def test_tenants_do_not_see_one_another(rig: Rig) -> None:
     assert theirs.names() == ["secret"]
 
 
+def test_a_tenant_is_known_from_its_first_definition_on(registry: Registry) -> None:
+    assert not registry.verbs.has_tenant(registry.tenant)
+    registry.apply(ECHO)
+    assert registry.verbs.has_tenant(registry.tenant)
+    assert not registry.verbs.has_tenant(f"{registry.tenant}-x")
+    assert registry.tenant in registry.verbs.tenants()
+
+
 def test_a_disabled_schedule_has_no_ticks_and_owes_none_for_that_time(registry: Registry) -> None:
     registry.apply(ECHO, replace(HOURLY, enabled=False))
     assert registry.row().due_us is None

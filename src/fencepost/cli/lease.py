@@ -39,10 +39,13 @@ def main(argv: list[str]) -> int:
     if "--config" in options:
         os.environ["FENCEPOST_CONFIG"] = options["--config"]
     tenant = wiring.tenant_name(options.get("--tenant"))
-    store = wiring.open_store(wiring.existing_store(options.get("--store")))
+    url = wiring.existing_store(options.get("--store"))
+    store = wiring.open_store(url)
     try:
         if verb == "list":
             listed = list_leases(store, None if "--all-tenants" in options else tenant)
+            if not listed and "--tenant" in options:
+                refuse_unknown(url, tenant)
             listed = listed[: int(options.get("--limit", "1000000"))]
             print_json(listed) if "--json" in options else print_table(listed, store.facts().url)
         elif verb == "forget":
@@ -55,6 +58,16 @@ def main(argv: list[str]) -> int:
     finally:
         store.close()
     return 0
+
+
+def refuse_unknown(url: str, tenant: str) -> None:
+    """Raise an error about a tenant of whom the store has nothing; an empty list would say that all is quiet."""
+    from contextlib import closing
+
+    from fencepost.operations.tenants import check_tenant
+
+    with closing(wiring.open_runtime(url)) as runtime:
+        check_tenant(runtime, tenant)
 
 
 def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from fencepost import wiring
 from fencepost.cli import render
 from fencepost.operations.looking import Store
+from fencepost.operations.tenants import check_tenant
 from fencepost.operations.words import COLOUR
 
 WIDTH = 80
@@ -92,13 +93,16 @@ def positive(text: str) -> int:
 def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
     """Open the store that the command line means, and say what a person should know about it.
 
-    A file that is named and not there is an error, unless the command may `make` it.
+    A file that is named and not there is an error, unless the command may `make` it; so is a tenant of whom nothing is
+    known.
     """
     use_config(args)
     store = wiring.open_runtime(wiring.store_url(args.store) if make else wiring.existing_store(args.store))
     try:
         for notice in store.facts().notices:
             render.tell(notice)
+        if args.tenant and not make:
+            check_tenant(store, args.tenant)
         yield store
     finally:
         store.close()

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from fencepost import wiring
 from fencepost.config.find import config_path, resolved_store, store_url_of, tenant_of
+from fencepost.config.kinds import check_name
 from fencepost.config.load import Config
 from fencepost.model.errors import Invalid
 from fencepost.operations.looking import Store
+from fencepost.operations.tenants import check_tenant
 from fencepost.operations.who import actor_of
 from fencepost.ports.registry import RegistryStore
 
@@ -55,6 +57,8 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
     """Open the registry for as long as the block lasts; `config` is the file that was read already, if one was."""
     url = args.store or os.environ.get("FENCEPOST_STORE")
     tenant = args.tenant or os.environ.get("FENCEPOST_TENANT")
+    if tenant:
+        check_name(tenant)
     if config:
         url = url or resolved_store(config.settings.store, config.path, os.environ)
         tenant = tenant or config.settings.tenant
@@ -67,6 +71,8 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
     try:
         for notice in store.facts().notices:
             wiring.say(notice)
+        if args.tenant and config is None:  # a tenant may begin with its first apply
+            check_tenant(store, args.tenant)
         yield Desk(store.registry(), store.facts().url, tenant, actor(), store)
     finally:
         store.close()

@@ -5,6 +5,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import NamedTuple
 
+from fencepost.config.kinds import check_name
 from fencepost.model.access import ID_BYTES, RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
 from fencepost.model.errors import KeyReused, Unauthorised, Unknown
 from fencepost.model.moment import MICROSECOND
@@ -49,6 +50,7 @@ def create_key(
     keys: KeyStore, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None = None
 ) -> Made:
     """Make a key for a program."""
+    check_name(tenant)
     return _make(keys, "key", tenant=tenant, name=check_key_name(name), role=role, by=by, expires_after=expires_after)
 
 
@@ -66,6 +68,7 @@ def create_key_once(
 
 def create_link(keys: KeyStore, *, tenant: str, by: str, role: Role = Role.ADMIN) -> Made:
     """Make a link with which one browser logs in, once, within the hour."""
+    check_name(tenant)
     return _make(keys, "link", tenant=tenant, name=LINK_NAME, role=role, by=by, expires_after=LINK_FOR)
 
 

@@ -97,6 +97,14 @@ class RegistryStore(Protocol):
         """Return one schedule, retired or not; none if there never was one."""
         ...
 
+    def has_tenant(self, tenant: str) -> bool:
+        """Tell whether anything at all is kept for a tenant."""
+        ...
+
+    def tenants(self) -> list[str]:
+        """Return the tenants that have definitions or keys."""
+        ...
+
     def schedule_names(self, tenant: str) -> list[str]:
         """Return the names of the active schedules of a tenant."""
         ...

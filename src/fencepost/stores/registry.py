@@ -60,6 +60,14 @@ class SqlRegistry:
         """Return one schedule, retired or not; none if there never was one."""
         return self._dialect.read(lambda tx: _listing(tx, tenant, tx.rows("find_schedule", tenant=tenant, name=name)))
 
+    def has_tenant(self, tenant: str) -> bool:
+        """Tell whether anything at all is kept for a tenant."""
+        return self._dialect.read(lambda tx: bool(tx.rows("has_tenant", tenant=tenant)[0][0]))
+
+    def tenants(self) -> list[str]:
+        """Return the tenants that have definitions or keys."""
+        return self._dialect.read(lambda tx: [str(name) for (name,) in tx.rows("tenants")])
+
     def schedule_names(self, tenant: str) -> list[str]:
         """Return the names of the active schedules of a tenant."""
         return self._dialect.read(lambda tx: [str(name) for (name,) in tx.rows("schedule_names", tenant=tenant)])

@@ -98,6 +98,15 @@ UPDATE fencepost.schedule
 -- :name schedule_names
 SELECT name FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL ORDER BY name
 
+-- :name has_tenant
+SELECT EXISTS (SELECT 1 FROM fencepost.agent WHERE tenant = %(tenant)s)
+    OR EXISTS (SELECT 1 FROM fencepost.access_key WHERE tenant = %(tenant)s)
+    OR EXISTS (SELECT 1 FROM fencepost.resource WHERE tenant = %(tenant)s)
+    OR EXISTS (SELECT 1 FROM fencepost.pause WHERE tenant = %(tenant)s)
+
+-- :name tenants
+SELECT tenant FROM fencepost.agent UNION SELECT tenant FROM fencepost.access_key ORDER BY 1
+
 -- :name list_schedules
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
        applied_us, skip_next, failures, last_success_us, retired_us, once_done

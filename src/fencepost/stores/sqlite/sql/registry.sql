@@ -92,6 +92,15 @@ UPDATE schedule
 -- :name schedule_names
 SELECT name FROM schedule WHERE tenant = :tenant AND retired_us IS NULL ORDER BY name
 
+-- :name has_tenant
+SELECT EXISTS (SELECT 1 FROM agent WHERE tenant = :tenant)
+    OR EXISTS (SELECT 1 FROM access_key WHERE tenant = :tenant)
+    OR EXISTS (SELECT 1 FROM resource WHERE tenant = :tenant)
+    OR EXISTS (SELECT 1 FROM pause WHERE tenant = :tenant)
+
+-- :name tenants
+SELECT tenant FROM agent UNION SELECT tenant FROM access_key ORDER BY 1
+
 -- :name list_schedules
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
        applied_us, skip_next, failures, last_success_us, retired_us, once_done

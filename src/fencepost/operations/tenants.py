@@ -1,0 +1,23 @@
+"""Which tenants a store knows: a slip in a name must not look like a tenant to whom nothing ever happened."""
+
+from fencepost.config.kinds import check_name, did_you_mean
+from fencepost.model.errors import Unknown
+from fencepost.operations.looking import Store
+
+ALWAYS = "default"  # whoever names no other tenant has this one, from the first moment on
+SHOWN_MAX = 20
+
+
+def check_tenant(store: Store, tenant: str) -> None:
+    """Raise Invalid if there can be no such tenant, and Unknown if the store has nothing of it."""
+    check_name(tenant)
+    registry = store.registry()
+    if tenant == ALWAYS or registry.has_tenant(tenant):
+        return
+    names = registry.tenants()
+    more = f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else ""
+    there = f" There are: {', '.join(names[:SHOWN_MAX])}{more}." if names else ""
+    raise Unknown(
+        f'{store.facts().url} holds nothing of a tenant "{tenant}".{did_you_mean(tenant, names) or there} '
+        "A tenant begins with its first apply or its first key."
+    )
