@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from fencepost.config.load import Config, load
 from fencepost.operations.crontab import import_crontab
-from fencepost.operations.importing import Imported, import_claude, import_untether, toml_of
+from fencepost.operations.importing import Imported, import_claude, toml_of
+from fencepost.operations.untether import import_untether
 from tests.support.desk import Desk
 
 
@@ -190,11 +191,122 @@ def test_untethers_crons_keep_engine_project_and_zone(tmp_path: Path) -> None:
     assert "cron month: day of month and day of week had both to match there" in warnings
     assert (daily.enabled, month.enabled) == (True, False), "it would run more often than it was meant to"
     assert "cron month: it runs once from now on, also if it had run there already" in warnings
-    assert "runs of one project went side by side there" in warnings
+    assert "project myapp: its runs went side by side there" in warnings
+    assert "project myapp: worktrees_dir left out: its triggers worked in the directory itself" in warnings
+    assert "worktrees_dir = '/srv/myapp/.worktrees'" in warnings
+    assert "project myapp: its chat is left out" in warnings
     assert "cron month: its project gone is not in the file" in warnings
     assert "cron fetched: left out" in warnings
     assert "cron strange: left out: there is no preset pi" in warnings
-    assert "webhooks: left out" in warnings
+    assert "webhook w: left out: it has no prompt_template" in warnings
+
+
+PROJECTS = """
+[transports.telegram]
+bot_token = "secret"
+[projects.trees]
+path = "trees"
+worktrees_dir = "wt"
+worktree_base = "master"
+trigger_worktree = true
+concurrent = false
+[projects.crowd]
+path = "~/crowd"
+concurrent = true
+strange = 1
+[triggers]
+server = { port = 9 }
+[[triggers.crons]]
+id = "x"
+schedule = "0 9 * * *"
+project = "trees"
+prompt = "Look"
+colour = "red"
+"""
+
+
+def test_untethers_worktrees_and_queues_are_kept_and_nothing_goes_without_a_word(tmp_path: Path) -> None:
+    found = import_untether(PROJECTS, timezone="UTC", folder="/etc/untether")
+    projects = loaded(found, tmp_path).projects
+
+    trees = {name: projects["trees"][name] for name in ("path", "isolation", "worktrees_dir", "worktree_base")}
+    assert trees == {
+        "path": "/etc/untether/trees",
+        "isolation": "worktree",
+        "worktrees_dir": "/etc/untether/trees/wt",
+        "worktree_base": "master",
+    }
+    assert (projects["trees"]["concurrency"], projects["crowd"]["concurrency"]) == (1, 1000)
+    assert projects["crowd"]["path"] == "~/crowd"
+    for said in (
+        "project crowd: concurrent = true: its runs go side by side",
+        "project crowd: strange: left out",
+        "cron x: colour: left out",
+        "triggers: server: left out",
+        "all: transports: left out",
+    ):
+        assert said in "\n".join(found.warnings)
+
+
+WEBHOOKS = """
+[projects.app]
+path = "/srv/app"
+[[triggers.webhooks]]
+id = "push"
+path = "/push"
+project = "app"
+auth = "hmac-sha256"
+secret = "do-not-copy-me"
+event_filter = "push"
+prompt_template = "Review {{ref}} of {{commits.0.author-name}}"
+[[triggers.webhooks]]
+id = "plain"
+path = "/plain"
+secret = "do-not-copy-me"
+prompt_template = "Look {around}"
+[[triggers.webhooks]]
+id = "old"
+auth = "hmac-sha1"
+prompt_template = "x"
+[[triggers.webhooks]]
+id = "writes"
+action = "file_write"
+prompt_template = "x"
+[[triggers.webhooks]]
+id = "filtered"
+event_filter = "push"
+prompt_template = "x"
+"""
+
+
+def test_untethers_webhooks_become_hooks_without_their_secrets(tmp_path: Path) -> None:
+    found = import_untether(WEBHOOKS, timezone="UTC")
+    config = loaded(found, tmp_path)
+
+    push, plain = config.hooks["push"], config.hooks["plain"]
+    assert (push["scheme"], push["secret"], list(push["events"])) == ("github", "env:PUSH_SECRET", ["push"])
+    assert push["payload"] == {"ref": "ref", "commits_0_author_name": "commits.0.author-name"}
+    assert (plain["scheme"], plain["secret"]) == ("bearer", "env:PLAIN_SECRET")
+    agent = config.agents[push["agent"]]
+    assert agent.project == "app"
+    assert agent.prompt == "Review payload.ref of payload.commits_0_author_name\n\n{payload}"
+    assert config.agents[plain["agent"]].prompt == "Look {{around}}\n\n{payload}"
+    assert "do-not-copy-me" not in toml_of(found)
+    assert sorted(config.hooks) == ["plain", "push"]
+    for said in (
+        "webhook push: its secret is not copied: set PUSH_SECRET",
+        "webhook push: senders now post to /hooks/TENANT/push",
+        "webhook old: left out: auth = 'hmac-sha1' has no counterpart",
+        "webhook writes: left out: action = 'file_write' has no counterpart",
+        "webhook filtered: left out: its event_filter looks at a header",
+    ):
+        assert said in "\n".join(found.warnings)
+
+
+def test_no_text_of_the_other_file_becomes_a_line_of_ours(tmp_path: Path) -> None:
+    text = '[[triggers.crons]]\nid = "a\\n[agents.evil]\\ncommand = [\'true\']"\nschedule = "0 9 * * *"\nprompt = "x"\ncolour = 1\n'
+    config = loaded(import_untether(text, timezone="UTC"), tmp_path)
+    assert "evil" not in config.agents
 
 
 def test_an_untether_cron_without_an_engine_has_its_projects_or_the_files(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from fencepost.config.find import FILE
 from fencepost.config.template import guess_zone
 from fencepost.model.errors import Invalid
 from fencepost.operations.crontab import import_crontab
-from fencepost.operations.importing import Imported, import_claude, import_untether, toml_of
+from fencepost.operations.importing import Imported, import_claude, toml_of
+from fencepost.operations.untether import import_untether
 from fencepost.operations.words import counted
 
 EXAMPLES = """\
@@ -66,7 +67,9 @@ def convert(args: argparse.Namespace, zone: str) -> Imported:
         path = args.file or CLAUDE
         folder = os.path.dirname(os.path.dirname(os.path.abspath(path))) if path != "-" else os.getcwd()
         return import_claude(_read(path), timezone=zone, project=folder)
-    return import_untether(_read(args.file or os.path.expanduser(UNTETHER)), timezone=zone)
+    path = args.file or os.path.expanduser(UNTETHER)
+    folder = os.path.dirname(os.path.abspath(path)) if path != "-" else ""
+    return import_untether(_read(path), timezone=zone, folder=folder)
 
 
 def _own_crontab() -> str:

@@ -6,13 +6,11 @@ expression goes through the same check as one that was written by hand.
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.config.presets import shipped_names
-from fencepost.config.schema import PERMISSION_MODES
+from fencepost.model.check import printable
 from fencepost.model.errors import Invalid
 from fencepost.model.trigger import cron_trigger
 from fencepost.model.zone import find_zone
@@ -30,6 +28,7 @@ class Imported:
     projects: dict[str, dict[str, Any]] = field(default_factory=dict)
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hooks: dict[str, dict[str, Any]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def add(self, name: str, agent: dict[str, Any], schedule: dict[str, Any]) -> str:
@@ -37,6 +36,13 @@ class Imported:
         found = self._free(name)
         self.agents[f"{found}-agent"] = agent
         self.schedules[found] = {"agent": f"{found}-agent", **schedule}
+        return found
+
+    def add_hook(self, name: str, agent: dict[str, Any], hook: dict[str, Any]) -> str:
+        """Add a webhook with an agent of its own, under a name that is free."""
+        found = self._free(name)
+        self.agents[f"{found}-agent"] = agent
+        self.hooks[found] = {"agent": f"{found}-agent", **hook}
         return found
 
     def warn(self, where: str, what: str) -> None:
@@ -47,7 +53,7 @@ class Imported:
 
     def _free(self, wanted: str) -> str:
         base = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")[:NAME_MAX].strip("-") or "job"
-        taken = {*self.schedules, *self.agents}
+        taken = {*self.schedules, *self.hooks, *self.agents}
         numbered = (base if number == 1 else f"{base}-{number}" for number in range(1, len(taken) + 2))
         return next(name for name in numbered if name not in taken and f"{name}-agent" not in taken)
 
@@ -67,7 +73,7 @@ def import_claude(text: str, *, timezone: str, project: str = ".") -> Imported:
             continue
         if not checked(found, where, task["cron"], found.timezone):
             continue
-        agent = {"engine": "claude", "prompt": _literal(task["prompt"]), "project": "here"}
+        agent = {"engine": "claude", "prompt": literal(task["prompt"]), "project": "here"}
         schedule: dict[str, Any] = {"cron": task["cron"]}
         if task.get("recurring") is False:
             schedule["once"] = True
@@ -83,84 +89,11 @@ def import_claude(text: str, *, timezone: str, project: str = ".") -> Imported:
     return found
 
 
-def import_untether(text: str, *, timezone: str) -> Imported:
-    """Read the crons of an untether.toml."""
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"this is no untether.toml: {error}.") from None
-    triggers = _table(content, "triggers")
-    found = Imported(_default_zone(triggers, timezone))
-    engines = {"": content.get("default_engine", "claude")}
-    for alias, project in _table(content, "projects").items():
-        if isinstance(project, dict) and isinstance(project.get("path"), str):
-            found.projects[_slug(alias)] = {"path": project["path"]}  # its triggers never used worktrees
-            engines[_slug(alias)] = project.get("default_engine", engines[""])
-    for number, cron in enumerate(triggers.get("crons", []), 1):
-        _untether_cron(found, number, cron, engines)
-    if triggers.get("webhooks"):
-        found.warn("webhooks", "left out: write [hooks.NAME] with a scheme and a secret by reference")
-    if triggers.get("enabled") is False:
-        found.warn("all", "its triggers were switched off there; here they count as soon as the file is applied")
-    if any("project" in agent for agent in found.agents.values()):
-        found.warn(
-            "all", "runs of one project went side by side there; here they wait for each other (concurrency = 1)"
-        )
-    return found
-
-
-def _untether_cron(found: Imported, number: int, cron: object, engines: Mapping[str, object]) -> None:
-    where = f"cron {cron.get('id', number) if isinstance(cron, dict) else number}"
-    if not isinstance(cron, dict) or not isinstance(cron.get("schedule"), str):
-        found.warn(where, "left out: it has no schedule")
-        return
-    if not isinstance(cron.get("prompt"), str):
-        found.warn(where, "left out: prompts made by a fetch step have no counterpart; let the agent fetch")
-        return
-    zone = zone_of(found, where, str(cron["timezone"])) if "timezone" in cron else found.timezone
-    if zone is None or not checked(found, where, cron["schedule"], zone):
-        return
-    engine = str(cron.get("engine") or engines.get(_slug(str(cron.get("project", ""))), engines[""]))
-    if engine not in ("claude", *shipped_names()):
-        found.warn(where, f"left out: there is no preset {engine}; describe it under [engines.{engine}]")
-        return
-    agent = _untether_agent(found, where, cron, engine)
-    schedule: dict[str, Any] = {"cron": cron["schedule"], **zone_unless(found, zone)}
-    fields = cron["schedule"].split()
-    if len(fields) == MINUTE_FIELDS and "*" not in (fields[2], fields[4]):
-        schedule["enabled"] = False
-        found.warn(
-            where,
-            "day of month and day of week had both to match there; here one is enough, as in cron, so that it would run "
-            "more often: it is written with enabled = false",
-        )
-    if cron.get("run_once") is True:
-        schedule["once"] = True
-        found.warn(where, "it runs once from now on, also if it had run there already")
-    found.add(str(cron.get("id", "cron")), agent, schedule)
-
-
-def _untether_agent(found: Imported, where: str, cron: Mapping[str, Any], engine: str) -> dict[str, Any]:
-    agent: dict[str, Any] = {"engine": "claude"} if engine == "claude" else {"engine": "cli", "preset": engine}
-    agent["prompt"] = _literal(cron["prompt"])
-    if isinstance(cron.get("project"), str):
-        project = _slug(cron["project"])
-        if project in found.projects:
-            agent["project"] = project
-        else:
-            found.warn(where, f"its project {cron['project']} is not in the file; the agent gets none")
-    if cron.get("permission_mode") in PERMISSION_MODES and engine == "claude":
-        agent["permission_mode"] = cron["permission_mode"]
-    if "chat_id" in cron:
-        found.warn(where, "its chat is left out; add [notifications] to hear of it")
-    return agent
-
-
 def toml_of(found: Imported) -> str:
     """Write the definitions as a fencepost.toml, with the warnings on top."""
-    lines = [*(f"# {warning}" for warning in found.warnings), *([""] if found.warnings else [])]
+    lines = [*(f"# {printable(warning)}" for warning in found.warnings), *([""] if found.warnings else [])]
     lines += ["[fencepost]", f"timezone = {_quoted(found.timezone)}"]
-    for section in ("projects", "agents", "schedules"):
+    for section in ("projects", "agents", "schedules", "hooks"):
         for name, values in getattr(found, section).items():
             lines += ["", f"[{section}.{name}]", *_assignments(values)]
     return "\n".join(lines) + "\n"
@@ -173,6 +106,8 @@ def _assignments(values: Mapping[str, Any]) -> Iterator[str]:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
@@ -204,23 +139,14 @@ def zone_of(found: Imported, where: str, name: str) -> str | None:
         return None
 
 
-def _default_zone(triggers: Mapping[str, Any], timezone: str) -> str:
-    named = triggers.get("default_timezone")
-    return find_zone(named if isinstance(named, str) else timezone).name
-
-
 def zone_unless(found: Imported, zone: str) -> dict[str, str]:
     """Return what a schedule has to say about its zone, where it is not the file's."""
     return {} if zone == found.timezone else {"timezone": zone}
 
 
-def _literal(prompt: str) -> str:
+def literal(prompt: str) -> str:
     """Keep names in braces as they are: in our prompts they would be placeholders."""
     return PLACEHOLDER.sub(r"{{\1}}", prompt)
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-") or "project"
 
 
 def _json(text: str) -> Any:  # noqa: ANN401  # whatever the file holds
@@ -228,10 +154,3 @@ def _json(text: str) -> Any:  # noqa: ANN401  # whatever the file holds
         return json.loads(text)
     except ValueError as error:
         raise Invalid(f"this is no JSON: {error}.") from None
-
-
-def _table(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = content.get(name, {})
-    if not isinstance(found, dict):
-        raise Invalid(f"[{name}] is not a table.")
-    return found
