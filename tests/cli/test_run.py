@@ -83,6 +83,23 @@ def test_one_bad_line_and_none_of_the_runs_is_made(desk: Desk, tmp_path: Path, t
     assert desk.json("runs") == []
 
 
+def test_payloads_that_do_not_fit_are_refused_at_the_first_too_many(desk: Desk, tmp_path: Path) -> None:
+    desk.agent(waiting_max=3)
+    desk.apply()
+    file = tmp_path / "orders.jsonl"
+    file.write_text('{"n": 1}\n' * 4 + "this is never read\n")
+
+    told = desk.cli("run", "digest", "--payloads", str(file))
+
+    assert (told.code, told.out) == (75, b"")
+    assert "at most 3 runs of this agent may wait. Ask for at most 3 at a time, or raise waiting_max" in told.err
+    file.write_text('{"n": 1}\n' * 2)
+    desk.text("run", "digest", "--payloads", str(file))
+    again = desk.cli("run", "digest", "--payloads", str(file))
+    assert "at most 3 runs of this agent may wait, and 2 do already. Ask for at most 1 at a time" in again.err
+    assert len(desk.store.runs(tenant="default", limit=9)) == 2
+
+
 def test_payloads_from_stdin_and_what_goes_with_one_run_only(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.schedule(**HOURLY)
     monkeypatch.setattr("sys.stdin", io.StringIO('{"n": 1}\n'))

@@ -3,8 +3,8 @@
 import pytest
 
 from fencepost.model.definition import AgentDefinition
-from fencepost.model.errors import Busy, Invalid
-from fencepost.operations.bulk import BATCH_MAX, Triggered, Wanted, request_many
+from fencepost.model.errors import Busy, Invalid, Unknown
+from fencepost.operations.bulk import BATCH_MAX, Triggered, Wanted, line_of, request_many
 from fencepost.operations.requests import request_run
 from tests.support.runtime import Runtime, new_id, together
 
@@ -73,13 +73,25 @@ def test_a_batch_is_audited_with_the_runs_that_it_made(crew: Runtime) -> None:
 
 def test_a_batch_that_does_not_fit_is_refused_whole(crew: Runtime) -> None:
     ask(crew, *[Wanted()] * 3, Wanted(key="k"))
-    with pytest.raises(Busy, match=r"4 runs wait .* 2 more would be beyond 5; .*raise waiting_max"):
+    with pytest.raises(
+        Busy, match=r"4 runs .* wait already, and at most 5 may: there is room for 1, not for 2\..*raise waiting_max"
+    ):
         ask(crew, Wanted(), Wanted(), Wanted(key="k"))
     assert len(crew.runs()) == 4
     ask(crew, Wanted(), Wanted(key="k"))
     assert len(crew.runs()) == 5
-    with pytest.raises(Busy, match="another would be beyond 5"):
+    with pytest.raises(Busy, match="5 runs of this agent wait already, and at most 5 may"):
         request_run(crew.store, tenant="default", target="crew", new_run_id=new_id, by="ada")
+
+
+def test_a_batch_that_never_fits_says_how_many_do(crew: Runtime) -> None:
+    with pytest.raises(Busy, match=r"6 runs at once are too many: at most 5 of this agent may wait\."):
+        ask(crew, *[Wanted()] * 6)
+    assert line_of(crew.store, tenant="default", agent="crew") == (0, 5)
+    ask(crew, *[Wanted()] * 3)
+    assert line_of(crew.store, tenant="default", agent="crew").room == 2
+    with pytest.raises(Unknown, match="did you mean agent 'crew'"):
+        line_of(crew.store, tenant="default", agent="crw")
 
 
 def test_those_that_run_take_no_room_in_the_line(crew: Runtime) -> None:

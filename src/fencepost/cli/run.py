@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--payloads",
         metavar="FILE",
-        help="an agent's: one run for each line, a JSON object; all or none; - reads stdin",
+        help="an agent's: one run for each line, a JSON object; all or none, as many as its waiting_max lets wait; - reads stdin",
     )
     made.add_argument("--key", metavar="K", help="the same key is the same run, however often you ask")
     made.add_argument("--tick", metavar="T", help="run this tick of a schedule, with its period and key")

@@ -168,12 +168,22 @@ def admit_to_line(waiting: int, *, more: int, line_max: int) -> Admitted | Turne
     """Decide whether so many more may wait for an agent that runs what it is asked for, one after the other."""
     if waiting + more <= line_max:
         return Admitted()
-    theirs = "another would be" if more == 1 else f"{more} more would be"
-    return TurnedAway(
-        (),
-        f"{waiting} runs wait in line already, and {theirs} beyond {line_max}; try again when some have run, or "
-        "raise waiting_max of the agent.",
-        full=True,
+    return TurnedAway((), f"{_no_room(waiting, more, line_max)}, or raise waiting_max of the agent.", full=True)
+
+
+def _no_room(waiting: int, more: int, line_max: int) -> str:
+    if more > line_max:
+        return (
+            f"{more:,} runs at once are too many: at most {line_max:,} of this agent may wait. Ask for fewer at a time"
+        )
+    if more == 1:
+        return (
+            f"{waiting:,} runs of this agent wait already, and at most {line_max:,} may. Try again when some have run"
+        )
+    room = max(0, line_max - waiting)
+    return (
+        f"{waiting:,} runs of this agent wait already, and at most {line_max:,} may: there is room for {room:,}, not for "
+        f"{more:,}. Try again when some have run"
     )
 
 

@@ -7,7 +7,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.run import TriggerKind
 from fencepost.operations.making import Recipe, afford, make_run, own_keys
 from fencepost.operations.requests import check_request, spell_payload
-from fencepost.ports.requests import Ask, Grounds, NewBatch, RequestStore, Wish
+from fencepost.ports.requests import Ask, Grounds, Line, NewBatch, RequestStore, Wish
 
 BATCH_MAX = 10_000
 BATCH_BYTES_MAX = 50_000_000
@@ -25,6 +25,11 @@ class Triggered(NamedTuple):
 
     id: str
     earlier: bool
+
+
+def line_of(store: RequestStore, *, tenant: str, agent: str) -> Line:
+    """Tell how many more runs of an agent may be asked for, before anybody puts them together."""
+    return store.line_of(Ask(tenant, agent, by=""))
 
 
 def request_many(

@@ -102,6 +102,18 @@ class NewBatch(NamedTuple):
     line_max: int
 
 
+class Line(NamedTuple):
+    """The runs of an agent that were asked for and wait: how many, up to one more than may, and how many may."""
+
+    waiting: int
+    line_max: int
+
+    @property
+    def room(self) -> int:
+        """How many more may wait."""
+        return max(0, self.line_max - self.waiting)
+
+
 class RequestStore(Protocol):
     """Runs on demand."""
 
@@ -114,6 +126,10 @@ class RequestStore(Protocol):
 
         Raise Busy, and make none, if more than `line_max` would wait then.
         """
+        ...
+
+    def line_of(self, ask: Ask) -> Line:
+        """Tell how many runs wait for an agent, and how many may; raise Unknown if there is none."""
         ...
 
     def ask_batch(self, ask: Ask, decide: Callable[[Grounds], NewBatch]) -> list[tuple[str, bool]]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.overlap import LINE_MAX
-from fencepost.ports.requests import Ask, Asked, Grounds, NewBatch, Placement, Target, TickFact, VersionFact
+from fencepost.ports.requests import Ask, Asked, Grounds, Line, NewBatch, Placement, Target, TickFact, VersionFact
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import Counted, NewRun
 from fencepost.stores.batches import SqlBatches
@@ -63,6 +63,15 @@ class SqlRequests(SqlBatches):
             detail = {"runs": len(made), "known": len(runs) - len(made)}
             audit(tx, ask.tenant, actor=ask.by, verb="backfill", subject=f"schedule:{ask.target}", detail=detail)
             return [run.id for run in runs if run.id in made]
+
+        return self._dialect.write(work)
+
+    def line_of(self, ask: Ask) -> Line:
+        """Tell how many runs wait for an agent, and how many may; raise Unknown if there is none."""
+
+        def work(tx: Transaction) -> Line:
+            target = target_to_run(tx, ask, None)
+            return Line(_now_and_waiting(tx, ask.tenant, target)[1], agent_from_json(target.manifest).waiting_max)
 
         return self._dialect.write(work)
 
