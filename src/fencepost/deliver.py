@@ -6,29 +6,37 @@ time is over. Whatever library sends, no connection leaves this process to an ad
 
 import http.client
 import json
-import os
 import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.host.clock import SystemClock
 from fencepost.host.outgoing import connect
+from fencepost.host.secrets import hand_over
 from fencepost.model.address import Network, check_address, networks_of, target_of
 from fencepost.model.errors import FencepostError, Invalid, Misconfigured
 from fencepost.model.notice import envelope, message_id, ping_url, text_of, title_of
+from fencepost.model.rights import Rights, is_referred_place
 from fencepost.model.signature import sign
+from fencepost.ports.gate import Fetch
 
 DEADLINE_SECONDS = 60
 WAIT_SECONDS = 10.0
 TOGETHER = 8
-SECRET_MAX = 65_536
 GONE = 410
 SEPARATORS = re.compile(r"[/:@?&=,]+")
 PART_MIN = 6
+
+
+class Way(NamedTuple):
+    """How notices leave: to which private networks they may, and how references are read."""
+
+    allow: Sequence[str]
+    fetch: Fetch
 
 
 class NotSent(Exception):
@@ -45,7 +53,7 @@ def main() -> int:
     batch = json.load(sys.stdin)
     guard(networks_of(batch["allow"]))
     with ThreadPoolExecutor(TOGETHER) as threads:
-        started = [threads.submit(outcome, job, batch["allow"]) for job in batch["jobs"]]
+        started = [threads.submit(outcome, job, Way(batch["allow"], fetcher(batch))) for job in batch["jobs"]]
         for done in as_completed(started):
             print(json.dumps(done.result()), flush=True)  # noqa: T201  # this is how the station hears of it
     return 0
@@ -69,10 +77,10 @@ def guard(allowed: Sequence[Network]) -> None:
     sys.addaudithook(look)
 
 
-def outcome(job: Mapping[str, Any], allow: Sequence[str]) -> dict[str, object]:
+def outcome(job: Mapping[str, Any], way: Way) -> dict[str, object]:
     """Send one, and say how it went."""
     try:
-        SENDERS[job["kind"]](job, allow)
+        SENDERS[job["kind"]](job, way)
     except NotSent as error:
         return {"id": job["id"], "error": str(error), "final": error.final}
     except (FencepostError, OSError, http.client.HTTPException) as error:
@@ -80,28 +88,28 @@ def outcome(job: Mapping[str, Any], allow: Sequence[str]) -> dict[str, object]:
     return {"id": job["id"], "error": None, "final": False}
 
 
-def send_webhook(job: Mapping[str, Any], allow: Sequence[str]) -> None:
+def send_webhook(job: Mapping[str, Any], way: Way) -> None:
     """Post it, signed anew at each try, under the same id."""
     body = json.dumps(envelope(job["event"], job["at"], job["body"])).encode()
     now = SystemClock().wall_us() // 1_000_000
-    signed = sign(resolved(job["secret"]), message_id=message_id(job["id"]), at_seconds=now, body=body)
-    _request("POST", resolved(job["url"]), allow, body, {"Content-Type": "application/json", **signed})
+    signed = sign(way.fetch(job["secret"]), message_id=message_id(job["id"]), at_seconds=now, body=body)
+    _request("POST", way.fetch(job["url"]), way.allow, body, {"Content-Type": "application/json", **signed})
 
 
-def send_ping(job: Mapping[str, Any], allow: Sequence[str]) -> None:
+def send_ping(job: Mapping[str, Any], way: Way) -> None:
     """Give a monitor a sign of life, or of death."""
-    url = ping_url(resolved(job["url"]), job["event"], job["style"], str(job["body"].get("run_id", "")))
-    _request("POST", url, allow, b"", {})
+    url = ping_url(way.fetch(job["url"]), job["event"], job["style"], str(job["body"].get("run_id", "")))
+    _request("POST", url, way.allow, b"", {})
 
 
-def send_message(job: Mapping[str, Any], _: Sequence[str]) -> None:
+def send_message(job: Mapping[str, Any], way: Way) -> None:
     """Let apprise tell people, in whatever way its address means."""
     try:
         import apprise
     except ImportError:
         raise NotSent("apprise is not installed here; add it with: pip install 'fencepost[notify]'") from None
     desk = apprise.Apprise()
-    if not desk.add(resolved(job["url"])):
+    if not desk.add(way.fetch(job["url"])):
         raise NotSent("apprise does not understand this address; see its list of services")
     bad = job["event"] not in ("started", "succeeded", "audit_head", "test")
     with apprise.LogCapture(level=apprise.logging.WARNING) as said:  # type: ignore[no-untyped-call]
@@ -112,7 +120,7 @@ def send_message(job: Mapping[str, Any], _: Sequence[str]) -> None:
             interpret_escapes=False,
         )
         if not sent:
-            raise NotSent(_last_words(said.getvalue(), resolved(job["url"])))
+            raise NotSent(_last_words(said.getvalue(), way.fetch(job["url"])))
 
 
 def _last_words(said: str, url: str) -> str:
@@ -137,20 +145,19 @@ def _request(method: str, url: str, allow: Sequence[str], body: bytes, headers: 
         raise NotSent(f"the receiver answered {status}", final=status == GONE)
 
 
-def resolved(text: str) -> str:
-    """Return what a reference means, read now: a secret is neither written down nor handed around."""
-    kind, _, where = text.partition(":")
-    if kind == "env":
-        if not os.environ.get(where):
-            raise Misconfigured(f"{text} is not set here.")
-        return os.environ[where]
-    if kind == "file" and not where.startswith("//"):
-        try:
-            with open(os.path.expanduser(where), encoding="utf-8") as file:
-                return file.read(SECRET_MAX).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise Misconfigured(f"{text} cannot be read: {error}.") from None
-    return text
+def fetcher(batch: Mapping[str, Any]) -> Fetch:
+    """Return how references are read: now, and as far as they are the tenant's; a secret is neither written down nor handed around."""
+    rights = Rights(tuple((name, tuple(secrets)) for name, secrets in batch["rights"]))
+
+    def fetch(text: str) -> str:
+        if not is_referred_place(text):
+            return text
+        value = hand_over(text, tenant=batch["tenant"], rights=rights, what="the notice's address or secret").strip()
+        if not value:
+            raise Misconfigured(f"{text} is empty here.")
+        return value
+
+    return fetch
 
 
 SENDERS = {"webhook": send_webhook, "ping": send_ping, "apprise": send_message}

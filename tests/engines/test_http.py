@@ -155,7 +155,7 @@ def said(site: Site, run_id: str, *, fence: int | None, status: str, secret: str
     try:
         return complete_run(
             store, run_id, tenant="default", headers=headers, body=body, now_seconds=NOW,
-            fetch_secret=lambda reference: Path(reference.removeprefix("file:")).read_text(),
+            fetch_secret=lambda reference, _: Path(reference.removeprefix("file:")).read_text(),
         ).state  # fmt: skip
     finally:
         store.close()

@@ -13,6 +13,7 @@ import pytest
 from fencepost.gates.http.gate import HttpGate
 from fencepost.gates.http.marks import RequestMarks
 from fencepost.host.clock import SystemClock
+from fencepost.host.secrets import own_secret
 from fencepost.integrations.asgi import FenceMiddleware as AsgiMiddleware
 from fencepost.integrations.httpx import AsyncFenceTransport, FenceTransport
 from fencepost.integrations.wsgi import FenceMiddleware as WsgiMiddleware
@@ -39,7 +40,7 @@ class Service:
 
 
 def gate_at(url: str) -> HttpGate:
-    return HttpGate(parse_target(f"http:{url}#key=env:GATE_KEY"))
+    return HttpGate(parse_target(f"http:{url}#key=env:GATE_KEY"), fetch=own_secret)
 
 
 def proof(fence: int, *resources: str) -> Proof:
@@ -163,7 +164,7 @@ def test_without_the_key_nobody_raises(service: Service, key: str, monkeypatch: 
         with pytest.raises(Misconfigured, match="answered 403"):
             getattr(service.gate, verb)(proof(9))
     with pytest.raises(Misconfigured, match="needs the gate's key"):
-        HttpGate(parse_target(f"http:{service.url}")).status()
+        HttpGate(parse_target(f"http:{service.url}"), fetch=own_secret).status()
     assert service.put("still mine").status_code == 200
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from fencepost.gates.http.gate import HttpGate
 from fencepost.gates.http.request import parse_head
+from fencepost.host.secrets import own_secret
 from fencepost.model.errors import GateUnreachable, Invalid
 from fencepost.model.gate import Proof
 from fencepost.model.target import parse_target
@@ -31,7 +32,7 @@ def proof(fence: int) -> Proof:
 
 
 def raise_at(url: str, fence: int) -> None:
-    HttpGate(parse_target(f"http:{url}#key=env:GATE_KEY")).raise_fence(proof(fence))
+    HttpGate(parse_target(f"http:{url}#key=env:GATE_KEY"), fetch=own_secret).raise_fence(proof(fence))
 
 
 @pytest.fixture(autouse=True)

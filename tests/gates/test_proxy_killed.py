@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from fencepost.gates.http.gate import HttpGate
+from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FenceRefused, GateUnreachable
 from fencepost.model.gate import Proof
 from fencepost.model.target import parse_target
@@ -28,7 +29,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def raise_at(url: str, fence: int) -> None:
     proof = Proof("default", ("lock:z",), fence, None, "host-1", "")
-    HttpGate(parse_target(f"http:{url}#key=env:GATE_KEY")).raise_fence(proof)
+    HttpGate(parse_target(f"http:{url}#key=env:GATE_KEY"), fetch=own_secret).raise_fence(proof)
 
 
 def put(url: str, fence: int, text: str) -> int:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli.main import main
-from fencepost.gates.redis.gate import RedisGate
+from fencepost.gates.redis.gate import RedisGate, open_redis_gate
 from fencepost.host.clock import SystemClock
+from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FenceRefused, GateUnreachable, Invalid, Misconfigured
 from fencepost.model.gate import FLOOR, MARKS_MAX, Proof
 from fencepost.model.target import parse_target
@@ -25,7 +26,7 @@ def proof(fence: int, *resources: str) -> Proof:
 
 
 def gate_at(url: str) -> RedisGate:
-    return RedisGate(parse_target(f"redis:{url}"), clock=SystemClock())
+    return open_redis_gate(parse_target(f"redis:{url}"), clock=SystemClock(), fetch=own_secret)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from fencepost.cli.main import main
 from fencepost.gates.s3.gate import S3Gate
 from fencepost.host.clock import SystemClock
+from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable, Invalid, Misconfigured
 from fencepost.model.gate import Proof
 from fencepost.model.target import parse_target
@@ -48,7 +49,7 @@ def objects(harness: S3Harness, s3_server: S3Server) -> Any:  # noqa: ANN401
 
 
 def opened(target: str) -> S3Gate:
-    return S3Gate(parse_target(target), clock=SystemClock())
+    return S3Gate(parse_target(target), clock=SystemClock(), fetch=own_secret)
 
 
 def test_readers_follow_the_pointer_to_any_bytes(gate: S3Gate, harness: S3Harness) -> None:

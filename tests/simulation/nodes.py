@@ -196,7 +196,7 @@ class Run:
             elif subject == "news":
                 self.guard.mail.put("deadline", renewing.term.deadline_ns)
 
-    def _open_gate(self, target: str) -> SimGate:
+    def _open_gate(self, target: str, _: str) -> SimGate:
         gate = self.stage.gate(target, self.process)
         gate.owed = target not in self._order.gates
         return gate

@@ -88,7 +88,7 @@ class Scene:
         self._server = uvicorn.Server(uvicorn.Config(gate, log_config=None, lifespan="on", timeout_graceful_shutdown=3))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
 
-    def _secret(self, reference: str) -> str:
+    def _secret(self, reference: str, _: str) -> str:
         if reference not in self.secrets:
             raise Misconfigured(f"{reference} is not set here.")
         return self.secrets[reference]

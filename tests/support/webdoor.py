@@ -8,8 +8,10 @@ from typing import Any
 
 import httpx
 
+from fencepost.host.secrets import permit
 from fencepost.model.access import Role
 from fencepost.model.errors import Misconfigured
+from fencepost.model.rights import Rights
 from fencepost.operations.keys import Made, create_key, create_link
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.web.app import create_app
@@ -30,7 +32,7 @@ class WebDoor:
         self.skew_us = 0  # of this machine's clock
         self._loop = asyncio.new_event_loop()
         self.desk = Desk(runtime.another, threads=2)
-        self._allowed: dict[str, dict[str, Any]] = {}
+        self._listed: dict[str, tuple[str, ...]] = {}
         self.door = Door(
             self.desk,
             new_id,
@@ -39,7 +41,7 @@ class WebDoor:
             self._secret,
             runtime.another,
             stream_seconds=0.05,
-            allowed=self._rights,
+            rights=self.rights,
         )
         self.told: list[str] = []
         self.gate = create_app(self.door, hosts=frozenset({HOST}), tell=self.told.append)
@@ -84,13 +86,15 @@ class WebDoor:
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}") as client:
             return await client.request(method, path, **request)
 
-    def allow(self, tenant: str, **rights: Any) -> None:  # noqa: ANN401  # as [tenants] of the machine's own file
-        self._allowed[tenant] = rights
+    def allow(self, tenant: str, *secrets: str) -> None:
+        """List them, as [tenants] of the machine's own file does."""
+        self._listed[tenant] = secrets
 
-    def _rights(self, tenant: str) -> dict[str, Any]:
-        return self._allowed.get(tenant, {})
+    def rights(self) -> Rights:
+        return Rights(tuple(self._listed.items()))
 
-    def _secret(self, reference: str) -> str:
+    def _secret(self, reference: str, tenant: str) -> str:
+        permit(reference, tenant=tenant, rights=self.rights(), what="the secret")
         if reference not in self.secrets:
             raise Misconfigured(f"the secret = {reference!r} is not set on this worker.")
         return self.secrets[reference]

@@ -353,7 +353,7 @@ def test_definitions_reach_nothing_of_the_servers_machine(busy: WebDoor, tmp_pat
 
 
 def test_definitions_cannot_give_their_tenant_more_secrets(busy: WebDoor) -> None:
-    busy.allow("default", secrets=("env:MINE",))
+    busy.allow("default", "env:MINE")
     text = '[tenants.default]\nsecrets = ["env:ROOT"]\n[agents.a]\ncommand = ["true"]\nsecrets = {{ X = "env:{}" }}\n'
     ask = asking(busy)
 

@@ -89,7 +89,14 @@ def test_while_the_server_is_silent_nobody_waits_behind_those_who_do_and_it_goes
     key = create_key(store.keys(), tenant="default", name="ci", role=Role.READ, by="test").secret.text
     store.close()
     desk = Desk(lambda: wiring.open_runtime(faulty_proxy.url), threads=2, patience_seconds=0.5)
-    door = Door(desk, lambda: "r1", "/nowhere", wiring.now_us, str, lambda: wiring.open_runtime(faulty_proxy.url))
+    door = Door(
+        desk,
+        lambda: "r1",
+        "/nowhere",
+        wiring.now_us,
+        lambda reference, _: reference,
+        lambda: wiring.open_runtime(faulty_proxy.url),
+    )
     gate = create_app(door, hosts=frozenset({HOST}))
 
     async def ask() -> None:

@@ -12,6 +12,7 @@ from fencepost.config.load import Config, load, load_settings
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
+from fencepost.model.rights import NO_LISTS
 from fencepost.operations.registry import apply_config
 from fencepost.service.station import Plan
 from fencepost.wiring import serving
@@ -67,6 +68,7 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     )
     folder = os.path.dirname(config.path) if config else os.getcwd()
     projects = config.projects if config else {}
+    rights = config.rights if config else NO_LISTS
     post = serving.post_of(config) if config else None
     web = _web_beside(args, url, settings.tenant) if name == "up" else None
     try:
@@ -83,6 +85,7 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
             name=name,
             folder=folder,
             projects=projects,
+            rights=rights,
             post=post,
             quiet=args.quiet,
             beside=web.keep if web else None,

@@ -1,11 +1,12 @@
 """Checks what an agent's keys mean together, and builds its definition."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fencepost.config.check import Checker, Entry
 from fencepost.config.check_engines import check_engine_options
+from fencepost.config.check_rights import Refused, check_asked_by_agent
 from fencepost.config.kinds import did_you_mean
 from fencepost.config.schema import AGENTS, GATES, OPTIONS
 from fencepost.model.definition import AgentDefinition, retry_of, timeouts_of
@@ -27,7 +28,7 @@ ENGINES_OF = {key.name: key.engines for key in AGENTS.keys if key.engines}
 Known = Mapping[str, Mapping[str, Any]]
 
 
-def check_agent(checker: Checker, entry: Entry, known: Known) -> AgentDefinition | None:
+def check_agent(checker: Checker, entry: Entry, known: Known, refused: Refused) -> AgentDefinition | None:
     """Return the agent, or None after having complained."""
     before = len(checker.problems)
     if "engine" not in entry.bad:
@@ -35,6 +36,7 @@ def check_agent(checker: Checker, entry: Entry, known: Known) -> AgentDefinition
     _check_command(checker, entry)
     check_engine_options(checker, entry, known["engines"])
     _check_references(checker, entry, known)
+    check_asked_by_agent(checker, entry, known["gates"], refused)
     _check_lane(checker, entry)
     agent = _definition(entry, known.get("gates", {}))
     for build, keys in ((retry_of, RETRY_KEYS), (timeouts_of, TIMEOUT_KEYS)):
@@ -109,16 +111,6 @@ def _check_references(checker: Checker, entry: Entry, known: Known) -> None:
         elif gate not in known["gates"]:
             hint = did_you_mean(gate, known["gates"]) or f" Define it as [gates.{gate}]."
             checker.complain(f'there is no gate "{gate}".{hint}', *entry.path, "gates", index)
-    for name, reference in _refused(entry, known["allowed"]):
-        checker.complain(f"the tenant's secrets do not list {reference}.", *entry.path, "secrets", name)
-
-
-def _refused(entry: Entry, allowed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the secrets that the tenant may not use; without a section for the tenant, all are allowed."""
-    if allowed:
-        for name, reference in entry.values.get("secrets", {}).items():
-            if reference not in allowed["secrets"]:
-                yield name, reference
 
 
 def _definition(entry: Entry, gates: Mapping[str, Any]) -> AgentDefinition:

@@ -11,8 +11,9 @@ from fencepost.model.address import target_of
 from fencepost.model.check import is_checked
 from fencepost.model.cli_definition import CliDefinition, definition_from
 from fencepost.model.errors import Invalid
-from fencepost.model.http_secrets import is_reference, secrets_in
+from fencepost.model.http_secrets import secrets_in
 from fencepost.model.placeholders import FIELDS, IN_CALLBACK, check_placeholders
+from fencepost.model.rights import is_reference
 
 PROMPT_MAX = 1_000_000
 # What the claude engine says itself, on every run.

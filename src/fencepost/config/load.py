@@ -11,6 +11,7 @@ from fencepost.config.check_agents import check_agent
 from fencepost.config.check_engines import check_definitions
 from fencepost.config.check_gates import check_gate
 from fencepost.config.check_notifications import check_notification
+from fencepost.config.check_rights import check_asked, refused_by
 from fencepost.config.check_schedules import check_schedule
 from fencepost.config.find import FILE, anchor_store, user_path
 from fencepost.config.kinds import check_name, did_you_mean
@@ -19,6 +20,7 @@ from fencepost.config.read import Document, read_document
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
 from fencepost.model.registry import Wanted, want
+from fencepost.model.rights import Rights, rights_of
 
 
 class Settings(NamedTuple):
@@ -35,6 +37,7 @@ class Settings(NamedTuple):
 
 
 NOTHING_SAID = Settings()
+HOOK_SECRETS, NOTICE_SECRETS = ("secret", "previous_secret"), ("url", "secret")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class Config:
     tenants: Mapping[str, Mapping[str, Any]]
     notifications: Mapping[str, Mapping[str, Any]]
     places: Mapping[str, str]  # of schedules whose agent another file must define
+
+    @property
+    def rights(self) -> Rights:
+        """Which secrets a machine that works by this file hands to which tenant."""
+        return rights_of(self.tenants)
 
     def wanted(self, tenant: str | None = None) -> Wanted:
         """Return what the registry shall hold for this file."""
@@ -89,14 +97,18 @@ def load_settings(*, but: str = "") -> Settings:
 
 
 def check(
-    document: Document, owner: str, *, allowed: Mapping[str, Any] | None = None, defaults: Settings = NOTHING_SAID
+    document: Document,
+    owner: str,
+    *,
+    whose: tuple[str, Rights] | None = None,
+    defaults: Settings = NOTHING_SAID,
 ) -> Config:
     """Check definitions, wherever they were written; `owner` is the file that has them.
 
-    `allowed` is what the tenant may use by another file's [tenants], where the document has no say in that.
+    `whose` says for which tenant they were sent, and what another file's [tenants] says; the document has no say in that.
     `defaults` stand in for general settings that the document leaves out.
     """
-    return _Loading(document, allowed).config(owner, defaults)
+    return _Loading(document, whose).config(owner, defaults)
 
 
 def _settings(checker: Checker, defaults: Settings) -> Settings:
@@ -111,9 +123,9 @@ def _settings(checker: Checker, defaults: Settings) -> Settings:
 class _Loading:
     """The sections of one file, in the order in which they refer to one another."""
 
-    def __init__(self, document: Document, allowed: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, document: Document, whose: tuple[str, Rights] | None = None) -> None:
         self._document = document
-        self._allowed = allowed
+        self._whose = whose
         self._checker = Checker(document)
 
     def config(self, real_path: str, defaults: Settings) -> Config:
@@ -130,17 +142,21 @@ class _Loading:
             "projects": projects,
             "gates": gates,
             "engines": engines,
-            "allowed": tenants.get(settings.tenant, {}) if self._allowed is None else self._allowed,
         }
+        tenant, rights = self._whose or (settings.tenant, rights_of(tenants))
+        refused = refused_by(rights, tenant)
         agents = {
             entry.name: agent
             for entry in checker.named(schema.AGENTS)
-            if (agent := check_agent(checker, entry, known)) is not None
+            if (agent := check_agent(checker, entry, known, refused)) is not None
         }
         schedules = self._schedules(settings)
         hooks = self._plain(schema.HOOKS)
         strangers = self._strangers()
         self._check_hooks(hooks)
+        for section, named, keys in (("hooks", hooks, HOOK_SECRETS), ("notifications", notifications, NOTICE_SECRETS)):
+            for name, values in named.items():
+                check_asked(checker, (section, name), values, keys, refused)
         if checker.problems:
             raise InvalidConfig(self._document.path, [*checker.problems, *strangers.values()])
         return Config(

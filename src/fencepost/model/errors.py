@@ -5,7 +5,8 @@ FencepostError
 │   └── Unknown             it names something that is not there (exit 2)
 ├── Unauthorised        a request without a valid signature or key (exit 77)
 ├── Misconfigured       found at run time: a setting, a gate or a file is not usable (exit 78)
-│   └── GateUnreachable     a gate did not answer; trying again later may help (exit 78)
+│   ├── GateUnreachable     a gate did not answer; trying again later may help (exit 78)
+│   └── Withheld            it is not for this tenant; nothing was handed over (exit 78)
 ├── StoreUnavailable    the store cannot be reached or cannot be trusted (exit 69)
 ├── Busy                somebody else holds the resource (exit 75)
 │   ├── KeyReused           its key stands for another request (exit 75)
@@ -56,6 +57,10 @@ class GateUnreachable(Misconfigured):
     """A gate did not answer, or is held by somebody: until it does, nobody starts; later it may."""
 
     code = "gate_unreachable"
+
+
+class Withheld(Misconfigured):
+    """What a reference means is not for the tenant that asks; the message says who can change that, and where."""
 
 
 class StoreUnavailable(FencepostError):

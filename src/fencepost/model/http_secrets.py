@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fencepost.model.rights import is_reference
+
 URL, SECRET = "FENCEPOST_HTTP_URL", "FENCEPOST_HTTP_SECRET"  # names, not values
-
-
-def is_reference(value: str) -> bool:
-    """Tell whether a value says where it is instead of what it is."""
-    return value.startswith(("env:", "file:"))
 
 
 def header_secret(place: int) -> str:

@@ -46,14 +46,14 @@ def complete_run(
     headers: Mapping[str, str],
     body: bytes,
     now_seconds: int,
-    fetch_secret: Callable[[str], str],
+    fetch_secret: Callable[[str, str], str],
 ) -> Heard:
     """Keep what a signed body says about a run, or raise: Unauthorised, Invalid, or FenceRefused for a stale fence."""
     if len(body) > BODY_MAX:
         raise Invalid(f"a completion has at most {BODY_MAX} bytes.")
     run = store.run(run_id, tenant=tenant)
     reference = _secret_of(run)
-    if not reference or not is_signed([fetch_secret(reference)], headers, body, now_seconds=now_seconds):
+    if not reference or not is_signed([fetch_secret(reference, tenant)], headers, body, now_seconds=now_seconds):
         raise Unauthorised("there is no such run, or the signature is not its agent's.")
     said = _read(body)
     state = store.put_completion(

@@ -1,11 +1,12 @@
 """Definitions that were sent, and not written on this machine: read like a file, with nothing of this machine in them."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fencepost.config.load import Config, check
 from fencepost.config.read import Document, read_text
 from fencepost.model.errors import Invalid
+from fencepost.model.rights import Rights
 
 # What of a file goes into the registry, or is needed to check what does. The rest belongs to machines.
 SECTIONS = ("fencepost", "agents", "schedules", "gates", "hooks", "engines", "projects")
@@ -19,18 +20,16 @@ class Sent(NamedTuple):
     ignored: tuple[str, ...]
 
 
-def read_definitions(
-    text: str, *, name: str, files: Mapping[str, str], tenant: str, allowed: Mapping[str, Any]
-) -> Sent:
+def read_definitions(text: str, *, name: str, files: Mapping[str, str], tenant: str, rights: Rights) -> Sent:
     """Check a text as `apply` checks a file; raise InvalidConfig with every problem there is.
 
-    Files are those that were sent along, never this machine's. `allowed` is what this machine's own [tenants] says:
+    Files are those that were sent along, never this machine's. `rights` are what this machine's own [tenants] says:
     a text cannot give its tenant more.
     """
     owner = f"http:{name}"
     document = read_text(owner, text, files)
     _check_tenant(document, tenant)
-    config = check(document, owner, allowed=allowed)
+    config = check(document, owner, whose=(tenant, rights))
     return Sent(config, tuple(_ignored(document)))
 
 

@@ -8,19 +8,29 @@ from fencepost.model.target import OURS, Target, is_target, parse_target
 
 if TYPE_CHECKING:
     from fencepost.gates.file import FileGate
-    from fencepost.ports.gate import Disk, Gate
+    from fencepost.ports.gate import Disk, Fetch, Gate
 
-    Opener = Callable[[Target], Gate]
+    Opener = Callable[[Target, Fetch], Gate]
 
 
-def open_gate(name: str) -> "Gate":
-    """Open a gate: `kind:where`, or the name of one that the configuration describes."""
+def open_gate(name: str, fetch: "Fetch | None" = None) -> "Gate":
+    """Open a gate: `kind:where`, or the name of one that the configuration describes.
+
+    `fetch` decides what its references mean, for whoever opens it for a tenant; a process that writes for itself has
+    nothing but what was handed to it.
+    """
     target = parse_target(target_named(name))
     if target.kind not in OPENERS:
         raise Invalid(
             f"gates of kind {target.kind!r} come with a later version; there are {', '.join(kind for kind in OPENERS if kind not in OURS)}."
         )
-    return OPENERS[target.kind](target)
+    return OPENERS[target.kind](target, fetch or _own)
+
+
+def _own(reference: str) -> str:
+    from fencepost.host.secrets import own_secret
+
+    return own_secret(reference)
 
 
 def target_named(name: str) -> str:
@@ -55,48 +65,48 @@ def disk() -> "Disk":
     return filesystem
 
 
-def _sql(target: Target) -> "Gate":
+def _sql(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.sql.gate import open_sql_gate
     from fencepost.host.clock import SystemClock
 
-    return open_sql_gate(target, clock=SystemClock())
+    return open_sql_gate(target, clock=SystemClock(), fetch=fetch)
 
 
-def _git(target: Target) -> "Gate":
+def _git(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.git.gate import open_git_gate
     from fencepost.host.clock import SystemClock
 
-    return open_git_gate(target, clock=SystemClock())
+    return open_git_gate(target, clock=SystemClock(), fetch=fetch)
 
 
-def _redis(target: Target) -> "Gate":
+def _redis(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.redis.gate import open_redis_gate
     from fencepost.host.clock import SystemClock
 
-    return open_redis_gate(target, clock=SystemClock())
+    return open_redis_gate(target, clock=SystemClock(), fetch=fetch)
 
 
-def _s3(target: Target) -> "Gate":
+def _s3(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.s3.gate import open_s3_gate
     from fencepost.host.clock import SystemClock
 
-    return open_s3_gate(target, clock=SystemClock())
+    return open_s3_gate(target, clock=SystemClock(), fetch=fetch)
 
 
-def _http(target: Target) -> "Gate":
+def _http(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.http.gate import open_http_gate
 
-    return open_http_gate(target)
+    return open_http_gate(target, fetch=fetch)
 
 
-def _directory(target: Target) -> "Gate":
+def _directory(target: Target, _: "Fetch") -> "Gate":
     from fencepost.gates.directory import DirectoryGate
     from fencepost.host.clock import SystemClock
 
     return DirectoryGate(target.where, clock=SystemClock(), disk=disk)
 
 
-def _repository(target: Target) -> "Gate":
+def _repository(target: Target, _: "Fetch") -> "Gate":
     from fencepost.gates.git.repository import RepositoryGate
     from fencepost.host.clock import SystemClock
     from fencepost.host.identity import this_host
@@ -105,7 +115,7 @@ def _repository(target: Target) -> "Gate":
 
 
 OPENERS: "dict[str, Opener]" = {
-    "file": lambda target: file_gate(target.where),
+    "file": lambda target, _: file_gate(target.where),
     "dir": _directory,
     "sql": _sql,
     "git": _git,

@@ -6,6 +6,7 @@ from fencepost.model.definition import agent_from_json, gate_targets
 from fencepost.model.errors import FencepostError
 from fencepost.operations.gate_kinds import open_gate
 from fencepost.operations.places import keys_in
+from fencepost.ports.gate import Fetch
 from fencepost.ports.runs import RunRow
 
 
@@ -28,15 +29,15 @@ class GateMarks(NamedTuple):
     problem: str = ""
 
 
-def marks_of(run: RunRow) -> list[GateMarks]:
-    """Ask every gate of a run; this may take as long as its targets take."""
+def marks_of(run: RunRow, fetch: Fetch) -> list[GateMarks]:
+    """Ask every gate of a run; this may take as long as its targets take. `fetch` decides for the run's tenant."""
     agent = agent_from_json(run.manifest)
-    return [_asked(name, target, run) for name, target in zip(agent.gates, gate_targets(agent), strict=True)]
+    return [_asked(name, target, run, fetch) for name, target in zip(agent.gates, gate_targets(agent), strict=True)]
 
 
-def _asked(name: str, target: str, run: RunRow) -> GateMarks:
+def _asked(name: str, target: str, run: RunRow, fetch: Fetch) -> GateMarks:
     try:
-        status = open_gate(target).status()
+        status = open_gate(target, fetch).status()
     except (FencepostError, OSError) as error:
         return GateMarks(name, problem=str(error))
     ours = {f"{tenant} {resource}": resource for tenant, resource in keys_in(run)}

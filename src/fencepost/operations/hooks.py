@@ -61,14 +61,14 @@ def genuine_hook(
     tenant: str,
     name: str,
     now_seconds: int,
-    fetch_secret: Callable[[str], str],
+    fetch_secret: Callable[[str, str], str],
 ) -> Hook:
     """Return the hook that a delivery is signed for, or raise Unauthorised: nobody learns which hooks there are."""
     row = store.hooks().hook(tenant, name)
     if row is None:
         raise Unauthorised("there is no such hook, or the signature is not right.")
     hook = hook_from_json(row.definition)
-    secrets = [_secret(fetch_secret, one) for one in (hook.secret, hook.previous_secret) if one]
+    secrets = [_secret(fetch_secret, one, tenant) for one in (hook.secret, hook.previous_secret) if one]
     if not is_genuine(hook.scheme, secrets, delivery.headers, delivery.body, now_seconds=now_seconds):
         raise Unauthorised("there is no such hook, or the signature is not right.")
     return hook
@@ -131,9 +131,9 @@ def _digest_in(payload: str) -> str:
     return str(json.loads(payload).get("webhook", {}).get("sha256", ""))
 
 
-def _secret(fetch_secret: Callable[[str], str], reference: str) -> str:
+def _secret(fetch_secret: Callable[[str, str], str], reference: str, tenant: str) -> str:
     try:
-        secret = fetch_secret(reference)
+        secret = fetch_secret(reference, tenant)
     except Misconfigured as error:
         raise Misconfigured(f"this hook cannot be checked here: {error}") from None
     if len(secret) < SECRET_MIN:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, NamedTuple, Protocol
+from fencepost.model.light import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from fencepost.model.gate import Mark, Proof
+
+Fetch = Callable[[str], str]  # what `env:NAME` or `file:PATH` means, or raises because it is not to be had
 
 
 class GateStatus(NamedTuple):

@@ -165,7 +165,7 @@ class Admission:
 
         proof = proof_to_raise(lease, self._tools.processes.here().name)
         try:
-            self._tools.open_gate(target).raise_fence(proof)
+            self._tools.open_gate(target, self._order.tenant).raise_fence(proof)
         except FenceRefused as refusal:
             self._explain(lease, target, refusal)
             raise

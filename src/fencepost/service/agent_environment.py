@@ -1,31 +1,70 @@
 """The environment of a scheduled run: built up from a short list, never inherited whole."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from fencepost.model.definition import AgentDefinition
-from fencepost.model.errors import Misconfigured
+from fencepost.host.secrets import hand_over, permit
+from fencepost.model.definition import AgentDefinition, gate_targets
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Lease
 from fencepost.model.moment import from_us
+from fencepost.model.rights import Rights, is_ordinary, references_in
+from fencepost.model.target import is_target, parse_target
 from fencepost.model.trace import traceparent
 from fencepost.ports.runs import RunRow
 from fencepost.service.run_folder import RunFolder
 
-PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "TERM", "TZ")
-SECRET_MAX = 65_536
+
+class Given(NamedTuple):
+    """What the worker hands to an agent: variables of its own that were asked for, and what secrets mean."""
+
+    passed: dict[str, str]
+    secrets: dict[str, str]  # also kept out of the log
+
+
+def given_to(agent: AgentDefinition, tenant: str, rights: Rights, inherited: Mapping[str, str]) -> Given:
+    """Fetch all that a definition asks for, or raise Withheld about what is not for the tenant; nothing is written down.
+
+    The gates are opened later, by the same rule; they are looked at here so that a refusal is told before anything moves.
+    """
+    for gate in filter(is_target, gate_targets(agent)):
+        for reference in references_in(parse_target(gate)):
+            permit(reference, tenant=tenant, rights=rights, what=f"agent {agent.name}, gate {gate}")
+    passed = {}
+    for name in agent.pass_env:
+        what = f"agent {agent.name}, pass_env {name}"
+        if is_ordinary(name):
+            continue
+        permit(f"env:{name}", tenant=tenant, rights=rights, what=what)
+        if name in inherited:
+            passed[name] = hand_over(f"env:{name}", tenant=tenant, rights=rights, what=what, environ=inherited)
+    return Given(
+        passed,
+        {
+            name: hand_over(
+                one, tenant=tenant, rights=rights, what=f"agent {agent.name}, secret {name}", environ=inherited
+            )
+            for name, one in agent.secrets.items()
+        },
+    )
 
 
 def build_environment(
-    inherited: Mapping[str, str], agent: AgentDefinition, run: RunRow, lease: Lease, *, folder: RunFolder, key: str
+    inherited: Mapping[str, str],
+    agent: AgentDefinition,
+    given: Given,
+    run: RunRow,
+    lease: Lease,
+    *,
+    folder: RunFolder,
+    key: str,
 ) -> dict[str, str]:
     """Return what the agent sees: a few ordinary variables, what its definition adds, and the run."""
-    passed = {name: value for name, value in inherited.items() if name in PASSED or name.startswith("LC_")}
-    asked = {name: inherited[name] for name in agent.pass_env if name in inherited}
     return {
-        **passed,
-        **asked,
+        **{name: value for name, value in inherited.items() if is_ordinary(name)},
+        **given.passed,
         **agent.env,
-        **secrets_of(agent, inherited),
+        **given.secrets,
         **run_variables(run, lease, folder=folder, key=key),
     }
 
@@ -82,28 +121,6 @@ def likeness(run: RunRow, lease: Lease) -> tuple[object, ...] | None:
     if run.schedule is not None or run.tick_us is not None:
         return None
     return (lease.id, run.tenant, run.agent, run.trigger, run.manifest, run.resume, run.last_success_us)
-
-
-def secrets_of(agent: AgentDefinition, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Fetch the secrets that the definition refers to; they are never written down."""
-    return {
-        name: secret_value(reference, inherited, what=f"agent {agent.name}: secret {name}")
-        for name, reference in agent.secrets.items()
-    }
-
-
-def secret_value(reference: str, inherited: Mapping[str, str], *, what: str) -> str:
-    """Fetch one secret; `what` is how an error names it."""
-    kind, _, where = reference.partition(":")
-    if kind == "env" and where in inherited:
-        return inherited[where]
-    if kind == "file":
-        try:
-            with open(where, encoding="utf-8") as file:
-                return file.read(SECRET_MAX).rstrip("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise Misconfigured(f"{what} cannot be read from {where}: {error}.") from None
-    raise Misconfigured(f"{what} = {reference!r} is not set on this worker.")
 
 
 def _instant(us: int | None) -> str:

@@ -15,14 +15,14 @@ from fencepost.host.memory import kills_for_memory
 from fencepost.host.project import merge_gate
 from fencepost.model.budget import parse_usd
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of
-from fencepost.model.errors import FencepostError, FenceRegress, Invalid, LeaseLost, Misconfigured
+from fencepost.model.errors import FencepostError, FenceRegress, Invalid, LeaseLost, Misconfigured, Withheld
 from fencepost.model.lease import Claim, Granted, renew_every
 from fencepost.model.outcome import Lost, NotStarted, OverBudget, Succeeded
 from fencepost.model.run import Reason
 from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.admission import Admission
-from fencepost.service.agent_environment import build_environment, secrets_of
+from fencepost.service.agent_environment import Given, build_environment, given_to
 from fencepost.service.answers import Answers
 from fencepost.service.bench import Bench
 from fencepost.service.guard import post_guard
@@ -76,6 +76,7 @@ class _Attempt:
         self._trigger = ""
         self._folder: str | None = None  # where the agent works, if not where we do
         self._listening: Listening | None = None
+        self._given = Given({}, {})  # what the worker hands over to the agent
 
     def run(self, leased: Callable[[bool], None]) -> int:
         asked_ns = self._term.now_ns()
@@ -120,16 +121,16 @@ class _Attempt:
             guard=self._guard.process,
             cgroup=self._cgroup,
             ttl_seconds=self._bench.ttl_seconds,
-            gates=(*self._gates(agent), *self._merge_gates(run.trigger)),
+            gates=(*self._gates(agent, run.tenant), *self._merge_gates(run.trigger)),
             label=run.schedule or run.agent,
             also=(shared.resource,) if shared else (),
             slots=shared.slots if shared else 1,
         )
 
-    def _gates(self, agent: AgentDefinition) -> tuple[str, ...]:
+    def _gates(self, agent: AgentDefinition, tenant: str) -> tuple[str, ...]:
         """Spell each gate the one canonical way; one that this worker does not know is refused at its raise."""
         try:
-            return tuple(self._tools.open_gate(target).target for target in gate_targets(agent))
+            return tuple(self._tools.open_gate(target, tenant).target for target in gate_targets(agent))
         except FencepostError:
             return gate_targets(agent)
 
@@ -148,14 +149,15 @@ class _Attempt:
                 raise Misconfigured("the manifest is not the one that was applied.")
             if self._is_used_up(found.run):
                 return End(OverBudget(), started=False)
+            self._given = given_to(self._agent, found.run.tenant, self._bench.rights, os.environ)
             setting = Setting(plan_run_folder(found.run.id).path, found.session)
             launch = self._bench.engine_of(self._agent.engine).launch(self._agent, found.run, setting)
-            self._output.keep(log, list(secrets_of(self._agent, os.environ).values()))
+            self._output.keep(log, list(self._given.secrets.values()))
         except FencepostError as error:
             return self._not_started(log, error, Reason.MISCONFIGURED)
         try:
             self._prepare(found, launch)
-        except (FenceRegress, Invalid) as error:
+        except (FenceRegress, Invalid, Withheld) as error:
             reason = Reason.FENCE_REGRESS if isinstance(error, FenceRegress) else Reason.MISCONFIGURED
             return self._not_started(log, error, reason)
         except LeaseLost:
@@ -244,11 +246,13 @@ class _Attempt:
             self._seat, found, self._agent, renewal=self._renewal, listening=self._listening, cgroup=self._cgroup
         )
         basics = Answers(found.lease, self._term, watching.is_ending, self._store)
-        gates = dict(zip(self._agent.gates, self._gates(self._agent), strict=True))
+        gates = dict(zip(self._agent.gates, self._gates(self._agent, found.run.tenant), strict=True))
         answers = RunAnswers(basics, self._store, found.lease, gates)
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
-            env = build_environment(os.environ, self._agent, found.run, found.lease, folder=folder, key=key)
+            env = build_environment(
+                os.environ, self._agent, self._given, found.run, found.lease, folder=folder, key=key
+            )
             failed = watching.start(launch, {**env, **launch.env}, self._folder)
             if failed is not None:
                 log.write(f"fencepost: {failed.words}\n".encode())
@@ -274,4 +278,4 @@ class _Attempt:
             budget_micro=self._left_micro(found.run),
             so_far=found.so_far,
         )
-        self._listening.keep(log, list(secrets_of(self._agent, os.environ).values()))
+        self._listening.keep(log, list(self._given.secrets.values()))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.ports.engine import Engine
 from fencepost.ports.runs import RunStore
 from fencepost.ports.store import LeaseStore
@@ -32,3 +33,4 @@ class Bench(NamedTuple):
     drain_timeout: timedelta
     grounds: Grounds = Grounds()
     tell: Tell = tell_nobody  # of each run that has ended
+    rights: Rights = NO_LISTS  # which secrets it hands to which tenant

@@ -11,6 +11,7 @@ from fencepost.model.light import Protocol
 from fencepost.model.moment import from_us
 from fencepost.model.notice import PINGED, Delivery, Wish, pause_after
 from fencepost.model.own_program import own_program
+from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.ports.clock import Clock
 
 LOOK_SECONDS, BUSY_SECONDS = 2.0, 0.2
@@ -53,6 +54,12 @@ class Post(NamedTuple):
     owner: str  # the configuration that names the targets
     targets: Mapping[str, Mapping[str, Any]]
     allow: Sequence[str]  # private networks that may be reached
+    rights: Rights = NO_LISTS  # which secrets are handed to which tenant
+
+    def batch(self, jobs: Sequence[Mapping[str, object]]) -> bytes:
+        """Spell what a delivering process is to do, and for whom: it fetches the secrets, as far as they are theirs."""
+        whole = {"allow": list(self.allow), "tenant": self.tenant, "rights": self.rights.listed, "jobs": jobs}
+        return json.dumps(whole).encode()
 
 
 class Trip(NamedTuple):
@@ -95,10 +102,9 @@ class Courier:
         return BUSY_SECONDS
 
     def _set_out(self, load: Sequence[Delivery]) -> Trip:
-        batch = {"allow": list(self._post.allow), "jobs": [self._job(one) for one in load]}
         answers = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the trip is over
         with tempfile.TemporaryFile() as jobs:  # a file, because a pipe would make us wait for its reader
-            jobs.write(json.dumps(batch).encode())
+            jobs.write(self._post.batch([self._job(one) for one in load]))
             jobs.seek(0)
             process = subprocess.Popen(
                 own_program("fencepost.deliver"),
@@ -150,11 +156,10 @@ def try_target(post: Post, name: str, *, at: str, within_seconds: float = DEADLI
     event = "succeeded" if target["kind"] == "ping" else "test"
     wanted = {name: target[name] for name in ("kind", "url", "secret", "style")}
     job = {"id": f"test {name} {at}", "event": event, "at": at, "body": {"tenant": post.tenant}, **wanted}
-    batch = json.dumps({"allow": list(post.allow), "jobs": [job]})
     try:
         ran = subprocess.run(
             own_program("fencepost.deliver"),
-            input=batch.encode(),
+            input=post.batch([job]),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             check=False,

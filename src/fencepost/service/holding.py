@@ -66,7 +66,7 @@ class HeldLease:
     def gate(self, target: str) -> Gate:
         """Open a gate, such as `file:PATH`, that was named when the lease was taken and so has its fence raised."""
         self.check()
-        gate = self._grip.tools.open_gate(target)
+        gate = self._grip.tools.open_gate(target, self._grip.lease.tenant)
         if not any(covers(declared, gate.target) for declared in self._grip.lease.gates):
             raise Misconfigured(
                 f"{gate.target} was not named when the lease was taken, so older holders are not kept out there; "

@@ -12,7 +12,7 @@ from socket import socketpair
 
 from fencepost.host.logs import LogFile
 from fencepost.model.own_program import own_program
-from fencepost.service.agent_environment import PASSED
+from fencepost.model.rights import is_ordinary
 from fencepost.service.bench import Bench
 from fencepost.service.guard import GuardHandle, post_guard
 from fencepost.service.lane_batches import FOREVER_NS
@@ -54,8 +54,7 @@ class Caller:
         self._log_path = log_path
         self.output.keep(LogFile(log_path, LOG_MAX), [])
         self._guard.line.send(place=name, cgroup=None, folder=folder)
-        names = [one for one in os.environ if one in PASSED or one.startswith("LC_")]
-        env = {one: os.environ[one] for one in names}
+        env = {name: value for name, value in os.environ.items() if is_ordinary(name)}
         env |= {"FENCEPOST_RUN_ID": name, "PYTHONUNBUFFERED": "1"}
         self._guard.line.send(
             start={

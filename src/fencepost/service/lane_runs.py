@@ -8,7 +8,7 @@ from functools import lru_cache
 from fencepost.flow.closed_gate import closed_gate
 from fencepost.host.logs import last_lines, log_path
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
-from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable
+from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable, Withheld
 from fencepost.model.lease import Granted
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.moment import from_us
@@ -90,7 +90,7 @@ def gates_of(tools: Tools, run: RunRow) -> tuple[str, ...]:
     """Spell each gate of a run the one canonical way; one that this worker does not know is refused at its raise."""
     targets = gate_targets(agent_of(run)[0])
     try:
-        return tuple(tools.open_gate(target).target for target in targets)
+        return tuple(tools.open_gate(target, run.tenant).target for target in targets)
     except FencepostError:
         return targets
 
@@ -106,9 +106,14 @@ def make_ready(
     except LeaseLost as error:
         return Lost(started=False), str(error)
     except FencepostError as error:
-        reason = Reason.FENCE_REGRESS if isinstance(error, FenceRegress) else Reason.GATE_UNREACHABLE
-        return NotStarted(reason), f"fencepost: not started: {error}"
+        return NotStarted(_reason(error)), f"fencepost: not started: {error}"
     return None
+
+
+def _reason(error: FencepostError) -> Reason:
+    if isinstance(error, FenceRegress):
+        return Reason.FENCE_REGRESS
+    return Reason.MISCONFIGURED if isinstance(error, Withheld) else Reason.GATE_UNREACHABLE
 
 
 class LaneWatch:

@@ -54,7 +54,7 @@ class Tools(NamedTuple):
     clock: Clock
     processes: Processes
     open_store: Callable[[], LeaseStore]
-    open_gate: Callable[[str], Gate]
+    open_gate: Callable[[str, str], Gate]  # by its target, for a tenant
     say: Callable[[str], None]
     show: Callable[[str], None] | None = None  # keeps one line current, where there is a terminal
 

@@ -1,18 +1,15 @@
 """What the handlers of the web door work with."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from fastapi import Request
 
+from fencepost.model.rights import Rights
 from fencepost.operations.keys import Caller
 from fencepost.operations.looking import Store
 from fencepost.web.desk import Desk
 from fencepost.web.security import Admission
-
-
-def _everything(_: str) -> Mapping[str, Any]:
-    return {}
 
 
 class Door(NamedTuple):
@@ -22,11 +19,11 @@ class Door(NamedTuple):
     new_run_id: Callable[[], str]
     log_folder: str
     now_us: Callable[[], int]
-    fetch_secret: Callable[[str], str]
+    fetch_secret: Callable[[str, str], str]  # by its reference, for a tenant
     open_store: Callable[[], Store]
     stream_seconds: float = 600.0  # then a browser takes its stream up anew
     is_leaving: Callable[[], bool] = lambda: False  # whether the server is asked to stop
-    allowed: Callable[[str], Mapping[str, Any]] = _everything  # what this machine's [tenants] lets a tenant use
+    rights: Callable[[], Rights] = Rights  # what this machine's [tenants] says
 
     def now_seconds(self) -> int:
         """Return seconds since 1970, for signatures that carry a time."""

@@ -129,6 +129,7 @@ def serve_mcp(url: str, address: Address, *, acts: bool) -> int:
 
 
 def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = None) -> int:
+    rights = wiring.own_rights()
     listener = _listen(address)
     port = int(listener.getsockname()[1])
 
@@ -143,10 +144,10 @@ def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = Non
         wiring.new_run_id,
         wiring.log_folder(),
         wiring.now_us,
-        wiring.fetch_secret,
+        lambda reference, tenant: wiring.fetch_secret(reference, tenant, rights),
         open_store,
         is_leaving=is_leaving,
-        allowed=wiring.tenant_rights,
+        rights=lambda: rights,
     )
     _hear_others()
     server = uvicorn.Server(

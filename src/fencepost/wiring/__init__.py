@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from fencepost.host.worktree import Repository, Worktree
-    from fencepost.model.light import Any, Callable, Iterator, Mapping
+    from fencepost.model.light import Callable, Iterator
+    from fencepost.model.rights import Rights
     from fencepost.operations.projects import Ground
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
@@ -188,13 +189,14 @@ def log_folder() -> str:
     return os.path.join(state_folder(os.environ), "logs")
 
 
-def tenant_rights(tenant: str) -> Mapping[str, Any]:
-    """Return what this machine's configuration lets a tenant use; nothing said means everything."""
+def own_rights() -> Rights:
+    """Return what this machine's own configuration says about tenants: which secrets it hands to whom."""
     from fencepost.config.find import config_path
     from fencepost.config.load import load
+    from fencepost.model.rights import NO_LISTS
 
     path = config_path(os.environ, os.getcwd())
-    return load(path).tenants.get(tenant, {}) if path else {}
+    return load(path).rights if path else NO_LISTS
 
 
 def audit_key(*, create: bool) -> bytes | None:
@@ -282,14 +284,21 @@ def exec_tools(url: str) -> Tools:
                 say(notice)
         return store
 
-    return Tools(clock, system_processes(clock), open_and_tell, open_gate, say)
+    return Tools(clock, system_processes(clock), open_and_tell, lambda target, _: open_gate(target), say)
 
 
 def open_gate(name: str) -> Gate:
-    """Open a gate by its target, `kind:where`, or by its name in the configuration."""
+    """Open a gate by its target, `kind:where`, or by its name in the configuration, for this very process."""
     from fencepost.operations.gate_kinds import open_gate as open_kind
 
     return open_kind(name)
+
+
+def gate_opener(rights: Rights) -> Callable[[str, str], Gate]:
+    """Return how gates are opened for tenants: what a reference means is handed over only to those that may have it."""
+    from fencepost.operations.gate_kinds import open_gate as open_kind
+
+    return lambda name, tenant: open_kind(name, lambda one: fetch_secret(one, tenant, rights, what=f"gate {name}"))
 
 
 def say(text: str) -> None:
@@ -333,8 +342,8 @@ def now_us() -> int:
     return SystemClock().wall_us()
 
 
-def fetch_secret(reference: str) -> str:
-    """Return the secret that `env:NAME` or `file:PATH` means, as this machine has it."""
-    from fencepost.service.agent_environment import secret_value
+def fetch_secret(reference: str, tenant: str, rights: Rights, *, what: str = "the secret") -> str:
+    """Return what `env:NAME` or `file:PATH` means on this machine, for a tenant that may have it."""
+    from fencepost.host.secrets import hand_over
 
-    return secret_value(reference, os.environ, what="the secret")
+    return hand_over(reference, tenant=tenant, rights=rights, what=what)

@@ -23,6 +23,7 @@ def serve_proxy(
     from fencepost.gates.http.door import Door
     from fencepost.gates.reference import resolved
     from fencepost.host.clock import SystemClock
+    from fencepost.host.secrets import own_secret
     from fencepost.model.errors import Misconfigured
     from fencepost.service.proxy import Proxy, Rules, parse_allow, parse_listen
 
@@ -30,7 +31,9 @@ def serve_proxy(
         raise Misconfigured("a fencing proxy that a run has started dies with it; start it outside, as a service.")
     clock = SystemClock()
     rules = Rules(upstream, tuple(map(parse_allow, allow)), deadline_seconds=deadline, closed_seconds=closed)
-    proxy = Proxy(parse_listen(listen), rules, Door(marks, resolved(key), clock=clock, name=upstream), clock)
+    proxy = Proxy(
+        parse_listen(listen), rules, Door(marks, resolved(key, own_secret), clock=clock, name=upstream), clock
+    )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: Thread(target=proxy.stop).start())
     tell(f"fencing {upstream} at {listen.rpartition(':')[0] or '127.0.0.1'}:{proxy.port}")

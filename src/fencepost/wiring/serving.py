@@ -11,10 +11,10 @@ from fencepost.model.tame import tame
 from fencepost.wiring import (
     LOG_FORMAT,
     audit_key,
+    gate_opener,
     json_line,
     log_folder,
     now_text,
-    open_gate,
     open_runtime,
     say,
     shown,
@@ -24,6 +24,7 @@ from fencepost.wiring import (
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings
     from fencepost.model.light import Any, Callable, Mapping
+    from fencepost.model.rights import Rights
     from fencepost.ports.engine import Engine
     from fencepost.service.chores import Chore
     from fencepost.service.courier import Post
@@ -45,6 +46,7 @@ def serve(
     name: str,
     folder: str,
     projects: Mapping[str, Mapping[str, Any]],
+    rights: Rights,
     post: Post | None = None,
     quiet: bool = False,
     beside: Callable[[], float] | None = None,
@@ -65,7 +67,7 @@ def serve(
     from fencepost.service.telling import tell_nobody
 
     clock = SystemClock()
-    tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), open_gate, say)
+    tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), gate_opener(rights), say)
     bench = Bench(
         tools,
         lambda: open_runtime(url),
@@ -76,6 +78,7 @@ def serve(
         drain_timeout=timedelta(seconds=plan.drain_seconds),
         grounds=Grounds(plan.tenant, projects, folder),
         tell=tell_nobody if quiet else say_end,
+        rights=rights,
     )
     nursery = (
         open_nursery(
@@ -131,7 +134,9 @@ def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         post = post_of(config)
-        return serve(url, plan, settings, name=name, folder=folder, projects=config.projects, post=post)
+        return serve(
+            url, plan, settings, name=name, folder=folder, projects=config.projects, rights=config.rights, post=post
+        )
     finally:
         signal.set_wakeup_fd(-1)
         for number, handler in before.items():
@@ -143,7 +148,7 @@ def post_of(config: Config) -> Post:
     from fencepost.service.courier import Post
 
     settings = config.settings
-    return Post(settings.tenant, config.path, config.notifications, settings.http_allow)
+    return Post(settings.tenant, config.path, config.notifications, settings.http_allow, config.rights)
 
 
 def try_notice(name: str, *, tenant: str | None = None, within_seconds: float | None = None) -> str | None:

@@ -11,6 +11,7 @@ from fencepost.gates.git.command import Failed
 from fencepost.gates.git.gate import GitGate
 from fencepost.gates.git.scratch import Seen
 from fencepost.gates.git.words import NOTHING, branch_ref, fence_ref
+from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FenceRefused, GateUnreachable
 from fencepost.model.gate import Mark, Proof
 from fencepost.model.target import Target
@@ -108,7 +109,7 @@ class GitBehind:
         self._scene = scene
         self._remote: Remote = scene.shared.setdefault(scene.path, Remote(self.hooked))
         self._clone = Clone(scene, self._remote)
-        self._real = KnownGate(Target("git", scene.path, ()), clock=scene.clock)
+        self._real = KnownGate(Target("git", scene.path, ()), clock=scene.clock, fetch=own_secret)
         self._address = f"{scene.path}@{scene.process.name}"
         self._real._remote = self._address
         REMOTES[self._address] = self._clone

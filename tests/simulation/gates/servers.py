@@ -7,6 +7,7 @@ from fencepost.gates.redis.gate import RedisGate
 from fencepost.gates.redis.server import Server
 from fencepost.gates.s3.bucket import Bucket, Moved
 from fencepost.gates.s3.gate import S3Gate
+from fencepost.host.secrets import own_secret
 from fencepost.model.gate import Proof
 from fencepost.model.target import Target
 from tests.simulation.gates.targets import Landed, Scene
@@ -145,7 +146,7 @@ class S3Behind:
     def __init__(self, scene: Scene) -> None:
         self._objects: dict[str, bytes] = scene.shared.setdefault(scene.path, {})
         self._bucket = ModelBucket(scene, self._objects)
-        self._real = S3Gate(Target("s3", "s3://bucket/counter", ()), clock=scene.clock)
+        self._real = S3Gate(Target("s3", "s3://bucket/counter", ()), clock=scene.clock, fetch=own_secret)
         self._real._bucket = self._bucket
 
     def raise_fence(self, proof: Proof, *, adopt: bool = False) -> None:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 from fencepost.gates.directory import DirectoryGate
 from fencepost.gates.file import FileGate
-from fencepost.gates.sql.gate import SqlGate
+from fencepost.gates.sql.gate import open_sql_gate
+from fencepost.host.secrets import own_secret
 from fencepost.model.errors import GateUnreachable
 from fencepost.model.gate import Proof
 from fencepost.model.target import Target
@@ -147,7 +148,7 @@ class SqliteBehind:
                 database.execute("CREATE TABLE counter (value INTEGER)")
                 database.execute("INSERT INTO counter VALUES (0)")
                 database.commit()
-        self._real = SqlGate(Target("sql", f"sqlite:{self._file}", ()), clock=scene.clock)
+        self._real = open_sql_gate(Target("sql", f"sqlite:{self._file}", ()), clock=scene.clock, fetch=own_secret)
 
     def raise_fence(self, proof: Proof, *, adopt: bool = False) -> None:
         self._real.raise_fence(proof, adopt=adopt)

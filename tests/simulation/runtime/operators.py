@@ -143,7 +143,7 @@ class Operator:
         headers = {"authorization": f"Bearer {SECRET}", "idempotency-key": name}
         delivery = Delivery(headers, f'{{"type": "ring", "number": "{name}"}}'.encode())
         now = store.clock_us() // 1_000_000
-        hook = genuine_hook(store, delivery, tenant=TENANT, name=HOOK, now_seconds=now, fetch_secret=lambda _: SECRET)
+        hook = genuine_hook(store, delivery, tenant=TENANT, name=HOOK, now_seconds=now, fetch_secret=lambda *_: SECRET)
         received = receive(store, hook, delivery, tenant=TENANT, name=HOOK, new_run_id=self._stage.new_id)
         assert received.run_id is not None
         self._world.totals[f"deliveries: {received.status}"] += 1

@@ -66,7 +66,7 @@ class Stage:
         return "file:" + os.path.join(os.path.realpath(self.folder), name)
 
     def tools(self, process: Process) -> Tools:
-        def open_gate(target: str) -> Gate:
+        def open_gate(target: str, _: str) -> Gate:
             return self.gate(target, process)
 
         return Tools(process.clock, SimProcesses(process), lambda: self.runtime(process), open_gate, lambda _: None)

@@ -9,8 +9,9 @@ from fencepost.gates.git.words import DEFAULT_BRANCH, NOTHING, branch_of, branch
 from fencepost.gates.reference import resolved
 from fencepost.model.errors import Busy, GateUnreachable, Misconfigured
 from fencepost.model.gate import Proof, check, raised
+from fencepost.model.rights import is_referred_place
 from fencepost.model.target import Target
-from fencepost.ports.gate import GateStatus
+from fencepost.ports.gate import Fetch, GateStatus
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
@@ -23,11 +24,11 @@ NO_ATOMIC = "does not support --atomic push"
 class GitGate:
     """A branch of a remote. Every push moves the marks too, so that a raise in between refuses it."""
 
-    def __init__(self, target: Target, *, clock: "Clock") -> None:
+    def __init__(self, target: Target, *, clock: "Clock", fetch: Fetch) -> None:
         self._clock = clock
         self._branch = branch_of(target.option("branch", DEFAULT_BRANCH))
-        self._remote = _canonical(remote_of(resolved(target.where)))
-        where = target.where if target.where.startswith("env:") else self._remote
+        self._remote = _canonical(remote_of(resolved(target.where, fetch)))
+        where = target.where if is_referred_place(target.where) else self._remote
         self._target = Target("git", where, (("branch", self._branch),))
 
     @property
@@ -147,6 +148,6 @@ def _canonical(where: str) -> str:
     return os.path.realpath(os.path.expanduser(where))
 
 
-def open_git_gate(target: Target, *, clock: "Clock") -> GitGate:
+def open_git_gate(target: Target, *, clock: "Clock", fetch: Fetch) -> GitGate:
     """Open the gate of a branch."""
-    return GitGate(target, clock=clock)
+    return GitGate(target, clock=clock, fetch=fetch)

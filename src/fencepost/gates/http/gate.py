@@ -12,7 +12,7 @@ from fencepost.gates.reference import resolved
 from fencepost.model.errors import GateUnreachable, Invalid, Misconfigured
 from fencepost.model.gate import Mark, Proof
 from fencepost.model.target import Target
-from fencepost.ports.gate import GateStatus
+from fencepost.ports.gate import Fetch, GateStatus
 
 WAIT_SECONDS = 30.0  # longer than the service waits for its requests
 PROBE_SECONDS = 10.0
@@ -23,8 +23,9 @@ ASKED = {"raise": "raise", "check": "ask", "status": "ask"}  # what each verb is
 class HttpGate:
     """A service with the middleware, or with the proxy before it."""
 
-    def __init__(self, target: Target) -> None:
-        url = resolved(target.where)
+    def __init__(self, target: Target, *, fetch: Fetch) -> None:
+        self._fetch = fetch
+        url = resolved(target.where, fetch)
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise Invalid("an HTTP gate's url is http://host:port or https://host, with no query.")
@@ -74,7 +75,7 @@ class HttpGate:
     def _ask(self, verb: str, **fields: Any) -> Any:  # noqa: ANN401  # JSON
         if not self._key:
             raise Misconfigured(f'{self.target} needs the gate\'s key: key = "env:NAME", or #key=env:NAME.')
-        headers = {"Authorization": f"Bearer {resolved(self._key)}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {resolved(self._key, self._fetch)}", "Content-Type": "application/json"}
         body = json.dumps(fields).encode()
         headers["Content-Length"] = str(len(body))
         status, answer = self._request("POST", PATH + verb, body, headers, doing=ASKED[verb])
@@ -107,6 +108,6 @@ class HttpGate:
         return response.status, answer
 
 
-def open_http_gate(target: Target) -> HttpGate:
+def open_http_gate(target: Target, *, fetch: Fetch) -> HttpGate:
     """Open the gate of a service."""
-    return HttpGate(target)
+    return HttpGate(target, fetch=fetch)

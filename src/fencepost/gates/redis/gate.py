@@ -8,7 +8,7 @@ from fencepost.gates.redis.words import decode, encode, script
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import FLOOR, MARKS_MAX, Mark, Proof, check, raised
 from fencepost.model.target import Target
-from fencepost.ports.gate import GateStatus
+from fencepost.ports.gate import Fetch, GateStatus
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
@@ -38,9 +38,9 @@ class RedisGate:
     since: a raise in between changes a mark, so that the payload is not carried out and the marks are compared anew.
     """
 
-    def __init__(self, target: Target, *, clock: "Clock", server: Server | None = None) -> None:
+    def __init__(self, target: Target, *, clock: "Clock", server: Server) -> None:
         self._clock = clock
-        self._server = server or Server(target.where)
+        self._server = server
         self._marks = target.option("marks", DEFAULT_MARKS)
         self._target = Target("redis", target.where, target.options)
 
@@ -132,6 +132,6 @@ class RedisGate:
         return {field.decode(): decode(value, self.target) for field, value in found.items()}
 
 
-def open_redis_gate(target: Target, *, clock: "Clock") -> RedisGate:
+def open_redis_gate(target: Target, *, clock: "Clock", fetch: Fetch) -> RedisGate:
     """Open the gate of a server."""
-    return RedisGate(target, clock=clock)
+    return RedisGate(target, clock=clock, server=Server(target.where, fetch))

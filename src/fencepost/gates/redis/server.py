@@ -5,6 +5,7 @@ from typing import Any
 
 from fencepost.gates.reference import resolved
 from fencepost.model.errors import GateUnreachable, Invalid, Misconfigured
+from fencepost.ports.gate import Fetch
 
 WAIT_SECONDS = 10.0
 SCHEMES = ("redis://", "rediss://", "unix://")
@@ -14,8 +15,8 @@ BEST_EFFORT = "best effort, no gate: "
 class Server:
     """A connection that is opened at the first question."""
 
-    def __init__(self, where: str) -> None:
-        self._url = resolved(where)
+    def __init__(self, where: str, fetch: Fetch) -> None:
+        self._url = resolved(where, fetch)
         if not self._url.startswith(SCHEMES):
             raise Invalid("a Redis gate's url is redis://host:6379/0, rediss://…, unix://…, or a reference, env:NAME.")
         self._client: Any = None

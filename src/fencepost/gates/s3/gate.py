@@ -8,8 +8,9 @@ from fencepost.gates.s3.bucket import Bucket, Moved
 from fencepost.gates.s3.pointer import NOTHING, Pointer, Seen, parse
 from fencepost.model.errors import Busy, GateUnreachable, Invalid, Misconfigured
 from fencepost.model.gate import Proof, check, raised
+from fencepost.model.rights import is_referred_place
 from fencepost.model.target import Target
-from fencepost.ports.gate import GateStatus
+from fencepost.ports.gate import Fetch, GateStatus
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
@@ -24,11 +25,11 @@ class S3Gate:
     Who lost a race compares its fence with what it finds now, before anything else: it is refused, or tries once more.
     """
 
-    def __init__(self, target: Target, *, clock: "Clock") -> None:
+    def __init__(self, target: Target, *, clock: "Clock", fetch: Fetch) -> None:
         self._clock = clock
-        bucket, self._key = _place(resolved(target.where))
+        bucket, self._key = _place(resolved(target.where, fetch))
         self._bucket = Bucket(bucket, endpoint=target.option("endpoint"), region=target.option("region"))
-        where = target.where if target.where.startswith(("env:", "file:")) else f"{SCHEME}{bucket}/{self._key}"
+        where = target.where if is_referred_place(target.where) else f"{SCHEME}{bucket}/{self._key}"
         self._target = Target("s3", where, target.options)
 
     @property
@@ -154,6 +155,6 @@ def _place(url: str) -> tuple[str, str]:
     return bucket, key
 
 
-def open_s3_gate(target: Target, *, clock: "Clock") -> S3Gate:
+def open_s3_gate(target: Target, *, clock: "Clock", fetch: Fetch) -> S3Gate:
     """Open the gate of an object."""
-    return S3Gate(target, clock=clock)
+    return S3Gate(target, clock=clock, fetch=fetch)

@@ -11,7 +11,7 @@ from fencepost.gates.sql.statements import DEFAULT_TABLE, Statements, statements
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import FLOOR, MARKS_MAX, Mark, Proof, check, raised
 from fencepost.model.target import Target
-from fencepost.ports.gate import GateStatus
+from fencepost.ports.gate import Fetch, GateStatus
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class SqlGate:
     """Marks in a table of the target's own database, locked until the payload is committed with them."""
 
-    def __init__(self, target: Target, *, clock: "Clock", database: Database | None = None) -> None:
+    def __init__(self, target: Target, *, clock: "Clock", database: Database) -> None:
         self._clock = clock
-        self._database = database or database_at(target.where)
+        self._database = database
         self._table = target.option("table", DEFAULT_TABLE)
         options = tuple((name, value) for name, value in target.options if value != DEFAULT_TABLE)
         self._target = Target("sql", self._database.spelled, options)
@@ -181,9 +181,9 @@ class SqlGate:
             raise explained from error
 
 
-def open_sql_gate(target: Target, *, clock: "Clock") -> SqlGate:
+def open_sql_gate(target: Target, *, clock: "Clock", fetch: Fetch) -> SqlGate:
     """Open the gate of a database."""
-    return SqlGate(target, clock=clock)
+    return SqlGate(target, clock=clock, database=database_at(target.where, fetch))
 
 
 def _marks(rows: list[tuple[Any, ...]]) -> dict[str, Mark]:

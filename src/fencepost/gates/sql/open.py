@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 from fencepost.gates.reference import resolved
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable, Invalid, Misconfigured
+from fencepost.model.rights import is_referred_place
+from fencepost.ports.gate import Fetch
 
 WAIT_SECONDS = 10
 POSTGRES = ("postgresql:", "postgres:")
@@ -39,12 +41,12 @@ class Database(Protocol):
         ...
 
 
-def database_at(where: str) -> Database:
+def database_at(where: str, fetch: Fetch) -> Database:
     """Return the database that a target means; a reference stays one in its spelling."""
-    url = resolved(where)
+    url = resolved(where, fetch)
     if url.startswith("sqlite:"):
         path = _path(url)
-        spelled = where if where.startswith(("env:", "file:")) else f"sqlite:{path}"
+        spelled = where if is_referred_place(where) else f"sqlite:{path}"
         return SqliteDatabase(path, spelled)
     if url.startswith(POSTGRES):
         return PostgresDatabase(url, where)

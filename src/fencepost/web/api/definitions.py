@@ -1,13 +1,13 @@
 """Definitions: what an apply would change, apply, and a look at the ticks of an expression."""
 
-from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import from_us
+from fencepost.model.rights import Rights
 from fencepost.model.trigger import cron_trigger
 from fencepost.operations.definitions import read_definitions
 from fencepost.operations.looking import Store
@@ -27,14 +27,14 @@ Expression = Annotated[str, Query(max_length=1_000)]
 async def plan(request: Request, ask: asking.AskDefinitions) -> dict[str, object]:
     """Show what an apply of these definitions would change, with warnings and the next ticks; nothing is changed."""
     caller, door = caller_of(request), door_of(request)
-    return await door.desk.ask(_put, ask, door.allowed, tenant=caller.tenant, actor=None)
+    return await door.desk.ask(_put, ask, door.rights(), tenant=caller.tenant, actor=None)
 
 
 @router.post("/apply", response_model=schedule_models.Planned)
 async def apply(request: Request, ask: asking.AskDefinitions) -> dict[str, object]:
     """Put definitions into the registry, all of them or none; those of the same name that are gone are retired."""
     caller, door = caller_of(request), door_of(request)
-    return await door.desk.ask(_put, ask, door.allowed, tenant=caller.tenant, actor=caller.actor)
+    return await door.desk.ask(_put, ask, door.rights(), tenant=caller.tenant, actor=caller.actor)
 
 
 @router.get("/ticks", response_model=schedule_models.Preview)
@@ -60,12 +60,12 @@ async def ticks(
 def _put(
     store: Store,
     ask: asking.AskDefinitions,
-    allowed: Callable[[str], Mapping[str, Any]],
+    rights: Rights,
     *,
     tenant: str,
     actor: str | None,
 ) -> dict[str, object]:
-    sent = read_definitions(ask.definitions, name=ask.name, files=ask.files, tenant=tenant, allowed=allowed(tenant))
+    sent = read_definitions(ask.definitions, name=ask.name, files=ask.files, tenant=tenant, rights=rights)
     config, registry = sent.config, store.registry()
     if actor is None:
         done = plan_config(registry, config, tenant=tenant, take_over=ask.take_over)

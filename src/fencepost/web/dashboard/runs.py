@@ -88,8 +88,9 @@ async def run_gates(request: Request, run_id: str) -> Response:
     """Ask the run's gates for their marks, at their targets."""
     door, tenant = door_of(request), caller_of(request).tenant
     run = await door.desk.ask(find_run, tenant, run_id)
+    asked = asyncio.to_thread(marks_of, run, lambda reference: door.fetch_secret(reference, tenant))
     try:
-        gates = await asyncio.wait_for(asyncio.to_thread(marks_of, run), GATES_SECONDS)
+        gates = await asyncio.wait_for(asked, GATES_SECONDS)
     except TimeoutError:
         raise StoreUnavailable(f"its gates have not answered within {GATES_SECONDS:g} seconds.") from None
     now_us = await door.desk.ask(_clock)
