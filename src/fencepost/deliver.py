@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from fencepost.host.clock import SystemClock
 from fencepost.host.outgoing import connect
 from fencepost.host.secrets import hand_over
+from fencepost.host.unreadable import become_unreadable
 from fencepost.model.address import Network, check_address, networks_of, target_of
 from fencepost.model.errors import FencepostError, Invalid, Misconfigured
 from fencepost.model.notice import envelope, message_id, ping_url, text_of, title_of
@@ -50,6 +51,7 @@ class NotSent(Exception):
 def main() -> int:
     """Send all jobs, several at a time, and tell of each as soon as it is known."""
     signal.alarm(DEADLINE_SECONDS)
+    become_unreadable()
     batch = json.load(sys.stdin)
     guard(networks_of(batch["allow"]))
     with ThreadPoolExecutor(TOGETHER) as threads:

@@ -238,6 +238,18 @@ def test_the_marks_of_a_runs_gates_are_asked_for_at_the_gates(web: WebDoor, tmp_
     assert "It cannot be asked from here" in page
 
 
+def test_a_gate_is_not_asked_with_a_secret_that_is_not_the_tenants(web: WebDoor) -> None:
+    web.secrets["env:HARBOR_KEY"] = "sqlite:/nowhere.db"
+    web.allow("harbor", "env:HARBOR_KEY")
+    web.runtime.apply(AgentDefinition("writer", command=("true",), gates=("sql:env:HARBOR_KEY",)))
+    request_run(web.store, tenant="default", target="writer", new_run_id=new_id, by="test")
+    leased = web.runtime.leased(start=True)
+    page = words(Person(web).looks(f"/runs/{leased.run.id}/gates"))
+
+    assert "env:HARBOR_KEY is not for tenant default" in page
+    assert "nowhere" not in page
+
+
 def test_an_effect_in_doubt_is_ended_by_a_person(busy: WebDoor) -> None:
     person, ledger = Person(busy), busy.store.ledger()
     leased = busy.runtime.leased(start=True)

@@ -215,6 +215,17 @@ def test_a_secret_that_is_missing_or_short_lets_nobody_in(web: WebDoor) -> None:
     assert web.store.runs(tenant="default") == []
 
 
+def test_a_hook_is_not_checked_with_a_secret_that_is_not_its_tenants(web: WebDoor) -> None:
+    define(web, scheme="bearer", secret="env:S", previous_secret="env:OLD")
+    shown = {"Authorization": f"Bearer {SECRET}"}
+    for tenant, secrets in (("harbor", ("env:S", "env:OLD")), ("default", ("env:OLD",))):
+        web.allow(tenant, *secrets)
+        assert post(web, shown).status_code == 503
+    assert web.store.runs(tenant="default") == []
+    web.allow("default", "env:OLD", "env:S")
+    assert post(web, shown).status_code == 202
+
+
 def test_a_hook_goes_with_the_file_that_had_it(web_on_both: WebDoor) -> None:
     web = web_on_both
     define(web, scheme="github")

@@ -48,6 +48,7 @@ def worker(argv: list[str]) -> int:
 
 def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     args = parser(name, works=works).parse_args(argv)
+    wiring.keep_to_ourselves()
     if args.config:
         os.environ["FENCEPOST_CONFIG"] = args.config
     if args.log_format:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from fencepost.host.table import Marked, Row
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.light import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from fencepost.model.light import Iterable, Iterator, Mapping
@@ -39,6 +39,13 @@ class ProcTable:
         return row.started != "" and int(row.started) < int(than)
 
 
+class Kin(NamedTuple):
+    """What /proc tells everybody about a process: its parent's entry, and its pids, from the outermost namespace inwards."""
+
+    parent: str
+    pids: tuple[int, ...]
+
+
 class OuterProcTable(ProcTable):
     """Reads a /proc that belongs to an outer pid namespace, as after `unshare --pid` without a mount of its own.
 
@@ -70,8 +77,11 @@ class OuterProcTable(ProcTable):
 
     def _entries(self) -> dict[str, int]:
         """Return the entries of /proc that show our namespace, with the pid that each has in it."""
-        ours = [entry for entry in _entries() if _namespace(entry) == self._namespace]
-        return {entry: pid for entry in ours if (pid := _innermost_pid(entry))}
+        namespaces = {entry: _namespace(entry) for entry in _entries()}
+        readable = {entry for entry, found in namespaces.items() if found == self._namespace}
+        closed = {entry: _kin(entry) for entry, found in namespaces.items() if not found}
+        found = relatives(closed, {entry: _kin(entry) for entry in readable})
+        return {entry: one.pids[-1] for entry, one in found.items() if one.pids}
 
 
 def proc_is_usable() -> bool:
@@ -140,11 +150,34 @@ def _marked(marker: str, entries: Iterable[tuple[int, str]]) -> Marked:
     return found
 
 
-def _innermost_pid(entry: str) -> int:
+def relatives(closed: Mapping[str, Kin], ours: Mapping[str, Kin]) -> dict[str, Kin]:
+    """Return those of the closed entries that are of our namespace: workers and guards do not tell which is theirs.
+
+    A parent is in the namespace of its child, or in one further out, where it has fewer pids. So whoever has as many as
+    we do, and is parent or child of one of us, is one of us.
+    """
+    found = dict(ours)
+    depth = max((len(one.pids) for one in ours.values()), default=0)
+    left = {entry: one for entry, one in closed.items() if len(one.pids) == depth}
+    while near := {
+        entry: one
+        for entry, one in left.items()
+        if one.parent in found or any(other.parent == entry for other in found.values())
+    }:
+        found |= near
+        left = {entry: one for entry, one in left.items() if entry not in near}
+    return found
+
+
+def _kin(entry: str) -> Kin:
+    parent = ""
+    pids: tuple[int, ...] = ()
     for line in _read(f"/proc/{entry}/status").splitlines():
-        if line.startswith(b"NSpid:"):
-            return int(line.split()[-1])
-    return 0
+        if line.startswith(b"PPid:"):
+            parent = line.split()[1].decode()
+        elif line.startswith(b"NSpid:"):
+            pids = tuple(map(int, line.split()[1:]))
+    return Kin(parent, pids)
 
 
 def _namespace(entry: str) -> int:

@@ -7,6 +7,7 @@ import sys
 
 from fencepost.host import cgroup
 from fencepost.host.identity import this_host
+from fencepost.host.unreadable import prctl
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
@@ -238,15 +239,7 @@ class _Hunt:
 
 def become_subreaper() -> bool:
     """Make orphans among our descendants our own children; False where the host has no such thing."""
-    if sys.platform != "linux":
-        return False
-    try:
-        from _ctypes import call_function, dlopen, dlsym  # a quarter of what ctypes costs
-
-        library = dlopen(None, 0)  # type: ignore[arg-type]  # None is this program itself
-        return bool(call_function(dlsym(library, "prctl"), (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) == 0)
-    except (ImportError, OSError):
-        return False
+    return sys.platform == "linux" and prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _best_table() -> Table:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fencepost.config.find import config_path, gate_target, gates_of, projects_of, state_folder
-from fencepost.host import cgroup, filesystem, processes
+from fencepost.host import cgroup, filesystem, processes, unreadable
 from fencepost.model.errors import FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.finding import Finding, Status
@@ -71,6 +71,7 @@ def _examine_host(who: Patient) -> Iterator[Finding]:
     yield from _places(who)
     yield from _hooks(who)
     yield from _host()
+    yield _secrecy()
     yield _sqlite()
 
 
@@ -328,6 +329,25 @@ def _host() -> Iterator[Finding]:
         yield Finding(
             "subreaper", Status.WARN, "this system has none; orphans are found by their traces, which is weaker"
         )
+
+
+def _secrecy() -> Finding:
+    """Tell whether an agent could look up in a worker's or guard's environment what it was not handed."""
+    if unreadable.reads_everything():
+        return Finding(
+            "secrets",
+            Status.WARN,
+            "agents run as root here, from whom no variable of the worker is hidden",
+            "run fencepost as a user of its own",
+        )
+    if unreadable.become_unreadable():
+        return Finding("secrets", Status.OK, "no agent can read the variables of the worker and its guards")
+    return Finding(
+        "secrets",
+        Status.WARN,
+        "this system lets an agent read the variables of the worker, whose user it shares, which is weaker",
+        "keep secrets in files of another user, or run tenants as users of their own",
+    )
 
 
 def _sqlite() -> Finding:

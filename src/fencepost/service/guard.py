@@ -14,6 +14,7 @@ from _socket import socketpair  # the module `socket` would cost more than all t
 from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
 from fencepost.host.processes import become_subreaper
+from fencepost.host.unreadable import become_unreadable
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.ports.processes import Processes, Traces
@@ -73,6 +74,7 @@ class GuardHandle:
 def post_guard(clock: Clock, processes: Processes) -> GuardHandle:
     """Fork the guard. Do this first: before threads, and before anything is open that it should not share."""
     become_subreaper()  # if the guard is killed, its orphans come to us
+    become_unreadable()
     ours, theirs = (end.detach() for end in socketpair())
     pid = os.fork()
     if pid == 0:

@@ -129,6 +129,7 @@ def serve_mcp(url: str, address: Address, *, acts: bool) -> int:
 
 
 def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = None) -> int:
+    wiring.keep_to_ourselves()
     rights = wiring.own_rights()
     listener = _listen(address)
     port = int(listener.getsockname()[1])

@@ -342,6 +342,13 @@ def now_us() -> int:
     return SystemClock().wall_us()
 
 
+def keep_to_ourselves() -> None:
+    """Let no agent read what this process has in its environment, as far as the host allows; `doctor` says how far."""
+    from fencepost.host.unreadable import become_unreadable
+
+    become_unreadable()
+
+
 def fetch_secret(reference: str, tenant: str, rights: Rights, *, what: str = "the secret") -> str:
     """Return what `env:NAME` or `file:PATH` means on this machine, for a tenant that may have it."""
     from fencepost.host.secrets import hand_over

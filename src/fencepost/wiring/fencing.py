@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from fencepost.model.light import TYPE_CHECKING
+from fencepost.wiring import keep_to_ourselves
 from fencepost.wiring import say as tell
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def serve_proxy(
 
     if os.environ.get("FENCEPOST_RUN_ID"):
         raise Misconfigured("a fencing proxy that a run has started dies with it; start it outside, as a service.")
+    keep_to_ourselves()
     clock = SystemClock()
     rules = Rules(upstream, tuple(map(parse_allow, allow)), deadline_seconds=deadline, closed_seconds=closed)
     proxy = Proxy(

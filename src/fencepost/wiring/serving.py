@@ -13,6 +13,7 @@ from fencepost.wiring import (
     audit_key,
     gate_opener,
     json_line,
+    keep_to_ourselves,
     log_folder,
     now_text,
     open_runtime,
@@ -128,6 +129,7 @@ def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, 
         raise Invalid(f"app.{name}() takes signals and forks, so that it belongs in the main thread of the program.")
     if not 0 <= workers <= WORKERS_MAX:
         raise Invalid(f"workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
+    keep_to_ourselves()
     settings = config.settings
     drain = parse_duration(settings.drain_timeout)
     plan = Plan(settings.tenant, ticks, workers, check_ttl(ttl), drain)
