@@ -11,6 +11,7 @@ import pytest
 from fencepost.deliver import _last_words
 from fencepost.host.clock import SystemClock
 from fencepost.model.notice import PAUSES, Notice, pause_after
+from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.model.signature import is_signed
 from fencepost.service.courier import BATCH, Courier, Post, _heard
 from fencepost.stores.notices import SqlNotices, put_notices
@@ -34,11 +35,17 @@ def _put(notice: Notice, tx: Transaction) -> None:
 class Office:
     """A courier with its store, whose clock the test moves, and what it said."""
 
-    def __init__(self, rig: SqliteRig, targets: Mapping[str, Mapping[str, Any]], allow: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        rig: SqliteRig,
+        targets: Mapping[str, Mapping[str, Any]],
+        allow: tuple[str, ...],
+        rights: Rights,
+    ) -> None:
         self.rig = rig
         self.said: list[str] = []
         self.store: SqlNotices = RuntimeStore(rig.store).notices()
-        self.courier = Courier(Post("default", "file.toml", targets, allow), SystemClock(), self.said.append)
+        self.courier = Courier(Post("default", "file.toml", targets, allow, rights), SystemClock(), self.said.append)
         self.courier.step(self.store)
 
     def tell(self, *events: str, run: str = "r01", **more: object) -> None:
@@ -74,8 +81,10 @@ def server() -> Iterator[Receiver]:
         yield found
 
 
-def office(rig: SqliteRig, *, allow: tuple[str, ...] = LOCAL, **targets: Mapping[str, Any]) -> Office:
-    return Office(rig, {name: {**PLAIN, **target} for name, target in targets.items()}, allow)
+def office(
+    rig: SqliteRig, *, allow: tuple[str, ...] = LOCAL, rights: Rights = NO_LISTS, **targets: Mapping[str, Any]
+) -> Office:
+    return Office(rig, {name: {**PLAIN, **target} for name, target in targets.items()}, allow, rights)
 
 
 def hook(url: str) -> dict[str, Any]:
@@ -226,6 +235,19 @@ def test_a_secret_that_is_not_there_is_said_and_never_shown(
     desk.deliver()
     assert "env:HOOK_SECRET is not set" in desk.said[0]
     assert server.heard == []
+
+
+def test_a_notice_goes_nowhere_by_a_secret_that_is_not_the_tenants(
+    rig: SqliteRig, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARBOR_URL", server.url)
+    rights = Rights((("default", ("env:HOOK_SECRET",)), ("harbor", ("env:HARBOR_URL",))))
+    desk = office(rig, rights=rights, ops=hook("env:HARBOR_URL"), fine=hook(server.url))
+    desk.tell("dead")
+    desk.deliver()
+    assert len(server.heard) == 1, "the one whose secret is listed"
+    assert "do not list env:HARBOR_URL" in desk.said[0]
+    assert server.url not in desk.said[0]
 
 
 def test_a_killed_delivery_is_made_again_and_a_hostile_answer_harms_nobody(rig: SqliteRig, server: Receiver) -> None:

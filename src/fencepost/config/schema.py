@@ -177,7 +177,7 @@ AGENTS = Section(
         _option("request_timeout", DURATION, "How long connecting and each wait for the answer may take. Default: 60s.", "http"),
         _agent("project", TEXT, "The project that it works in."),
         _agent("env", VARIABLES, "Variables of its environment."),
-        _agent("pass_env", VARIABLE_NAMES, "Variables that it inherits from the worker."),
+        _agent("pass_env", VARIABLE_NAMES, "Variables that it inherits from the worker; where tenants are listed, `env:NAME` of each must be listed for its own."),
         _agent("secrets", SECRETS, "Variables whose value is fetched when the run starts, and masked in its log."),
         _agent("timeout", DURATION, "After how long an attempt is ended."),
         _agent("stall_timeout", DURATION, "After how long without progress an attempt is ended. Default: never."),
@@ -288,8 +288,16 @@ HOOKS = Section(
 
 TENANTS = Section(
     "tenants",
-    "What a tenant may use.",
-    (Key("secrets", REFERENCES, (), "The only secrets that the tenant's agents may refer to."),),
+    "What this machine hands to a tenant. Once one tenant is listed, those that are not listed get nothing; see "
+    "[keep tenants' secrets apart](../how-to/keep-tenants-secrets-apart.md).",
+    (
+        Key(
+            "secrets",
+            REFERENCES,
+            (),
+            "The only secrets that it gets, whatever refers to them: secrets, `pass_env`, headers, gates, hooks, notifications.",
+        ),
+    ),
 )
 
 NOTIFICATIONS = Section(
