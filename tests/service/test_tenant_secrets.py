@@ -1,12 +1,14 @@
 """What a tenant may have is decided where it is handed over, for every kind of reference, whatever was applied."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import fencepost
 from fencepost import deliver
 from fencepost.config.load import check
 from fencepost.config.read import read_text
@@ -132,6 +134,22 @@ def test_the_key_of_an_http_gate_goes_to_a_service_only_if_it_is_the_tenants(
             gate.status()
     assert isinstance(refused.value, Withheld) is not is_given
     assert seen == ([f"Bearer {VALUE}".encode()] if is_given else [])
+
+
+# Who else reads `env:NAME`: what checks its spelling, and what a process looks up for itself and hands to nobody.
+FOR_ITSELF = {
+    "config/find.py": "where a machine's own store is",
+    "config/kinds.py": "how a reference is spelled",
+    "host/audit_key.py": "the key that seals the audit, which no tenant names",
+    "service/mcp_http.py": "a header of the gateway in the agent's own tree, from the agent's own variables",
+}
+
+
+def test_no_other_place_follows_references() -> None:
+    follows = re.compile(r"""startswith\(\(?["']env:|== ["']env["']""")
+    source = Path(fencepost.__file__).parent
+    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if follows.search(path.read_text())}
+    assert found == {"host/secrets.py", "model/rights.py", *FOR_ITSELF}
 
 
 def test_a_file_is_compared_by_where_its_links_lead(tmp_path: Path) -> None:
