@@ -17,8 +17,8 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Misconfigured, Withheld
 from fencepost.model.http_secrets import SECRET, URL, header_secret
 from fencepost.model.rights import NO_LISTS, Rights
-from fencepost.service.agent_environment import given_to
 from fencepost.service.courier import Post
+from fencepost.service.handing import given_to
 from fencepost.wiring import fetch_secret, gate_opener
 from tests.support.services import asgi_served
 

@@ -1,52 +1,16 @@
 """The environment of a scheduled run: built up from a short list, never inherited whole."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from fencepost.host.secrets import hand_over, permit
-from fencepost.model.definition import AgentDefinition, gate_targets
+from fencepost.model.definition import AgentDefinition
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Lease
 from fencepost.model.moment import from_us
-from fencepost.model.rights import Rights, is_ordinary, references_in
-from fencepost.model.target import is_target, parse_target
+from fencepost.model.rights import is_ordinary
 from fencepost.model.trace import traceparent
 from fencepost.ports.runs import RunRow
+from fencepost.service.handing import Given
 from fencepost.service.run_folder import RunFolder
-
-
-class Given(NamedTuple):
-    """What the worker hands to an agent: variables of its own that were asked for, and what secrets mean."""
-
-    passed: dict[str, str]
-    secrets: dict[str, str]  # also kept out of the log
-
-
-def given_to(agent: AgentDefinition, tenant: str, rights: Rights, inherited: Mapping[str, str]) -> Given:
-    """Fetch all that a definition asks for, or raise Withheld about what is not for the tenant; nothing is written down.
-
-    The gates are opened later, by the same rule; they are looked at here so that a refusal is told before anything moves.
-    """
-    for gate in filter(is_target, gate_targets(agent)):
-        for reference in references_in(parse_target(gate)):
-            permit(reference, tenant=tenant, rights=rights, what=f"agent {agent.name}, gate {gate}")
-    passed = {}
-    for name in agent.pass_env:
-        what = f"agent {agent.name}, pass_env {name}"
-        if is_ordinary(name):
-            continue
-        permit(f"env:{name}", tenant=tenant, rights=rights, what=what)
-        if name in inherited:
-            passed[name] = hand_over(f"env:{name}", tenant=tenant, rights=rights, what=what, environ=inherited)
-    return Given(
-        passed,
-        {
-            name: hand_over(
-                one, tenant=tenant, rights=rights, what=f"agent {agent.name}, secret {name}", environ=inherited
-            )
-            for name, one in agent.secrets.items()
-        },
-    )
 
 
 def build_environment(

@@ -22,10 +22,11 @@ from fencepost.model.run import Reason
 from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.admission import Admission
-from fencepost.service.agent_environment import Given, build_environment, given_to
+from fencepost.service.agent_environment import build_environment
 from fencepost.service.answers import Answers
 from fencepost.service.bench import Bench
 from fencepost.service.guard import post_guard
+from fencepost.service.handing import Given, given_to
 from fencepost.service.listening import Listening
 from fencepost.service.order import Order
 from fencepost.service.output import fill_standard_input, let_go_of_standard, take_standard
