@@ -84,10 +84,10 @@ def test_what_a_killed_worker_left_is_found_and_ended_without_privileges(site: S
     orphan, agent = site.folder / "orphan", site.folder / "agent"
     site.until(lambda: orphan.exists() and orphan.read_text().strip() and agent.exists() and agent.read_text().strip())
     pids = [int(orphan.read_text()), int(agent.read_text())]
-    chain = _below(first.pid)
-    for pid in (first.pid, *chain):
-        if pid not in pids:
-            os.kill(pid, signal.SIGKILL)  # noqa: TID251  # all that could end it: the worker, helpers and guard
+    ours = [pid for pid in (first.pid, *_below(first.pid)) if pid not in pids]  # all that could end it, the guard last
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # frozen first: none shall see another one die
+        for pid in reversed(ours):
+            os.kill(pid, number)  # noqa: TID251  # a process of this test's own
     first.wait(10)
     assert all(_lives(pid) for pid in pids), "only a successor can end these"
 
