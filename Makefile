@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: dist bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,11 @@ up: $(RUNS)
 
 test: $(READY)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST)
+
+# What is released: a wheel, and the source that it is made from. The tests build and install both.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 check: lint types imports
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+FIRST_LINE_MAX = 120  # Linux before 5.1 reads 127 bytes of it
+
 
 def own_program(module: str = "fencepost") -> tuple[str, ...]:
     """Return the words that start one of our modules as a program.
@@ -23,4 +25,12 @@ def own_program(module: str = "fencepost") -> tuple[str, ...]:
 def own_script() -> tuple[str, ...]:
     """Return the shortest words that start `fencepost` by its full path, for a line that a person reads."""
     beside = os.path.join(os.path.dirname(sys.executable), "fencepost")
-    return (beside,) if os.access(beside, os.X_OK) else own_program()
+    return (beside,) if _can_start(beside) else own_program()
+
+
+def _can_start(script: str) -> bool:
+    """Tell whether the kernel can follow a script's first line: it cuts the path of Python at a space, or when it is long.
+
+    Agents take a hook that cannot start for a yes, so that this is not found out there.
+    """
+    return os.access(script, os.X_OK) and " " not in script and len(script) < FIRST_LINE_MAX
