@@ -128,6 +128,18 @@ def test_every_data_file_is_in_the_environment(python: Path) -> None:
     assert data_files(there) == ours
 
 
+def test_the_man_page_and_the_completion_of_shells_stand_where_systems_look(python: Path) -> None:
+    share = python.parents[1] / "share"
+
+    assert (share / "man/man1/fencepost.1").read_text() == (ROOT / "packaging/fencepost.1").read_text()
+    for place in (
+        "bash-completion/completions/fencepost",
+        "zsh/site-functions/_fencepost",
+        "fish/vendor_completions.d/fencepost.fish",
+    ):
+        assert "completion words" in (share / place).read_text()
+
+
 def data_files(folder: Path) -> set[str]:
     """Return what is no code: SQL, migrations, templates, static files, definitions of agent CLIs."""
     return {

@@ -1,9 +1,6 @@
 """A real browser for tests, without a window: Chromium of the system, or installed where that may be done."""
 
-import fcntl
 import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.support import pgbouncer
+from tests.support import debian
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -39,9 +36,7 @@ def running_browser() -> Iterator[Browser]:
 
 def program() -> str:
     """Find Chromium, or install it on a machine that lets us; a machine without one fails the tests that want it."""
-    found = _find() or _install()
-    assert found, "no Chromium: install the package `chromium` (Debian: apt-get install chromium), or run as root"
-    return found
+    return debian.program(*NAMES, packages=("chromium", "fonts-dejavu-core"))
 
 
 def faults(page: Page) -> list[str]:
@@ -63,22 +58,3 @@ def _axe() -> str:
     assert found, "the test group's axe-playwright-python brings axe"
     assert found.origin, "it is an ordinary package"
     return (Path(found.origin).parent / "axe.min.js").read_text("utf-8")
-
-
-def _find() -> str | None:
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
-
-
-def _install() -> str | None:
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        return None
-    with Path(pgbouncer.__file__).open() as lock:
-        fcntl.flock(
-            lock, fcntl.LOCK_EX
-        )  # other pytest workers want this or the pooler, and apt-get suffers only one at a time
-        if not _find():
-            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            packages = ["chromium", "fonts-dejavu-core"]
-            for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-                subprocess.run(["apt-get", *command], check=True, capture_output=True, timeout=600, env=environment)
-    return _find()

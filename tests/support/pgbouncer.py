@@ -1,19 +1,16 @@
 """PgBouncer in front of a test's database, so that nothing comes to rest on session state."""
 
-import fcntl
 import os
 import shlex
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
 import psycopg
 import pytest
 
+from tests.support import debian
 from tests.support.scratch import Scratch, free_port, wait_until
 
 PoolMode = Literal["session", "transaction", "statement"]
@@ -81,23 +78,10 @@ class PgBouncer:
 
 def program_or_skip() -> str:
     """Find pgbouncer, install it on a build machine that lets us, or skip the test that wants it."""
-    found = _find() or _install()
+    found = debian.find("pgbouncer")
+    if not found and os.environ.get("CI"):
+        found = debian.install("pgbouncer", packages=["pgbouncer"])
     return found or pytest.skip("pgbouncer is not installed (package `pgbouncer` of Debian and others)")
-
-
-def _find() -> str | None:
-    return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
-
-
-def _install() -> str | None:
-    if not (os.environ.get("CI") and os.geteuid() == 0 and shutil.which("apt-get")):
-        return None
-    with Path(__file__).open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the other pytest workers want it too, and apt-get suffers only one at a time
-        if not _find():
-            for command in (["update"], ["install", "-y", "--no-install-recommends", "pgbouncer"]):
-                subprocess.run(["apt-get", *command], check=True, capture_output=True, timeout=300)
-    return _find()
 
 
 def _connection_string(server: SplitResult) -> str:

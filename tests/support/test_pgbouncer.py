@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from tests.support import pgbouncer
+from tests.support import debian, pgbouncer
 from tests.support.pgbouncer import PgBouncer, PoolMode
 
 PoolerUrl = Callable[[PoolMode], str]
@@ -59,7 +59,7 @@ def test_nothing_answers_any_more_after_the_pooler_was_cleared_away(postgres_url
 
 def test_a_test_is_skipped_with_the_name_of_the_package_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr(pgbouncer, "_find", lambda: None)
+    monkeypatch.setattr(debian, "find", lambda *_: None)
     with pytest.raises(pytest.skip.Exception, match="package `pgbouncer`"):
         pgbouncer.program_or_skip()
 
@@ -68,7 +68,7 @@ def test_a_build_machine_installs_it_when_root(monkeypatch: pytest.MonkeyPatch) 
     found = iter([None, None, "/somewhere/pgbouncer"])
     commands: list[list[str]] = []
     monkeypatch.setenv("CI", "true")
-    monkeypatch.setattr(pgbouncer, "_find", lambda: next(found))
+    monkeypatch.setattr(debian, "find", lambda *_: next(found))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda _: "/somewhere/apt-get")
     monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))

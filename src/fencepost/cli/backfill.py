@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
         "Make a run for every tick of a range that is over, with the version that was in force then.",
         EXAMPLES,
     )
-    made.add_argument("name", metavar="NAME", help="the schedule")
+    made.add_argument("name", metavar="SCHEDULE", help="the schedule")
     made.add_argument("--from", dest="start", required=True, metavar="T", help="instant, or wall time of the schedule")
     made.add_argument("--until", dest="end", required=True, metavar="T", help="where to stop; left out itself")
     made.add_argument("--current", action="store_true", help="with the version that is in force now")

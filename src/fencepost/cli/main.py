@@ -55,6 +55,7 @@ COMMANDS = {
     "scheduler": ("up:scheduler", "only schedule"),
     "worker": ("up:worker", "only work"),
     "web": ("web", "only the web door: HTTP API, webhooks, metrics"),
+    "completion": ("completion", "let bash, zsh or fish complete commands, options and names"),
     "version": ("version", "print the version"),
 }
 

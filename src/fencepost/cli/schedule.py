@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
         ("skip-next", "leave out the next ticks"),
     ):
         action = actions.add_parser(name, parents=[common], help=words)
-        action.add_argument("name", metavar="NAME")
+        action.add_argument("name", metavar="SCHEDULE")
         if name == "history":
             action.add_argument("--limit", type=limit, default=LIMIT_DEFAULT, metavar="N")
         if name == "pause":

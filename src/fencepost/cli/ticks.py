@@ -66,7 +66,7 @@ def _schedule(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from fencepost.cli import ticks_of
 
     if args.cron or args.timezone or args.dst_gap or args.dst_fold:
-        parser.error("NAME has its own expression, zone and policies; leave --cron, --timezone and --dst-... out")
+        parser.error("SCHEDULE has its own expression, zone and policies; leave --cron, --timezone and --dst-... out")
     asked = ticks_of.ask(args)
     limit = args.limit or (SHOWN_UNTIL_DEFAULT if asked.end else SHOWN_DEFAULT)
     if args.json:
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a schedule of the registry")
+    parser.add_argument("name", nargs="?", metavar="SCHEDULE", help="a schedule of the registry")
     parser.add_argument("--cron", metavar="E", help="five fields, six with leading seconds, or a macro like @daily")
     parser.add_argument("--timezone", metavar="Z", help="an IANA name, such as Europe/Berlin")
     parser.add_argument("--from", dest="start", metavar="T", help="instant, or wall time in the zone (default: now)")
@@ -99,9 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dst-gap", metavar="P", help="when clocks jump ahead: skip (default) or shift")
     parser.add_argument("--dst-fold", metavar="P", help="when they go back: auto (default), first, last, both")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    parser.add_argument("--store", metavar="URL", help="with NAME: sqlite:/path or postgresql://host/db")
-    parser.add_argument("--tenant", metavar="NAME", help="with NAME: whose schedule")
-    parser.add_argument("--config", metavar="FILE", help="with NAME: the fencepost.toml to go by")
+    parser.add_argument("--store", metavar="URL", help="with SCHEDULE: sqlite:/path or postgresql://host/db")
+    parser.add_argument("--tenant", metavar="NAME", help="with SCHEDULE: whose schedule")
+    parser.add_argument("--config", metavar="FILE", help="with SCHEDULE: the fencepost.toml to go by")
     parser.add_argument("--batch", action="store_true", help="answer JSON lines from standard input")
     return parser
 
@@ -115,7 +115,7 @@ def _positive(text: str) -> int:
 def _trigger(args: argparse.Namespace) -> CronTrigger:
     if not args.cron:
         raise Invalid(
-            "say which schedule: fencepost ticks NAME; "
+            "say which schedule: fencepost ticks SCHEDULE; "
             "or which expression: fencepost ticks --cron '0 9 * * *' --timezone Europe/Berlin."
         )
     if not args.timezone:

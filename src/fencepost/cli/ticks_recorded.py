@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     made = options.parser(
         "schedule ticks", "List the recorded ticks of a schedule, newest first, with what became of each.", EXAMPLES
     )
-    made.add_argument("name", metavar="NAME", help="the schedule")
+    made.add_argument("name", metavar="SCHEDULE", help="the schedule")
     made.add_argument("--from", dest="start", metavar="T", help="only from this instant on")
     made.add_argument("--until", dest="end", metavar="T", help="only before this instant")
     made.add_argument("--disposition", default="", choices=["", *DispositionKind], metavar="D", help="only these")

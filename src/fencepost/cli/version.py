@@ -1,8 +1,23 @@
 """`fencepost version`."""
 
+HELP = """\
+usage: fencepost version [options]
+
+Print the version.
+
+options:
+  --json  with those of Python, SQLite and the time zone tables
+
+examples:
+  fencepost version --json
+"""
+
 
 def main(argv: list[str]) -> int:
     """Print the version, and with --json what else matters in a bug report."""
+    if argv and argv[0] in ("-h", "--help"):
+        print(HELP, end="")
+        return 0
     from importlib.metadata import version
 
     if argv == ["--json"]:

@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     made = options.parser(
         "why", "Say why a schedule ran, or did not, at an instant: from recorded facts, never a guess.", EXAMPLES
     )
-    made.add_argument("name", metavar="NAME", help="the schedule")
+    made.add_argument("name", metavar="SCHEDULE", help="the schedule")
     made.add_argument("--at", metavar="T", help="an instant, or wall time of the schedule (default: its last tick)")
     options.add_json(made)
     options.add_store(made)
