@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: dist man bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,11 @@ up: $(RUNS)
 
 test: $(READY)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST)
+
+# On every supported Python that is found here, or on some: PYTHONS="3.12 3.13". A part of the suite: PYTEST=tests/model.
+PYTHONS ?=
+test-pythons:
+	PYTEST="$(PYTEST)" JOBS="$(JOBS)" $(PYTHON) scripts/pythons.py $(PYTHONS)
 
 # What is released: a wheel, and the source that it is made from. The tests build and install both.
 dist: $(READY)
@@ -119,7 +124,7 @@ bench-enqueue: $(READY)
 	PYTHONPATH=. $(BIN)/python bench/enqueue.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venvs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Ten thousand stale writes at every kind of gate, with progress: half an hour, most of it starting git.
 stress: $(READY)
