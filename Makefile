@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: docs dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,12 @@ test-pythons:
 dist: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
+
+# The site of the docs, in build/site: every warning is an error, such as a link that leads nowhere.
+docs: $(READY)
+	$(BIN)/pip install --quiet --group docs
+	$(BIN)/python -m scripts.site
+	@echo "build/site/index.html"
 
 # The pages that are written from the program itself; a test compares them.
 man: $(READY)
@@ -124,7 +130,7 @@ bench-enqueue: $(READY)
 	PYTHONPATH=. $(BIN)/python bench/enqueue.py
 
 clean:
-	rm -rf $(VENV) .venvs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venvs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Ten thousand stale writes at every kind of gate, with progress: half an hour, most of it starting git.
 stress: $(READY)
