@@ -1,5 +1,10 @@
 """`fencepost completion`: what is offered at Tab, and what it is made from."""
 
+import signal
+import socket
+import subprocess
+import sys
+
 import pytest
 
 from fencepost.cli import exec as exec_
@@ -126,6 +131,17 @@ def test_a_store_that_cannot_be_read_offers_nothing_and_says_nothing(site: Site)
     ran = site.try_fencepost("completion", "words", "--", "why", "")
 
     assert (ran.stdout, ran.stderr) == ("", "")
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for(site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/none"
+        words = [sys.executable, "-m", "fencepost", "completion", "words", "--", "why", "--store", url, ""]
+        ran = subprocess.run(
+            words, cwd=site.folder, env=site.environment(), capture_output=True, text=True, timeout=60, check=False
+        )
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGALRM, "", "")
 
 
 def descriptions() -> dict[str, Description]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import argparse
 
 SHELLS = ("bash", "zsh", "fish")
-PATIENCE_SECONDS = 3  # a person waits at the prompt; a store that is away has nothing to say
 EXAMPLES = """\
   eval "$(fencepost completion bash)"                     in ~/.bashrc
   eval "$(fencepost completion zsh)"                      in ~/.zshrc
@@ -51,9 +50,6 @@ def parser() -> argparse.ArgumentParser:
 
 def answer(argv: list[str]) -> int:
     """Print what may stand at the cursor, a line each: the word, a tab, a note. Whatever goes wrong means no words."""
-    import signal
-
-    signal.alarm(PATIENCE_SECONDS)
     from fencepost.cli.completion_words import candidates, split_line
 
     words = split_line(argv[1])[1:] if argv[:1] == ["--line"] else argv[1:]

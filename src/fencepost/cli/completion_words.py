@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
@@ -16,6 +17,9 @@ from fencepost.operations.known_names import STORED, KnownName, project_names, s
 # A shell knows these better than we do, so it is told to look by itself.
 FILES, FOLDERS, PROGRAMS = KnownName("", "files"), KnownName("", "folders"), KnownName("", "programs")
 BY_SHELL = {"file": FILES, "path": FILES, "folder": FOLDERS, "source": FOLDERS, "dest": FILES, "repository": FOLDERS}
+
+
+PATIENCE_SECONDS = 5  # a person waits at the prompt; a store that is away has nothing to say
 
 
 class Typed(NamedTuple):
@@ -153,9 +157,15 @@ def _stored(kind: str, typed: Typed, current: str) -> Iterator[KnownName]:
     if typed.values.get("--config"):
         os.environ["FENCEPOST_CONFIG"] = typed.values["--config"]
     url = wiring.store_url(typed.values.get("--store"))
-    if wiring.may_be_there(url):
+    if not wiring.may_be_there(url):
+        return
+    signal.alarm(PATIENCE_SECONDS)  # which ends this process; how long a busy machine took to get here does not count
+    try:
         with closing(wiring.open_runtime(url)) as store:
-            yield from stored_names(store, wiring.tenant_name(typed.values.get("--tenant")), kind, current)
+            found = list(stored_names(store, wiring.tenant_name(typed.values.get("--tenant")), kind, current))
+    finally:
+        signal.alarm(0)
+    yield from found
 
 
 def _beginning(current: str, known: Iterator[tuple[str, str]] | Sequence[tuple[str, str]]) -> Iterator[KnownName]:
