@@ -92,7 +92,7 @@ def test_a_changed_entry_does_not_hide_a_missing_one_nor_the_other_way_round(
     changed = (f"place {entries[edited].place} was changed", "integrity")
     if data.draw(st.booleans()):
         chain = chain[:-1]
-        missing = (f"seal {head.number} was exported", "completeness")
+        missing = (f"seal {head.number} was kept elsewhere", "completeness")
     else:
         gone = before[0][1].pop(0)
         missing = (f"place {gone.place} is missing", "completeness")

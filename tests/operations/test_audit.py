@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.flow.notary import Notary
+from fencepost.flow.notary import Notary, Witness
 from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.definition import AgentDefinition
 from fencepost.operations.audit import Report, export_audit, verify_audit
@@ -142,6 +142,81 @@ def test_a_chain_that_was_cut_off_and_went_on_otherwise_shows_against_a_head(run
     assert both is not None
     assert (both.kind, both.where) == ("completeness", "seal 2")
     assert verify(runtime, [*heads[:1], *later]).good
+
+
+class Remembering:
+    """What a machine knows of the chain, and what it was told when it would not seal."""
+
+    def __init__(self) -> None:
+        self.seals: dict[str, Seal] = {}
+        self.refused: list[Exception] = []
+
+    def notary(self, runtime: Runtime) -> Notary:
+        def keep(one: Seal) -> None:
+            self.seals[one.tenant] = one
+
+        store = runtime.another()
+        witness = Witness(self.seals.get, keep, self.refused.append)
+        return Notary(store.audit_chain(), KEY, store.clock_us, lambda _: None, witness, batch=3)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "state"),
+    [
+        (("DELETE FROM seal", "DELETE FROM audit WHERE seq < 3"), "has it no more: there is none"),
+        (("DELETE FROM seal", "UPDATE audit SET place = NULL, hash = NULL"), "has it no more: there is none"),
+        (("DELETE FROM audit WHERE place > 3", "DELETE FROM seal WHERE number > 1"), "the newest there is 1"),
+        (("UPDATE seal SET mac = 'x' WHERE number = 3",), "has another seal with this number"),
+    ],
+)
+def test_a_chain_that_lost_what_a_machine_remembers_is_not_sealed_anew(
+    runtime: Runtime, cuts: tuple[str, ...], state: str
+) -> None:
+    decide(runtime, 8)
+    machine = Remembering()
+    seal(machine.notary(runtime))
+    kept = machine.seals["default"]
+    for statement in cuts:
+        tamper(runtime, statement)
+    decide(runtime, 4)
+
+    seal(machine.notary(runtime))
+
+    (error,) = machine.refused
+    assert state in str(error)
+    assert "fencepost audit accept" in str(error)
+    assert machine.seals["default"] == kept, "it still remembers what was there"
+    fault = verify(runtime, [kept]).first("completeness")
+    assert fault is not None
+    assert fault.where == f"seal {kept.number}"
+
+
+def test_a_chain_that_another_machine_went_on_with_is_sealed(runtime: Runtime) -> None:
+    decide(runtime, 4)
+    one, other = Remembering(), Remembering()
+    for machine in (one, other, other, one):
+        seal(machine.notary(runtime))
+        decide(runtime, 2)
+
+    assert one.refused == other.refused == []
+    assert one.seals["default"].number > other.seals["default"].number
+    assert verify(runtime, [*one.seals.values(), *other.seals.values()]).good
+
+
+def test_one_tenants_cut_chain_does_not_keep_the_others_from_being_sealed(runtime: Runtime) -> None:
+    decide(runtime, 3)
+    decide(runtime, 3, tenant="other")
+    machine = Remembering()
+    seal(machine.notary(runtime))
+    tamper(runtime, "DELETE FROM seal WHERE tenant = 'default'")
+    decide(runtime, 1)
+    decide(runtime, 1, tenant="other")
+
+    seal(machine.notary(runtime))
+
+    assert [str(one).startswith("seal 1 of the audit of tenant default") for one in machine.refused] == [True]
+    assert verify(runtime, tenant="other").loose.entries == 0
+    assert verify(runtime).loose.entries > 0
 
 
 def test_an_export_holds_every_entry_and_its_heads_can_be_compared(runtime: Runtime) -> None:

@@ -2,15 +2,17 @@
 
 import argparse
 import json
+import os
 
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.cli.options import GREEN, RED, YELLOW
 from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.errors import Invalid
-from fencepost.operations.audit import Report, audit_head, export_audit, report_fields, verify_audit
+from fencepost.operations.audit import Report, accept_loss, audit_head, export_audit, report_fields, verify_audit
 from fencepost.operations.fields import audit_fields
 from fencepost.operations.looking import list_audit
+from fencepost.operations.who import actor_of
 from fencepost.operations.words import counted, rfc3339
 from fencepost.ports.looking import AuditRow
 
@@ -18,6 +20,7 @@ EXAMPLES = """\
   fencepost audit list --subject schedule:nightly --json
   fencepost audit export --head >> /mnt/elsewhere/heads.jsonl
   fencepost audit verify --heads /mnt/elsewhere/heads.jsonl
+  fencepost audit accept --note "restored the backup of Monday"
 """
 LIMIT = 50
 
@@ -29,6 +32,8 @@ def main(argv: list[str]) -> int:
         return verify(args)
     if args.action == "export":
         return export(args)
+    if args.action == "accept":
+        return accept(args)
     with options.opened(args) as store:
         rows = list_audit(store, options.tenant_of(args), verb=args.verb, subject=args.subject, limit=args.limit)
     if args.json:
@@ -41,7 +46,7 @@ def main(argv: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser("audit", "What was decided and done; and whether the record of it is whole.", EXAMPLES)
-    made.add_argument("action", nargs="?", choices=["list", "verify", "export"], default="list")
+    made.add_argument("action", nargs="?", choices=["list", "verify", "export", "accept"], default="list")
     made.add_argument("--verb", default="", metavar="V", help="list: only this kind: tick, settle, cancel, apply, ...")
     made.add_argument("--subject", default="", metavar="S", help="list: only about this, such as schedule:nightly")
     made.add_argument(
@@ -51,15 +56,31 @@ def parser() -> argparse.ArgumentParser:
         "--key", action="append", default=[], metavar="REF", help="verify: one more key, env:NAME or file:PATH"
     )
     made.add_argument("--head", action="store_true", help="export: only the newest seal, one line to keep elsewhere")
+    made.add_argument("--note", default="", metavar="TEXT", help="accept: why the store has lost the end of its audit")
     options.add_listing(made, limit=LIMIT)
     return made
+
+
+def accept(args: argparse.Namespace) -> int:
+    """Let a chain whose end was lost go on, with a reason, on record."""
+    if not args.note.strip():
+        raise Invalid('say why the end is lost: --note "restored the backup of Monday"')
+    with options.opened(args) as store:
+        memory = wiring.kept_seals(store)
+        done = accept_loss(store, memory, options.tenant_of(args), by=actor_of(os.environ), note=args.note)
+    if args.json:
+        print(json.dumps(done._asdict()))
+    else:
+        print(f"accepted: the audit of tenant {done.tenant} goes on after seal {done.after}; seal {done.lost} is lost")
+    return 0
 
 
 def verify(args: argparse.Namespace) -> int:
     """Walk the chain; 0 only if all of it is as it was."""
     heads = _heads(args.heads) if args.heads else []
     with options.opened(args) as store:
-        report = verify_audit(store, options.tenant_of(args), keys=_keys(args), heads=heads)
+        memory = wiring.kept_seals(store)
+        report = verify_audit(store, options.tenant_of(args), keys=_keys(args), heads=heads, memory=memory)
     if args.json:
         print(json.dumps(report_fields(report)))
     else:
@@ -91,9 +112,14 @@ def print_report(report: Report) -> None:
         print(
             f"{counted(report.loose.entries, 'entry', 'entries')} not sealed yet, since {rfc3339(report.loose.since_us)}"
         )
+    for loss in report.losses:
+        words = f"seal {loss['lost_seal']} was lost before {loss['at']}, accepted by {loss['by']}: {loss['note']}"
+        print(options.wrapped(words))
     if report.heads:
         print(f"{counted(report.heads, 'exported head')} compared")
-    elif report.seals:
+    if report.remembered is not None:
+        print(f"compared with seal {report.remembered}, the newest that this machine remembers")
+    elif report.seals and not report.heads:
         print("whether the end was cut off shows only with --heads")
 
 

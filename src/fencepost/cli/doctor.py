@@ -26,6 +26,7 @@ def main(argv: list[str]) -> int:
         log_folder=wiring.log_folder(),
         open_store=lambda: open_store(args),
         check_config=check_config,
+        memory_of=wiring.kept_seals,
     )
     findings = []
     for finding in examine(who):

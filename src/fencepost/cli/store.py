@@ -15,6 +15,8 @@ from fencepost.config.load import load, load_settings
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.instant import format_instant
 from fencepost.operations import store_care
+from fencepost.operations.audit import Accepted, accept_losses
+from fencepost.operations.who import actor_of
 from fencepost.ports.store import LeaseStore
 
 EXAMPLES = """\
@@ -83,13 +85,27 @@ def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Replace the store's content by a backup's."""
     with opened(args) as store:
         done = store_care.restore(store, args.file, confirm=lambda url: args.yes or ask(url))
+    losses = _accept_losses(args)
     lost_from, lost_until = format_instant(done.lost_from), format_instant(done.lost_until)
     sentence = (
         f"restored {done.rows} rows as store {done.store}; every lease is void, fences go on above {done.floor}.\n"
         f"What happened between {lost_from} and {lost_until} is lost."
     )
+    for one in losses:
+        sentence += (
+            f"\nThe audit of tenant {one.tenant} goes on after seal {one.after}; seals up to {one.lost}, which this "
+            "machine\nremembers, are lost with it. Other machines want the same word: fencepost audit accept --note TEXT"
+        )
     facts = {"store": done.store, "rows": done.rows, "floor": done.floor}
-    return sentence, {**facts, "lost_from": lost_from, "lost_until": lost_until}
+    lost_seals = [one._asdict() for one in losses]
+    return sentence, {**facts, "lost_from": lost_from, "lost_until": lost_until, "lost_seals": lost_seals}
+
+
+def _accept_losses(args: argparse.Namespace) -> list[Accepted]:
+    """Let each tenant's audit go on from the backup, on record: a restore is a person's own word for the loss."""
+    with closing(wiring.open_runtime(wiring.store_url(args.store))) as store:
+        note = f"restored {os.path.basename(args.file)}"
+        return accept_losses(store, wiring.kept_seals(store), by=actor_of(os.environ), note=note)
 
 
 def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:

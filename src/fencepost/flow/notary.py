@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fencepost.model.audit import Entry, Link, Seal, link, seal
-from fencepost.model.light import Protocol
+from fencepost.model.errors import AuditCut
+from fencepost.model.light import NamedTuple, Protocol
 
 BATCH = 1_000
 TENANTS_MAX = 20  # in one step: a backlog is worked off while the other stages go on
@@ -19,9 +20,17 @@ class AuditStore(Protocol):
         """Return the tenants that have something to seal."""
         ...
 
-    def seal(self, tenant: str, notarize: Notarize, *, limit: int) -> Seal | None:
-        """Seal the oldest entries that are loose, all or none."""
+    def seal(self, tenant: str, notarize: Notarize, *, limit: int, kept: Seal | None = None) -> Seal | None:
+        """Seal the oldest entries that are loose, all or none; raise AuditCut if the store has lost the kept seal."""
         ...
+
+
+class Witness(NamedTuple):
+    """What this machine remembers outside of the store: the newest seal of each tenant."""
+
+    kept: Callable[[str], Seal | None] = lambda _: None
+    keep: Callable[[Seal], None] = lambda _: None
+    refused: Callable[[AuditCut], None] = lambda _: None  # is told why a tenant is not sealed
 
 
 class Notary:
@@ -33,6 +42,7 @@ class Notary:
         key: bytes,
         clock_us: Callable[[], int],
         export: Callable[[Seal], None],
+        witness: Witness = Witness(),  # noqa: B008  # a value
         *,
         batch: int = BATCH,
     ) -> None:
@@ -41,19 +51,33 @@ class Notary:
         self._key = key
         self._clock_us = clock_us
         self._export = export
+        self._witness = witness
         self._batch = batch
 
     def step(self) -> bool:
         """Seal one batch of each tenant; return whether there is more to do."""
-        tenants = self._store.loose_tenants()
-        more = len(tenants) > TENANTS_MAX
-        for tenant in tenants[:TENANTS_MAX]:
-            at_us = self._clock_us()  # before: inside of its transaction the store cannot be asked for anything else
-            found = self._store.seal(tenant, partial(self._notarize, at_us), limit=self._batch)
+        sealed = 0
+        more = False
+        for tenant in self._store.loose_tenants():
+            if sealed == TENANTS_MAX:
+                return True
+            found = self._seal(tenant)
             if found is not None:
+                sealed += 1
+                self._witness.keep(found)
                 self._export(found)
                 more = more or found.last_place - found.first_place + 1 == self._batch
         return more
+
+    def _seal(self, tenant: str) -> Seal | None:
+        """Seal one batch of a tenant, unless its chain has lost what this machine remembers of it."""
+        at_us = self._clock_us()  # before: inside of its transaction the store cannot be asked for anything else
+        notarize = partial(self._notarize, at_us)
+        try:
+            return self._store.seal(tenant, notarize, limit=self._batch, kept=self._witness.kept(tenant))
+        except AuditCut as error:  # the other tenants' chains go on
+            self._witness.refused(error)
+            return None
 
     def _notarize(self, at_us: int, entries: Sequence[Entry], last: Seal | None) -> tuple[Sequence[Link], Seal]:
         links = link(entries, last)

@@ -29,18 +29,6 @@ def own_key(path: str, *, create: bool) -> bytes | None:
     return _checked(_read(path), f"file:{path}") if os.path.exists(path) else None
 
 
-def append_line(path: str | None, line: str) -> None:
-    """Keep a head outside of the store, on disk when this returns; no path means that nobody asked for it."""
-    if path is None:
-        return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, f"{line}\n".encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _create(path: str) -> None:
     """Put a new key there as a whole, once, whoever else tries."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

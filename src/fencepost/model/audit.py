@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+from fencepost.model.errors import AuditCut
+
 KINDS = ("integrity", "completeness")
 START = "0" * 64  # what stands before the first entry
 KEY_ID_LENGTH = 12
@@ -104,6 +106,23 @@ def seal(tenant: str, links: Sequence[Link], last: Seal | None, *, key: bytes, a
     return unsigned._replace(mac=_mac(unsigned, last, key))
 
 
+def check_goes_on(kept: Seal | None, *, same: Seal | None, last: Seal | None) -> None:
+    """Raise AuditCut unless the store still has the newest seal that was kept outside of it.
+
+    `same` is the store's seal with the number of the kept one. Without this, whoever deletes every seal and some
+    entries would have the rest sealed anew, and nothing would show.
+    """
+    if kept is None or (same is not None and same.mac == kept.mac):
+        return
+    newest = f"the newest there is {last.number}" if last else "there is none"
+    state = "has another seal with this number" if same else f"has it no more: {newest}"
+    raise AuditCut(
+        f"seal {kept.number} of the audit of tenant {kept.tenant} is remembered on this machine, and the store {state}. "
+        f"Nothing more is sealed. If a backup was restored, say so: fencepost audit accept --note TEXT. "
+        f"If not, somebody has changed the store: fencepost audit verify"
+    )
+
+
 def _mac(one: Seal, last: Seal | None, key: bytes) -> str:
     content = [last.mac if last else START, *one._replace(mac="")]
     return hmac.new(key, json.dumps(content, separators=(",", ":")).encode(), sha256).hexdigest()
@@ -151,10 +170,10 @@ class Verifier:
         number = self._last.number if self._last else 0
         beyond = max(self._heads, default=0)
         if self._forked is not None:
-            what = f"there were two chains: two different seals {self._forked} were exported"
+            what = f"there were two chains: two different seals {self._forked} were kept"
             self._note("completeness", f"seal {self._forked}", what)
         if beyond > number:
-            what = f"the end was cut off: seal {beyond} was exported, and the newest here is {number}"
+            what = f"the end was cut off: seal {beyond} was kept elsewhere, and the newest here is {number}"
             self._note("completeness", f"seal {beyond}", what)
         return Verdict(self._entries, number, self._last, tuple(self._faults.values()), tuple(self._unknown))
 
@@ -194,7 +213,7 @@ class Verifier:
     def _look_at_mac(self, one: Seal, *, follows: bool) -> None:
         head = self._heads.get(one.number)
         if head is not None and head.mac != one.mac:
-            what = "another seal with this number was exported: this is not the chain that it was"
+            what = "another seal with this number was kept elsewhere: this is not the chain that it was"
             self._note("completeness", f"seal {one.number}", what)
         key = self._keys.get(one.key_id)
         if key is None:

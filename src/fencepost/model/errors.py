@@ -14,6 +14,7 @@ FencepostError
 ├── LeaseLost           the resource was leased again, or the lease ran out (exit 76)
 ├── FenceRefused        a gate has seen a newer fence (exit 77)
 ├── FenceRegress        a gate has seen a fence that this store has not given out yet (exit 78)
+├── AuditCut            the store has lost seals of the audit that this machine knows of (exit 78)
 ├── InDoubt             nobody knows whether an effect took place: for a person, never blindly again (exit 77)
 └── RunDiverged         a restarted run wants another effect than before, which is unexplained (exit 77)
 """
@@ -107,6 +108,13 @@ class FenceRegress(FencepostError):
     """A gate has seen a fence above the newest one of its own store: the store went back in time."""
 
     code = "fence_regress"
+    exit_code = 78
+
+
+class AuditCut(FencepostError):
+    """The store no longer has the newest seal of the audit that this machine remembers."""
+
+    code = "audit_cut"
     exit_code = 78
 
 

@@ -4,13 +4,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from fencepost.host.kept_seals import KeptSeals
 from fencepost.model.audit import Entry, Fault, Seal, Sealed, Verifier, head_line
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import AuditCut, Invalid
 from fencepost.operations.looking import Store
 from fencepost.operations.words import rfc3339
 from fencepost.stores.audit import Loose, SqlAudit
 
 LOOSE_AT_ONCE = 1_000
+LOSS_FIELDS = ("lost_seal", "lost_mac", "goes_on_after", "note", "at", "by")
 
 
 class Report(NamedTuple):
@@ -24,6 +26,8 @@ class Report(NamedTuple):
     faults: tuple[Fault, ...]  # the first of each kind
     unknown_keys: tuple[str, ...]
     heads: int  # that were compared
+    remembered: int | None = None  # the newest seal that this machine knows of, by its number
+    losses: tuple[Mapping[str, object], ...] = ()  # that a person has accepted on this machine
 
     @property
     def fault(self) -> Fault | None:
@@ -40,11 +44,22 @@ class Report(NamedTuple):
         return next((one for one in self.faults if one.kind == kind), None)
 
 
-def verify_audit(store: Store, tenant: str, *, keys: Mapping[str, bytes], heads: Sequence[Seal] = ()) -> Report:
-    """Walk the whole chain of a tenant, and find the first entry that was changed and the first that is missing."""
+def verify_audit(
+    store: Store,
+    tenant: str,
+    *,
+    keys: Mapping[str, bytes],
+    heads: Sequence[Seal] = (),
+    memory: KeptSeals | None = None,
+) -> Report:
+    """Walk the whole chain of a tenant, and find the first entry that was changed and the first that is missing.
+
+    What this machine remembers is compared as the exported heads are.
+    """
     audit = SqlAudit(store.dialect)
+    kept = memory.kept(tenant) if memory else None
     mine = [head for head in heads if head.tenant == tenant]
-    verifier = Verifier(keys, mine)
+    verifier = Verifier(keys, [*mine, *([kept] if kept else [])])
     for one in audit.seals(tenant):
         if not verifier.take(one, audit.sealed(one)):
             break
@@ -53,7 +68,16 @@ def verify_audit(store: Store, tenant: str, *, keys: Mapping[str, bytes], heads:
     if not any(one.kind == "completeness" for one in faults):
         faults += tuple(_unsealed_place(audit, tenant, found.head))
     return Report(
-        tenant, found.entries, found.seals, found.head, audit.loose(tenant), faults, found.unknown_keys, len(mine)
+        tenant,
+        found.entries,
+        found.seals,
+        found.head,
+        audit.loose(tenant),
+        faults,
+        found.unknown_keys,
+        len(mine),
+        kept.number if kept else None,
+        tuple(memory.losses(tenant)) if memory else (),
     )
 
 
@@ -71,6 +95,8 @@ def report_fields(report: Report) -> dict[str, object]:
         "unsealed": report.loose.entries,
         "unsealed_since": rfc3339(report.loose.since_us),
         "heads_compared": report.heads,
+        "remembered_seal": report.remembered,
+        "accepted_losses": [{name: loss[name] for name in LOSS_FIELDS} for loss in report.losses],
         "unknown_keys": list(report.unknown_keys),
         "head": report.head._asdict() if report.head else None,
     }
@@ -81,6 +107,52 @@ def _unsealed_place(audit: SqlAudit, tenant: str, head: Seal | None) -> Iterator
     place = audit.place_beyond(tenant, head.last_place if head else 0)
     if place is not None and (audit.last(tenant) or head) == head:  # else they were sealed while we looked
         yield Fault("completeness", f"place {place}", f"the seal over the entry at place {place} is missing")
+
+
+class Accepted(NamedTuple):
+    """A chain that goes on although its end was lost."""
+
+    tenant: str
+    lost: int  # the newest seal that this machine knew of
+    after: int  # the seal after which the chain goes on; 0: from its beginning
+
+
+def accept_loss(store: Store, memory: KeptSeals, tenant: str, *, by: str, note: str) -> Accepted:
+    """Let the chain go on from what the store has, on record there and on this machine.
+
+    For a store that was restored from a backup: without a person's word, nothing more would be sealed.
+    """
+    audit = SqlAudit(store.dialect)
+    kept = memory.kept(tenant)
+    try:
+        audit.check(kept)
+    except AuditCut:
+        assert kept is not None, "what is not remembered cannot be missed"
+        return _accept(store, memory, kept, by=by, note=note)
+    raise Invalid(
+        f"the audit of tenant {tenant} has lost nothing that this machine remembers; there is nothing to accept."
+    )
+
+
+def accept_losses(store: Store, memory: KeptSeals, *, by: str, note: str) -> list[Accepted]:
+    """Do the same for every tenant that has lost something, after a restore on this machine."""
+    accepted = []
+    for kept in memory.all():
+        try:
+            SqlAudit(store.dialect).check(kept)
+        except AuditCut:
+            accepted.append(_accept(store, memory, kept, by=by, note=note))
+    return accepted
+
+
+def _accept(store: Store, memory: KeptSeals, kept: Seal, *, by: str, note: str) -> Accepted:
+    audit = SqlAudit(store.dialect)
+    last = audit.last(kept.tenant)
+    done = Accepted(kept.tenant, kept.number, last.number if last else 0)
+    said = {"lost_seal": done.lost, "lost_mac": kept.mac, "goes_on_after": done.after, "note": note}
+    audit.note(kept.tenant, actor=by, verb="audit_accept", subject=f"audit:{kept.tenant}", detail=said)
+    memory.accept(kept, last, {**said, "at": rfc3339(store.clock_us()), "by": by})
+    return done
 
 
 class AuditState(NamedTuple):

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from fencepost.config.find import config_path, gate_target, gates_of, projects_of, state_folder
 from fencepost.host import cgroup, filesystem, processes, unreadable
-from fencepost.model.errors import FencepostError
+from fencepost.host.kept_seals import KeptSeals
+from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
+from fencepost.operations.audit import audit_state
 from fencepost.operations.finding import Finding, Status
 from fencepost.operations.gate_probe import standing_problems
 from fencepost.operations.hook_files import standings
@@ -18,6 +20,7 @@ from fencepost.operations.words import SECOND_US, ago, counted, span
 from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
 from fencepost.ports.store import StoreFacts
+from fencepost.stores.audit import SqlAudit
 from fencepost.stores.looking import SqlLooking
 
 SKEW_MAX_US = 2 * SECOND_US
@@ -41,6 +44,7 @@ class Patient:
     check_config: Callable[[str], None]
     clock: Clock
     shows_host: bool = True  # whoever asks may see the machine itself: its paths, its files, its other tenants
+    memory_of: Callable[[Store], KeptSeals] | None = None
 
 
 def patient(
@@ -51,11 +55,14 @@ def patient(
     open_store: Callable[[], Store],
     check_config: Callable[[str], None],
     shows_host: bool = True,
+    memory_of: Callable[[Store], KeptSeals] | None = None,
 ) -> Patient:
     """Describe this machine as its user sees it."""
     from fencepost.host.clock import SystemClock
 
-    return Patient(environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock(), shows_host)
+    return Patient(
+        environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock(), shows_host, memory_of
+    )
 
 
 def examine(who: Patient) -> Iterator[Finding]:
@@ -105,6 +112,7 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
         yield from _veiled(who, _worktrees(store, who))
         yield _dead(look)
         yield _notices(store, who.tenant)
+        yield _audit(store, who)
     except FencepostError as error:
         yield from _veiled(who, [Finding("store", Status.FAIL, str(error))])
     finally:
@@ -203,6 +211,18 @@ def _dead(look: SqlLooking) -> Finding:
     if not dead:
         return Finding("dead letters", Status.OK, "none wait")
     return Finding("dead letters", Status.WARN, f"{dead} wait for a person", "see: fencepost dead list")
+
+
+def _audit(store: Store, who: Patient) -> Finding:
+    """Compare the newest seal with what this machine remembers; the whole chain takes `audit verify`."""
+    if who.memory_of is not None:
+        try:
+            SqlAudit(store.dialect).check(who.memory_of(store).kept(who.tenant))
+        except AuditCut as error:
+            return Finding("audit", Status.FAIL, str(error), "see: fencepost audit verify")
+    seal = audit_state(store, who.tenant).seal
+    told = f"sealed up to seal {seal.number}, as this machine remembers it" if seal else "nothing is sealed yet"
+    return Finding("audit", Status.OK, told)
 
 
 def _notices(store: Store, tenant: str) -> Finding:

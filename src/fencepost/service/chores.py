@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from fencepost.flow.notary import AuditStore, Notary
+from fencepost.flow.notary import AuditStore, Notary, Witness
 from fencepost.flow.pruner import Pruner
 from fencepost.flow.reaper import Reaper, store_now
 from fencepost.host.logs import log_path, remove_log
 from fencepost.model.audit import Seal
 from fencepost.model.clock_jump import Reading, jump_between
 from fencepost.model.duration import format_duration
+from fencepost.model.errors import AuditCut
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.clock import Clock
 from fencepost.ports.metering import MeterStore
@@ -141,9 +142,30 @@ def sweeping_logs(host: str, folder: str) -> Chore:
     return Chore(step, first_seconds=SWEEP_FIRST_SECONDS)
 
 
-def sealing(key: bytes, export: Callable[[Seal], None], say: Say) -> Chore:
-    """Seal the audit; a head that cannot be exported is told once, and the next one stands for it too."""
+class Memory(Protocol):
+    """The newest seal of each tenant, kept outside of the store."""
+
+    def kept(self, tenant: str) -> Seal | None:
+        """Return the newest seal that this machine remembers."""
+        ...
+
+    def keep(self, seal: Seal) -> None:
+        """Remember a seal in place of the one before it."""
+        ...
+
+
+def sealing(key: bytes, export: Callable[[Seal], None], memory_of: Callable[[LeaseStore], Memory], say: Say) -> Chore:
+    """Seal the audit; a head that cannot be exported is told once, and the next one stands for it too.
+
+    A tenant whose newest seal, as this machine remembers it, is gone from the store is not sealed; this is told once.
+    """
     failing = False
+    told: set[str] = set()
+
+    def refused(error: AuditCut) -> None:
+        if str(error) not in told:
+            told.add(str(error))
+            say(f"warning: {error}")
 
     def exported(seal: Seal) -> None:
         nonlocal failing
@@ -156,7 +178,9 @@ def sealing(key: bytes, export: Callable[[Seal], None], say: Say) -> Chore:
             failing = True
 
     def step(store: ChoreStore) -> float:
-        more = Notary(store.audit_chain(), key, store.clock_us, exported).step()
+        memory = memory_of(store)
+        witness = Witness(memory.kept, memory.keep, refused)
+        more = Notary(store.audit_chain(), key, store.clock_us, exported, witness).step()
         return PAGE_SECONDS if more else SEAL_SECONDS
 
     return Chore(step, leads=True)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from fencepost.model.audit import Entry, Link, Seal, Sealed
+from fencepost.model.audit import Entry, Link, Seal, Sealed, check_goes_on
 from fencepost.model.notice import Notice
 from fencepost.stores.notices import put_notices
 from fencepost.stores.registry_writing import write_audit
@@ -33,11 +33,15 @@ class SqlAudit:
         """Return the tenants that have something to seal."""
         return [str(tenant) for (tenant,) in self._dialect.read(lambda tx: tx.rows("loose_tenants"))]
 
-    def seal(self, tenant: str, notarize: Notarize, *, limit: int) -> Seal | None:
-        """Seal the oldest entries that are loose, all or none; None: there are none, or somebody else was quicker."""
+    def seal(self, tenant: str, notarize: Notarize, *, limit: int, kept: Seal | None = None) -> Seal | None:
+        """Seal the oldest entries that are loose, all or none; None: there are none, or somebody else was quicker.
+
+        `kept` is the newest seal that is remembered elsewhere; a store that has lost it is not sealed.
+        """
 
         def work(tx: Transaction) -> Seal | None:
             last = _last(tx, tenant)  # first: if another is put after it meanwhile, ours has a number that is taken
+            check_goes_on(kept, same=_numbered(tx, kept), last=last)
             entries = [Entry(*row) for row in tx.rows("loose_entries", tenant=tenant, limit=limit)]
             if not entries:
                 return None
@@ -58,6 +62,12 @@ class SqlAudit:
     def last(self, tenant: str) -> Seal | None:
         """Return the newest seal."""
         return self._dialect.read(lambda tx: _last(tx, tenant))
+
+    def check(self, kept: Seal | None) -> None:
+        """Raise AuditCut unless the store still has the newest seal that is remembered elsewhere."""
+        if kept is not None:
+            same, last = self._dialect.read(lambda tx: (_numbered(tx, kept), _last(tx, kept.tenant)))
+            check_goes_on(kept, same=same, last=last)
 
     def loose(self, tenant: str) -> Loose:
         """Count what is not sealed yet."""
@@ -98,6 +108,14 @@ def _head(made: Seal) -> Notice:
     """Tell of a seal to whoever keeps the heads elsewhere."""
     subject = f"audit:{made.tenant}"
     return Notice(made.tenant, f"{subject} {made.number}", ("audit_head",), subject, "", made._asdict())
+
+
+def _numbered(tx: Transaction, kept: Seal | None) -> Seal | None:
+    """Return the store's seal with the number of a kept one."""
+    if kept is None:
+        return None
+    rows = tx.rows("seals_after", tenant=kept.tenant, number=kept.number - 1, limit=1)
+    return next((one for row in rows if (one := Seal(*row)).number == kept.number), None)
 
 
 def _last(tx: Transaction, tenant: str) -> Seal | None:

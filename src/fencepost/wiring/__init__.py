@@ -11,6 +11,7 @@ from fencepost.model.light import TYPE_CHECKING
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from fencepost.host.kept_seals import KeptSeals
     from fencepost.host.worktree import Repository, Worktree
     from fencepost.model.light import Callable, Iterator
     from fencepost.model.rights import Rights
@@ -209,6 +210,22 @@ def audit_key(*, create: bool) -> bytes | None:
     if reference:
         return key_from(reference)
     return own_key(os.path.join(state_folder(os.environ), "audit.key"), create=create)
+
+
+def kept_seals(store: LeaseStore) -> KeptSeals:
+    """Return what this machine remembers of a store's audit.
+
+    It goes by where the store is, not by the id that the store gives itself: whoever can write there can change that.
+    """
+    from hashlib import sha256
+
+    from fencepost.config.find import state_folder
+    from fencepost.host.kept_seals import KeptSeals
+
+    scheme, _, rest = store.facts().url.partition(":")
+    place = os.path.realpath(rest) if scheme == "sqlite" else rest.rpartition("@")[2].lstrip("/")  # whoever logs in
+    name = sha256(f"{scheme}:{place}".encode()).hexdigest()[:16]
+    return KeptSeals(os.path.join(state_folder(os.environ), "audit-seals", name))
 
 
 def audit_key_from(reference: str) -> bytes:

@@ -14,6 +14,7 @@ from fencepost.wiring import (
     gate_opener,
     json_line,
     keep_to_ourselves,
+    kept_seals,
     log_folder,
     now_text,
     open_runtime,
@@ -179,8 +180,8 @@ def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list
     """Return what a station does beside its main work; a configuration's paths are relative to its folder."""
     from datetime import timedelta
 
-    from fencepost.host.audit_key import append_line
     from fencepost.host.identity import this_host
+    from fencepost.host.kept_seals import append_line
     from fencepost.model.audit import head_line
     from fencepost.model.duration import parse_duration
     from fencepost.service import chores
@@ -196,7 +197,7 @@ def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list
         found.append(chores.watching_clock(plan.tenant, this_host().name, tools.clock, tools.say))
         found.append(chores.pruning(plan.tenant, retention))
         found.append(chores.counting(plan.tenant))
-        found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), tools.say))
+        found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), kept_seals, tools.say))
     return found
 
 

@@ -70,6 +70,17 @@ class Seal(BaseModel):
     mac: str
 
 
+class AcceptedLoss(BaseModel):
+    """An end of the audit that was lost, as after a restore, and that a person has accepted."""
+
+    lost_seal: int
+    lost_mac: str
+    goes_on_after: int
+    note: str
+    at: Instant
+    by: str
+
+
 class AuditReport(BaseModel):
     """Whether all of the audit is as it was, and all of it there."""
 
@@ -84,6 +95,8 @@ class AuditReport(BaseModel):
     unsealed: int
     unsealed_since: Instant | None
     heads_compared: int
+    remembered_seal: int | None = Field(description="the newest that the server's machine remembers")
+    accepted_losses: list[AcceptedLoss]
     unknown_keys: list[str]
     head: Seal | None
 

@@ -194,7 +194,8 @@ def _verify(store: Store, tenant: str, heads: str = "") -> dict[str, object]:
 def verified(store: Store, tenant: str, heads: Sequence[Seal] = ()) -> Report:
     """Walk the chain with this machine's key."""
     key = wiring.audit_key(create=False)
-    return verify_audit(store, tenant, keys={key_id(key): key} if key else {}, heads=heads)
+    memory = wiring.kept_seals(store)
+    return verify_audit(store, tenant, keys={key_id(key): key} if key else {}, heads=heads, memory=memory)
 
 
 def _export(store: Store, tenant: str, *, head: bool, after: int, limit: int) -> tuple[str, int | None]:
@@ -234,5 +235,6 @@ def examined(_: Store, tenant: str, door: Door) -> list[Finding]:
         open_store=door.open_store,
         check_config=check_config,
         shows_host=wiring.is_tenant_of_this_machine(tenant),
+        memory_of=wiring.kept_seals,
     )
     return list(examine(who))
