@@ -286,7 +286,7 @@ def test_a_stream_too_many_is_refused_and_one_that_ends_makes_room(
 ) -> None:
     shown = web.bearer("read")
     assert "event: hello" in web.ask("GET", "/live", headers=shown).text
-    monkeypatch.setattr("fencepost.web.dashboard.streams.STREAMS_MAX", 0)
+    monkeypatch.setattr("fencepost.web.dashboard.streams.TENANT_MAX", 0)
     assert web.ask("GET", "/live", headers=shown).status_code == 429
     monkeypatch.undo()
     assert web.ask("GET", "/live", headers=shown).status_code == 200

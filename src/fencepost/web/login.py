@@ -15,6 +15,7 @@ from fencepost.web.security import OPEN, access, cookie_name
 from fencepost.web.threshold import threshold, wants_page
 
 router = APIRouter(include_in_schema=False)
+FORM_MAX = 8_192  # a key and little else: whoever comes without one gets no more room than that
 
 
 @router.get("/login", openapi_extra=access(OPEN))
@@ -25,7 +26,7 @@ async def offer(request: Request, link: str = "") -> Response:
     return threshold(200, title="Log in to Fencepost", secret=link)
 
 
-@router.post("/login", openapi_extra=access(OPEN))
+@router.post("/login", openapi_extra=access(OPEN, body_max=FORM_MAX))
 async def enter(request: Request) -> Response:
     """Give a session for a link or a key."""
     door = door_of(request)

@@ -1,12 +1,13 @@
 """A request as it came in: its headers, each at most once, and its body, read within limits and in time."""
 
 import asyncio
+from collections import Counter
+from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope
 
 BODY_MAX = 1_048_576
-BODIES_MAX = 16 * BODY_MAX  # bytes of all requests together that are held at once
 READ_SECONDS = 10.0
 FIELDS_MAX = 100
 
@@ -19,38 +20,57 @@ class Refused(Exception):
         self.status, self.code, self.detail = status, code, detail
 
 
+class Room(NamedTuple):
+    """How many bytes of bodies are held at once: of all senders together, and of one."""
+
+    all_max: int
+    one_max: int
+
+
+KNOWN = Room(16 * BODY_MAX, 8 * BODY_MAX)  # of requests with a key, by tenant
+STRANGERS = Room(8 * BODY_MAX, 4 * BODY_MAX)  # of requests without one, by address
+
+
 class Load:
-    """How many bytes of bodies this process holds: many large ones at once must not use up its memory."""
+    """How many bytes of bodies this process holds: many large ones at once must not use up its memory.
 
-    def __init__(self) -> None:
-        self._bytes = 0
+    Whoever has a key shares no room with strangers, and no one sender fills a room: bodies that strangers send
+    slowly keep nobody with a key waiting, and one tenant's no other tenant.
+    """
 
-    def take(self, size: int) -> None:
-        """Hold some more, or refuse it."""
-        if self._bytes + size > BODIES_MAX:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._bytes: Counter[str] = Counter()
+
+    def take(self, sender: str, size: int) -> None:
+        """Hold some more of a sender's, or refuse it."""
+        if self._bytes[sender] + size > self._room.one_max or self._bytes.total() + size > self._room.all_max:
             raise Refused(503, "busy", "too many large requests at once; try again later.")
-        self._bytes += size
+        self._bytes[sender] += size
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, sender: str, size: int) -> None:
         """Let go of what was held."""
-        self._bytes -= size
+        self._bytes[sender] -= size
+        if not self._bytes[sender]:
+            del self._bytes[sender]
 
 
 class Carried:
     """What one request holds of it."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, sender: str) -> None:
         self._load = load
+        self._sender = sender
         self._bytes = 0
 
     def take(self, size: int) -> None:
         """Hold some more, or refuse it."""
-        self._load.take(size)
+        self._load.take(self._sender, size)
         self._bytes += size
 
     def let_go(self) -> None:
         """Let go of all of it."""
-        self._load.give_back(self._bytes)
+        self._load.give_back(self._sender, self._bytes)
         self._bytes = 0
 
 
@@ -71,21 +91,21 @@ def form_field(body: bytes, name: str) -> str:
         return ""
 
 
-async def read_body(scope: Scope, receive: Receive, carried: Carried) -> bytes:
+async def read_body(scope: Scope, receive: Receive, carried: Carried, *, limit: int = BODY_MAX) -> bytes:
     """Read the whole body: its length is checked before, and counted while it comes."""
     said = header(scope, "content-length")
-    if said is not None and (not said.isdigit() or int(said[:12]) > BODY_MAX):
-        raise Refused(413, "too_large", f"a body has at most {BODY_MAX} bytes.")
+    if said is not None and (not said.isdigit() or int(said[:12]) > limit):
+        raise Refused(413, "too_large", f"a body has at most {limit} bytes here.")
     if (header(scope, "content-encoding") or "identity").strip().lower() != "identity":
         raise Refused(415, "unsupported", "send the body as it is, without Content-Encoding.")
     try:
         async with asyncio.timeout(READ_SECONDS):
-            return await _read(receive, carried)
+            return await _read(receive, carried, limit)
     except TimeoutError:
         raise Refused(408, "too_slow", f"the body did not come within {READ_SECONDS:g} seconds.") from None
 
 
-async def _read(receive: Receive, carried: Carried) -> bytes:
+async def _read(receive: Receive, carried: Carried, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -94,8 +114,8 @@ async def _read(receive: Receive, carried: Carried) -> bytes:
             raise Refused(400, "bad_request", "the connection ended before the body did.")
         part = message.get("body", b"")
         size += len(part)
-        if size > BODY_MAX:
-            raise Refused(413, "too_large", f"a body has at most {BODY_MAX} bytes.")
+        if size > limit:
+            raise Refused(413, "too_large", f"a body has at most {limit} bytes here.")
         carried.take(len(part))
         parts.append(part)
         if not message.get("more_body", False):

@@ -6,6 +6,7 @@ needs a key, and one that changes something needs the role `admin` unless it nam
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from hmac import compare_digest
 from http import HTTPStatus
 from typing import NamedTuple
@@ -19,7 +20,18 @@ from fencepost.operations.keys import Caller, caller_of
 from fencepost.operations.looking import Store
 from fencepost.web.desk import Desk
 from fencepost.web.problems import Problem, problem_of, unauthorised
-from fencepost.web.requests import Carried, Load, Refused, form_field, header, read_body, replayed
+from fencepost.web.requests import (
+    BODY_MAX,
+    KNOWN,
+    STRANGERS,
+    Carried,
+    Load,
+    Refused,
+    form_field,
+    header,
+    read_body,
+    replayed,
+)
 
 Tell = Callable[[str], None]
 COOKIE = "fencepost_session"
@@ -52,9 +64,9 @@ class Admission(NamedTuple):
     csrf: str  # for the pages of a session; empty for a program's key
 
 
-def access(role: str) -> dict[str, str]:
-    """Say in a route's `openapi_extra` what it takes: a role, or OPEN."""
-    return {"x-fencepost-access": role}
+def access(role: str, *, body_max: int = BODY_MAX) -> dict[str, object]:
+    """Say in a route's `openapi_extra` what it takes: a role, or OPEN; and how large a body."""
+    return {"x-fencepost-access": role, **({"x-fencepost-body-max": body_max} if body_max != BODY_MAX else {})}
 
 
 def wanted_role(route: BaseRoute | None, method: str) -> str:
@@ -63,6 +75,12 @@ def wanted_role(route: BaseRoute | None, method: str) -> str:
     if said is not None:
         return str(said)
     return Role.READ.value if method in SAFE_METHODS else Role.ADMIN.value
+
+
+def body_limit(route: BaseRoute | None) -> int:
+    """Return how large a body a route takes."""
+    said = (getattr(route, "openapi_extra", None) or {}).get("x-fencepost-body-max")
+    return said if isinstance(said, int) else BODY_MAX
 
 
 class Gatekeeper:
@@ -78,7 +96,7 @@ class Gatekeeper:
         self._desk = desk
         self._hosts = hosts
         self._failures = 0  # within the last seconds
-        self._load = Load()
+        self._known_load, self._strangers_load = Load(KNOWN), Load(STRANGERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
@@ -88,15 +106,12 @@ class Gatekeeper:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        carried = Carried(self._load)
-        try:
-            await self._serve(scope, receive, _with_headers(send), carried)
-        finally:
-            carried.let_go()
+        with ExitStack() as holding:
+            await self._serve(scope, receive, _with_headers(send), holding)
 
-    async def _serve(self, scope: Scope, receive: Receive, guarded: Send, carried: Carried) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, guarded: Send, holding: ExitStack) -> None:
         try:
-            receive = await self._admit(scope, receive, carried)
+            receive = await self._admit(scope, receive, holding)
         except Refused as refused:
             await Problem(refused.status, refused.code, refused.detail)(scope, receive, guarded)
             return
@@ -109,7 +124,7 @@ class Gatekeeper:
             return
         await self._answer(scope, receive, guarded)
 
-    async def _admit(self, scope: Scope, receive: Receive, carried: Carried) -> Receive:
+    async def _admit(self, scope: Scope, receive: Receive, holding: ExitStack) -> Receive:
         """Check everything that can be checked before a handler runs, cheapest first."""
         self._check_host(scope)
         if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
@@ -118,15 +133,18 @@ class Gatekeeper:
         role = wanted_role(route, scope["method"])
         is_open = route is not None and role == OPEN
         session: Secret | None = None
+        carried = Carried(self._strangers_load, (scope.get("client") or ("somewhere",))[0])
         if not is_open:
             caller, session = await self._known(scope)
+            carried = Carried(self._known_load, caller.tenant)
             scope.setdefault("state", {})["admission"] = Admission(caller, csrf_of(session) if session else "")
             if not caller.role.covers(Role(role)):
                 raise Refused(403, "forbidden", f"this takes a key with the role {role}; yours is {caller.role}.")
         changes = scope["method"] not in SAFE_METHODS
         if changes:
             self._check_origin(scope)
-        body = await read_body(scope, receive, carried) if changes else b""
+        holding.callback(carried.let_go)
+        body = await read_body(scope, receive, carried, limit=body_limit(route)) if changes else b""
         if changes and session is not None:
             _check_csrf(scope, body, session)
         return replayed(body, receive) if changes else receive

@@ -6,6 +6,7 @@ had come to; so a session that is over, or was revoked, does not go on listening
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from fencepost.model.errors import FencepostError, QueueFull, Unauthorised
 from fencepost.model.run import RunState
-from fencepost.operations.keys import is_in_force
+from fencepost.operations.keys import Caller, is_in_force
 from fencepost.operations.log_reading import LogReading, Part
 from fencepost.operations.logs import log_of
 from fencepost.operations.looking import Seen, Store, ending_words, find_run, list_audit, show
@@ -22,7 +23,8 @@ from fencepost.operations.words import readable
 from fencepost.web.door import Door, caller_of, door_of
 
 router = APIRouter(include_in_schema=False)
-STREAMS_MAX = 100
+STREAMS_MAX, TENANT_MAX, KEY_MAX = 400, 100, 40
+TENANT_SURE = 5  # that a tenant gets, however many the others have open
 READ_SECONDS, LOOK_SECONDS, BEAT_SECONDS = 0.4, 2.0, 15.0
 HEADERS = {"X-Accel-Buffering": "no"}
 AGAIN = "retry: 1500\n\n"
@@ -30,10 +32,25 @@ AGAIN = "retry: 1500\n\n"
 
 @dataclass(slots=True)
 class Streams:
-    """How many listen, and what was last heard for each tenant."""
+    """How many listen, of each tenant and with each key, and what was last heard for each tenant."""
 
-    open: int = 0
+    tenants: Counter[str] = field(default_factory=Counter)
+    keys: Counter[str] = field(default_factory=Counter)
     newest: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    def check(self, caller: Caller) -> None:
+        """Refuse one more stream to a key or a tenant that has enough; one tenant's leave the others theirs."""
+        mine = self.tenants[caller.tenant]
+        full = mine >= TENANT_MAX or (self.tenants.total() >= STREAMS_MAX and mine >= TENANT_SURE)
+        if full or self.keys[caller.key_id] >= KEY_MAX:
+            raise QueueFull("too many live pages are open already; close one, or reload this one now and then.")
+
+    def count(self, caller: Caller, number: int) -> None:
+        """Count one more, or one less."""
+        for counter, name in ((self.tenants, caller.tenant), (self.keys, caller.key_id)):
+            counter[name] += number
+            if not counter[name]:
+                del counter[name]
 
 
 STREAMS = Streams()
@@ -42,7 +59,7 @@ STREAMS = Streams()
 @router.get("/live")
 async def live(request: Request) -> Response:
     """Tell whenever something has changed; the page then asks for itself anew."""
-    return _stream(_changes(request))
+    return _stream(_changes(request), caller_of(request))
 
 
 @router.get("/runs/{run_id}/stream")
@@ -51,17 +68,16 @@ async def log_stream(request: Request, run_id: str) -> Response:
     door, caller = door_of(request), caller_of(request)
     run = await door.desk.ask(find_run, caller.tenant, run_id)
     place = request.headers.get("last-event-id") or request.query_params.get("place", "")
-    return _stream(_log(request, run.id, place[:100]))
+    return _stream(_log(request, run.id, place[:100]), caller)
 
 
-def _stream(events: AsyncIterator[str]) -> Response:
-    if STREAMS.open >= STREAMS_MAX:
-        raise QueueFull(f"{STREAMS_MAX} streams are open already; close a page, or reload this one now and then.")
-    return StreamingResponse(_counted(events), media_type="text/event-stream", headers=HEADERS)
+def _stream(events: AsyncIterator[str], caller: Caller) -> Response:
+    STREAMS.check(caller)
+    return StreamingResponse(_counted(events, caller), media_type="text/event-stream", headers=HEADERS)
 
 
-async def _counted(events: AsyncIterator[str]) -> AsyncIterator[str]:
-    STREAMS.open += 1
+async def _counted(events: AsyncIterator[str], caller: Caller) -> AsyncIterator[str]:
+    STREAMS.count(caller, 1)
     try:
         yield AGAIN
         async for one in events:
@@ -71,7 +87,7 @@ async def _counted(events: AsyncIterator[str]) -> AsyncIterator[str]:
     except FencepostError:
         pass  # the store is away for now; the browser comes back, and is told then
     finally:
-        STREAMS.open -= 1
+        STREAMS.count(caller, -1)
 
 
 def event(kind: str, data: object, place: str = "") -> str:
