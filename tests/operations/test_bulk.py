@@ -4,6 +4,7 @@ import pytest
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Busy, Invalid, Unknown
+from fencepost.model.request_key import shown_key
 from fencepost.operations.bulk import BATCH_MAX, Triggered, Wanted, line_of, request_many
 from fencepost.operations.requests import request_run
 from tests.support.runtime import Runtime, new_id, together
@@ -127,3 +128,18 @@ def test_what_cannot_be_a_batch_is_refused(crew: Runtime) -> None:
         ask(crew, Wanted(), Wanted(key="\n"))
     assert ask(crew) == []
     assert crew.runs() == []
+
+
+@pytest.mark.parametrize(
+    "key", ["hook:push:1", "replay:r1:k", "backfill:t:UTC|2026-01-01T00:00|0", "key:hook:push:1", "a"]
+)
+def test_a_callers_key_never_stands_for_a_request_of_ours(crew: Runtime, key: str) -> None:
+    (made,) = ask(crew, Wanted(key=key))
+    (again,) = ask(crew, Wanted(key=key))
+    alone = request_run(crew.store, tenant="default", target="crew", key=key, new_run_id=new_id, by="ada")
+
+    assert (again.id, again.earlier, alone.run.id, alone.earlier) == (made.id, True, made.id, True)
+    kept = crew.run(made.id).request_key
+    assert kept is not None
+    assert not kept.startswith(("hook:", "replay:", "backfill:"))
+    assert shown_key(kept) == key

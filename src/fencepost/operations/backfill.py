@@ -13,6 +13,7 @@ from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.overlap import LINE_MAX
+from fencepost.model.request_key import backfill_key
 from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
 from fencepost.operations.making import Recipe, Stretch, afford, make_run, own_key
@@ -192,7 +193,7 @@ class _Order:
             idempotency_key=own_key(self.tenant, "backfill", self.title, part.schedule.name, occurrence.key),
             reservation=afford(part.recipe, grounds, counted_at=ready),
             stretch=Stretch(to_us(occurrence.tick_at), occurrence.key, to_us(start), to_us(end)),
-            request_key=f"backfill:{self.title}:{occurrence.key}",
+            request_key=backfill_key(self.title, occurrence.key),
         )
         return run._replace(lines_up=True)
 

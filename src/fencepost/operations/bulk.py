@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
+from fencepost.model.request_key import callers_key
 from fencepost.model.run import TriggerKind
 from fencepost.operations.making import Recipe, afford, make_run, own_keys
 from fencepost.operations.requests import check_request, spell_payload
@@ -84,5 +85,6 @@ def _wishes(wanted: Sequence[Wanted], tenant: str, agent: str, new_run_id: Calla
         if one.key is not None:
             check_request(key=one.key)
         payload = spell_payload(one.payload) if one.payload else "{}"
-        wishes.append(Wish(run_id, key_of(one.key or run_id), one.key, payload))
+        kept_key = callers_key(one.key) if one.key is not None else None
+        wishes.append(Wish(run_id, key_of(one.key or run_id), kept_key, payload))
     return wishes

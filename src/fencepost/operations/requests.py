@@ -21,6 +21,7 @@ from fencepost.model.overlap import (
     admit_to_line,
     parse_overlap,
 )
+from fencepost.model.request_key import callers_key, replay_key
 from fencepost.model.run import RunState, TriggerKind
 from fencepost.model.trigger import EveryTrigger
 from fencepost.operations.making import Recipe, Stretch, afford, make_run, own_key, period_of
@@ -76,6 +77,7 @@ def request_run(
         raise Invalid("--again is about a tick; name it with --tick, or leave --again out: every run is a new one.")
     policy = parse_overlap(overlap) if overlap is not None else None
     run_id = new_run_id()
+    kept_key = callers_key(key) if key is not None else None
 
     def decide(grounds: Grounds) -> Placement:
         recipe = _recipe(grounds, policy, overlap)
@@ -100,11 +102,11 @@ def request_run(
             stretch=stretch,
             payload=payload,
             priority=priority,
-            request_key=key,
+            request_key=kept_key,
         )
         return Placement(run, room.displaces, room.stops)
 
-    ask = Ask(tenant, target, by, key=key, tick_us=None if tick is None else to_us(tick))
+    ask = Ask(tenant, target, by, key=kept_key, tick_us=None if tick is None else to_us(tick))
     asked = store.ask(ask, decide)
     return Requested(asked.run, not asked.is_new, _said(asked.run, key=key, tick=tick, again=again, new=asked.is_new))
 
@@ -127,7 +129,7 @@ def replay(
     """
     check_request(key=key)
     new_id = new_run_id()
-    request_key = f"replay:{run_id}:{key}" if key is not None else None
+    request_key = replay_key(run_id, key) if key is not None else None
 
     def decide(grounds: Grounds) -> Placement:
         origin = grounds.origin
@@ -331,7 +333,7 @@ def _as_then(recipe: Recipe, origin: RunRow) -> Recipe:
 
 
 def _said(run: RunRow, *, key: str | None, tick: datetime | None, again: bool, new: bool) -> str:
-    if not new and key is not None and run.request_key == key:
+    if not new and key is not None and run.request_key == callers_key(key):
         return f"the key {key!r} made this run before; it is {run.state}."
     if not new and tick is not None:
         return f"the tick {format_instant(tick)} was done by this run; --again runs it once more, with a new key."

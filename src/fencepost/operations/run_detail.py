@@ -4,6 +4,7 @@ import json
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
+from fencepost.model.request_key import shown_key
 from fencepost.model.usage import is_partial
 from fencepost.operations.fields import attempt_fields, run_fields, usage_of
 from fencepost.operations.logs import Log
@@ -20,7 +21,7 @@ def detail_fields(detail: Detail, log: Log | None) -> dict[str, object]:
         "period_end": rfc3339(run.period_end_us),
         "backfill_from": rfc3339(run.backfill_from_us),
         "last_success": rfc3339(run.last_success_us),
-        "request_key": run.request_key,
+        "request_key": shown_key(run.request_key),
         "payload": json.loads(run.payload),
         "effects": effects_of(agent_from_json(run.manifest))._asdict(),
         "manifest_hash": run.manifest_hash,
