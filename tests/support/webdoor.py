@@ -42,9 +42,13 @@ class WebDoor:
             runtime.another,
             stream_seconds=0.05,
             rights=self.rights,
+            tell=self._tell,
         )
         self.told: list[str] = []
         self.gate = create_app(self.door, hosts=frozenset({HOST}), tell=self.told.append)
+
+    def _tell(self, text: str) -> None:
+        self.told.append(text)
 
     def now_us(self) -> int:
         return self.runtime.rig.now_us() + self.skew_us

@@ -90,6 +90,22 @@ def test_slow_and_heavy_clients_are_cut_off_within_bounds_and_others_served_mean
     assert announced.status_code == 413
 
 
+def test_a_body_whose_length_is_said_in_two_ways_is_refused_and_nothing_after_it_is_read(site: Site) -> None:
+    site.configure(CONFIG)
+    site.up("--port", "0", command="web")
+    port, _ = greeted(site)
+    smuggled = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+    head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port)) as one:
+        one.settimeout(30)
+        one.sendall((head + "0\r\n\r\n" + smuggled).encode())
+        answer = b""
+        while part := one.recv(10_000):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1, answer
+
+
 def test_one_address_does_not_take_all_connections(site: Site) -> None:
     site.configure(CONFIG)
     site.up("--port", "0", command="web")

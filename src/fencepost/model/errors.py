@@ -4,6 +4,7 @@ FencepostError
 ├── Invalid             the caller wrote something that cannot work (exit 2)
 │   └── Unknown             it names something that is not there (exit 2)
 ├── Unauthorised        a request without a valid signature or key (exit 77)
+│   └── Unverifiable        nobody can tell: the secret is not usable here; only the operator hears why (exit 77)
 ├── Misconfigured       found at run time: a setting, a gate or a file is not usable (exit 78)
 │   ├── GateUnreachable     a gate did not answer; trying again later may help (exit 78)
 │   └── Withheld            it is not for this tenant; nothing was handed over (exit 78)
@@ -45,6 +46,14 @@ class Unauthorised(FencepostError):
 
     code = "unauthorised"
     exit_code = 77
+
+
+class Unverifiable(Unauthorised):
+    """A signature that cannot be checked here. The caller, who may be anybody, hears what everybody hears."""
+
+    def __init__(self, message: str, *, why: str) -> None:
+        super().__init__(message)
+        self.why = why  # for the operator
 
 
 class Misconfigured(FencepostError):

@@ -81,7 +81,7 @@ def delivery_of(scheme: str, headers: Headers, body: bytes, content: Mapping[str
         case "slack":
             found = content.get("event_id") or f"body:{sha256(body).hexdigest()}"
         case "stripe":
-            found = content.get("id", "")
+            found = content.get("id") or f"body:{sha256(body).hexdigest()}"
         case _:
             found = headers.get("idempotency-key") or headers.get("webhook-id") or ""
     if not isinstance(found, str) or len(found) > ID_MAX or not found.isprintable():

@@ -8,7 +8,7 @@ Dublin and Casablanca count theirs backwards, and jumps without any DST happen t
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module, resources
@@ -99,9 +99,12 @@ class Zone:
         raise AssertionError("local time is never two days off")
 
     def local(self, at: datetime) -> datetime:
-        """Return an instant as local time with its offset."""
+        """Return an instant as local time with its offset; in UTC where the wall shows a year that has no name."""
         offset = self.segment_at(second_after(at) - 1).offset
-        return at.astimezone(timezone(timedelta(seconds=offset)))
+        try:
+            return at.astimezone(timezone(timedelta(seconds=offset)))
+        except OverflowError:  # within hours of the beginning of year 1 or the end of 9999
+            return at.astimezone(UTC)
 
     def _reach(self, utc: int) -> "_Table":
         """Return a table that knows what comes after an instant; replaced whole, so that threads may share a zone."""

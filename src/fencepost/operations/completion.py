@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencepost.model.definition import agent_from_json
-from fencepost.model.errors import FenceRefused, Invalid, Unauthorised
+from fencepost.model.errors import FenceRefused, Invalid, Misconfigured, Unauthorised, Unverifiable
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.signature import is_signed
 from fencepost.ports.runs import RunRow
 
 BODY_MAX = 65_536
+STRANGE = "there is no such run, or the signature is not its agent's."
 STATES = ("running", "succeeded", "failed")
 KEPT = ("summary", "cost_usd", "turns", "usage")
 
@@ -53,8 +54,13 @@ def complete_run(
         raise Invalid(f"a completion has at most {BODY_MAX} bytes.")
     run = store.run(run_id, tenant=tenant)
     reference = _secret_of(run)
-    if not reference or not is_signed([fetch_secret(reference, tenant)], headers, body, now_seconds=now_seconds):
-        raise Unauthorised("there is no such run, or the signature is not its agent's.")
+    try:
+        signed = reference and is_signed([fetch_secret(reference, tenant)], headers, body, now_seconds=now_seconds)
+    except (Misconfigured, Invalid) as error:
+        why = f"completions of run {run_id} of tenant {tenant} cannot be checked here: {error}"
+        raise Unverifiable(STRANGE, why=why) from None
+    if not signed:
+        raise Unauthorised(STRANGE)
     said = _read(body)
     state = store.put_completion(
         run_id,

@@ -6,7 +6,8 @@ from hashlib import sha256
 from typing import Any, NamedTuple, Protocol
 
 from fencepost.model.duration import parse_duration
-from fencepost.model.errors import KeyReused, Misconfigured, Unauthorised
+from fencepost.model.errors import Invalid, KeyReused, Misconfigured, Unauthorised, Unverifiable
+from fencepost.model.request_key import delivery_key
 from fencepost.model.run import TriggerKind
 from fencepost.model.webhook import (
     Hook,
@@ -25,6 +26,7 @@ from fencepost.ports.hooks import Delivered, DeliveryStore, HookStore, Parcel
 from fencepost.ports.requests import Ask, Grounds, Placement, RequestStore
 
 SECRET_MIN = 16
+STRANGE = "there is no such hook, or the signature is not right."
 
 
 class HookedStore(RequestStore, Protocol):
@@ -66,11 +68,16 @@ def genuine_hook(
     """Return the hook that a delivery is signed for, or raise Unauthorised: nobody learns which hooks there are."""
     row = store.hooks().hook(tenant, name)
     if row is None:
-        raise Unauthorised("there is no such hook, or the signature is not right.")
+        raise Unauthorised(STRANGE)
     hook = hook_from_json(row.definition)
-    secrets = [_secret(fetch_secret, one, tenant) for one in (hook.secret, hook.previous_secret) if one]
-    if not is_genuine(hook.scheme, secrets, delivery.headers, delivery.body, now_seconds=now_seconds):
-        raise Unauthorised("there is no such hook, or the signature is not right.")
+    try:
+        secrets = [_secret(fetch_secret, one, tenant) for one in (hook.secret, hook.previous_secret) if one]
+        genuine = is_genuine(hook.scheme, secrets, delivery.headers, delivery.body, now_seconds=now_seconds)
+    except (Misconfigured, Invalid) as error:  # which secret it is, and that there is such a hook, is our business alone
+        why = f"deliveries to the hook {name} of tenant {tenant} cannot be checked here: {error}"
+        raise Unverifiable(STRANGE, why=why) from None
+    if not genuine:
+        raise Unauthorised(STRANGE)
     return hook
 
 
@@ -90,7 +97,7 @@ def receive(
     about = {"hook": name, "delivery": identity, "event": event, "sha256": digest}
     payload: dict[str, Any] = {**payload_of(hook, content), "webhook": about}
     run_id = new_run_id()
-    key = f"hook:{name}:{identity}" if identity else None
+    key = delivery_key(name, identity) if identity else None
     hold_us = round(parse_duration(hook.debounce) * 1e6) if hook.debounce else 0
 
     def decide(grounds: Grounds) -> Placement:
@@ -132,10 +139,7 @@ def _digest_in(payload: str) -> str:
 
 
 def _secret(fetch_secret: Callable[[str, str], str], reference: str, tenant: str) -> str:
-    try:
-        secret = fetch_secret(reference, tenant)
-    except Misconfigured as error:
-        raise Misconfigured(f"this hook cannot be checked here: {error}") from None
+    secret = fetch_secret(reference, tenant)
     if len(secret) < SECRET_MIN:
         raise Misconfigured(f"the hook's secret {reference} has less than {SECRET_MIN} characters; make a longer one.")
     return secret

@@ -14,6 +14,7 @@ from fencepost.model.instant import (
     parse_instant,
     parse_wall,
     second_at_or_after,
+    shown,
     to_instant,
 )
 from fencepost.model.merged import MergedTrigger
@@ -124,7 +125,10 @@ def parse_moment(text: str, zone: Zone) -> datetime:
         return parse_instant(text)
     except Invalid:
         wall = from_wall(parse_wall(text))
-    return to_instant(zone.first_from(wall))
+    try:
+        return to_instant(zone.first_from(wall))
+    except OverflowError:  # the first day of year 1 began before it in UTC, the last of 9999 ends after it
+        raise Invalid(f"{shown(text)} in {zone.name} lies outside of the years 1 to 9999 in UTC.") from None
 
 
 def _gap_end(occurrence: Occurrence) -> datetime | None:

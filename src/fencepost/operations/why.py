@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 
 from fencepost.model.definition import ScheduleDefinition, Trigger, schedule_from_json, trigger_of
 from fencepost.model.errors import Invalid
@@ -19,7 +19,6 @@ from fencepost.operations.words import SECOND_US, ago, kept_words, rfc3339, wall
 from fencepost.ports.looking import ScheduleFacts, TickRow, VersionFacts
 from fencepost.stores.looking import SqlLooking
 
-SECOND = timedelta(seconds=1)
 ROWS_MAX = 5
 
 
@@ -264,13 +263,13 @@ class _Inquiry:
         if isinstance(self._trigger, EveryTrigger):
             return False
         at = from_us(at_us)
-        return all(one.missing for one in self._trigger.occurrences(at, at + SECOND))
+        return all(one.missing for one in self._trigger.occurrences(at, _second_later(at)))
 
     def _dst_note(self, at_us: int) -> str:
         if isinstance(self._trigger, AtTrigger | EveryTrigger):
             return ""
         at = from_us(at_us)
-        note = next((line.note for line in preview(self._trigger, at, at + SECOND) if line.note), "")
+        note = next((line.note for line in preview(self._trigger, at, _second_later(at)) if line.note), "")
         return f" ({note})" if note else ""
 
     def _when(self, row: TickRow) -> str:
@@ -298,12 +297,17 @@ def _no_schedule(look: SqlLooking, name: str) -> Invalid:
     return unknown(look, name, kinds=("schedule",))
 
 
+def _second_later(at: datetime) -> datetime:
+    """Return the end of the second that begins here; the last second of all ends with itself."""
+    return from_us(to_us(at) + SECOND_US)
+
+
 def _ticks_at(trigger: Trigger, at_us: int) -> bool:
     """Tell whether a trigger has a tick, or a slot that the clock jumped over, in the second of an instant."""
     if isinstance(trigger, EveryTrigger):
         return False
     at = from_us(at_us)
-    return any(trigger.occurrences(at, at + SECOND))
+    return any(trigger.occurrences(at, _second_later(at)))
 
 
 def _zone(definition: ScheduleDefinition) -> Zone | None:

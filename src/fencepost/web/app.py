@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from fencepost.model.errors import FencepostError
+from fencepost.model.errors import FencepostError, Unverifiable
 from fencepost.web import completions, health, hooks, login, metrics
 from fencepost.web.api import definitions, keys, notices, records, runs, schedules
 from fencepost.web.dashboard import routes as dashboard
@@ -19,6 +19,7 @@ from fencepost.web.problems import Problem, problem_of
 from fencepost.web.security import Gatekeeper, Tell
 
 TITLE = "Fencepost"
+TOLD_SECONDS, TOLD_MAX = 60, 1_000
 DESCRIPTION = "Runs scheduled AI agents: no tick twice, no overlap where it must not be, no zombie writes."
 
 
@@ -59,6 +60,7 @@ def _bare(door: Door, *, document: str | None) -> FastAPI:
         lifespan=_closing(door),
     )
     app.state.door = door
+    app.state.doubts = Doubts(door)
     app.add_exception_handler(FencepostError, _told)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
@@ -75,9 +77,28 @@ def _closing(door: Door):  # type: ignore[no-untyped-def]  # noqa: ANN202  # wha
     return lifespan
 
 
-def _told(_: Request, error: Exception) -> Response:
+def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, FencepostError)
+    if isinstance(error, Unverifiable):
+        request.app.state.doubts.tell(error.why)
     return problem_of(error)
+
+
+class Doubts:
+    """Tells the operator which signatures cannot be checked here, each of them once in a while."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._told_at: dict[str, int] = {}
+
+    def tell(self, why: str) -> None:
+        """Tell of one, unless it was told lately."""
+        now = self._door.now_seconds()
+        if now - self._told_at.get(why, 0) >= TOLD_SECONDS:
+            if len(self._told_at) >= TOLD_MAX:
+                self._told_at.clear()
+            self._told_at[why] = now
+            self._door.tell(f"warning: web: {why}")
 
 
 def _malformed(_: Request, error: Exception) -> Response:

@@ -24,6 +24,7 @@ class Door(NamedTuple):
     stream_seconds: float = 600.0  # then a browser takes its stream up anew
     is_leaving: Callable[[], bool] = lambda: False  # whether the server is asked to stop
     rights: Callable[[], Rights] = Rights  # what this machine's [tenants] says
+    tell: Callable[[str], None] = lambda _: None  # the operator, on this server's own output
 
     def now_seconds(self) -> int:
         """Return seconds since 1970, for signatures that carry a time."""

@@ -113,7 +113,10 @@ class Gatekeeper:
         try:
             receive = await self._admit(scope, receive, holding)
         except Refused as refused:
-            await Problem(refused.status, refused.code, refused.detail)(scope, receive, guarded)
+            close = (
+                {"Connection": "close"} if refused.status == HTTPStatus.BAD_REQUEST else None
+            )  # what follows is not trusted
+            await Problem(refused.status, refused.code, refused.detail, close)(scope, receive, guarded)
             return
         except Unauthorised:
             await self._slow_down(scope)
@@ -126,6 +129,7 @@ class Gatekeeper:
 
     async def _admit(self, scope: Scope, receive: Receive, holding: ExitStack) -> Receive:
         """Check everything that can be checked before a handler runs, cheapest first."""
+        _check_framing(scope)
         self._check_host(scope)
         if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
             raise Refused(400, "bad_request", "the address contains a NUL character.")
@@ -220,6 +224,12 @@ class Gatekeeper:
             if not begun:
                 detail = f"there was no answer within {REQUEST_SECONDS:g} seconds; try again later."
                 await Problem(503, "too_slow", detail)(scope, receive, send)
+
+
+def _check_framing(scope: Scope) -> None:
+    """Refuse a body whose length is said in two ways: a proxy in front of us may have gone by the other one."""
+    if header(scope, "content-length") is not None and header(scope, "transfer-encoding") is not None:
+        raise Refused(400, "bad_request", "Content-Length and Transfer-Encoding came together; send one of them.")
 
 
 def cookie_name(host: str) -> str:

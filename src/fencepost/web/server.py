@@ -149,6 +149,7 @@ def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = Non
         open_store,
         is_leaving=is_leaving,
         rights=lambda: rights,
+        tell=wiring.say,
     )
     _hear_others()
     server = uvicorn.Server(
