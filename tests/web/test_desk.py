@@ -7,6 +7,7 @@ import pytest
 
 from fencepost.model.errors import StoreUnavailable
 from fencepost.operations.looking import Store
+from fencepost.stores.transaction import Transaction
 from fencepost.web import desk as desks
 from fencepost.web.desk import Desk
 from tests.support.runtime import Runtime
@@ -94,6 +95,50 @@ def test_a_store_that_cannot_be_opened_is_a_503_that_says_when_to_come_back(web:
     assert answer.headers["retry-after"] == "5"
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "store_unavailable"
+
+
+def test_a_door_that_closes_while_a_thread_is_asking_lets_it_have_its_answer(both: Runtime) -> None:
+    """Closing a connection that another thread is using would end the server in a traceback."""
+    slow = {
+        "sqlite": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000) SELECT count(*) FROM n",
+        "postgresql": "SELECT pg_sleep(0.5)",
+    }[both.kind]
+    opened, asking, closed = [], Event(), []
+
+    def open_store() -> Store:
+        store = both.another()
+        close = store.close
+
+        def close_and_note() -> None:
+            closed.append(store)
+            close()
+
+        store.close = close_and_note  # type: ignore[method-assign]
+        opened.append(store)
+        return store
+
+    def ask(store: Store) -> int:
+        def read(tx: Transaction) -> int:
+            connection = tx.tables()._connection  # type: ignore[attr-defined]
+            asking.set()
+            return len(list(connection.execute(slow)))
+
+        return store.dialect.read(read)
+
+    desk = Desk(open_store, threads=2)
+
+    async def play() -> int:
+        await desk.ask(lambda store: store.clock_us())
+        answer = asyncio.create_task(desk.ask(ask))
+        await asyncio.to_thread(asking.wait, 30)
+        desk.close()
+        with pytest.raises(StoreUnavailable, match="about to end"):
+            await desk.ask(lambda store: store.clock_us())
+        return await answer
+
+    assert asyncio.run(play()) == 1
+    desk._threads.shutdown(wait=True)
+    assert sorted(map(id, closed)) == sorted(map(id, opened)), "each connection is closed once"
 
 
 def test_a_store_that_comes_back_is_opened_anew(runtime: Runtime) -> None:

@@ -32,7 +32,8 @@ class Desk:
         self._patience_seconds = patience_seconds
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="store")
         self._mine = local()
-        self._open: set[Store] = set()
+        self._idle: set[Store] = set()  # open, and nobody is asking them anything
+        self._closed = False
         self._lock = Lock()
         self._waiting = 0
         self._size = threads
@@ -43,6 +44,8 @@ class Desk:
 
         What was begun may still take effect then: whoever asks again does so with the same key.
         """
+        if self._closed:
+            raise StoreUnavailable("this server is about to end; try again later.")
         if self._waiting >= WAITING_MAX:
             raise StoreUnavailable("too many requests wait for the store; try again later.")
         if self._stuck >= self._size:
@@ -75,31 +78,51 @@ class Desk:
             self._stuck -= 1
 
     def close(self) -> None:
-        """Let go of the store."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Let go of the store: at once where nobody is asking, else as soon as the answer is there.
+
+        A connection belongs to the thread that is asking; to close it from here would end us in a traceback.
+        """
         with self._lock:
-            for store in self._open:
-                with suppress(StoreUnavailable):  # nothing is owed to this connection
-                    store.close()
-            self._open.clear()
+            self._closed = True
+            idle, self._idle = self._idle, set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for store in idle:
+            _close(store)
 
     def _with_store(self, task: Callable[[Store], T]) -> T:
-        store: Store | None = getattr(self._mine, "store", None)
-        if store is None:
-            store = self._open_store()
-            self._mine.store = store
-            with self._lock:
-                self._open.add(store)
+        store = self._take()
         try:
-            return task(store)
+            found = task(store)
         except StoreUnavailable:
-            self._drop(store)
+            self._mine.store = None  # the next question opens it anew
+            _close(store)
             raise
+        except BaseException:
+            self._put_back(store)
+            raise
+        self._put_back(store)
+        return found
 
-    def _drop(self, store: Store) -> None:
-        """Have the next question open the store anew."""
-        self._mine.store = None
+    def _take(self) -> Store:
+        """Return this thread's own connection, which nobody else closes for now."""
+        mine: Store | None = getattr(self._mine, "store", None)
         with self._lock:
-            self._open.discard(store)
-        with suppress(StoreUnavailable):  # it is gone already
-            store.close()
+            if self._closed:
+                raise StoreUnavailable("this server is about to end; try again later.")
+            if mine is not None:
+                self._idle.discard(mine)
+        store = mine or self._open_store()
+        self._mine.store = store
+        return store
+
+    def _put_back(self, store: Store) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.add(store)
+                return
+        _close(store)
+
+
+def _close(store: Store) -> None:
+    with suppress(StoreUnavailable):  # nothing is owed to this connection
+        store.close()
