@@ -304,6 +304,45 @@ def test_an_unknown_schedule_is_a_usage_error_with_a_suggestion(desk: Desk) -> N
     assert "'digest' is an agent and has no ticks" in desk.cli("why", "digest").err
 
 
+def in_the_way(desk: Desk) -> str:
+    """Let two ticks be decided at one moment, of which the first makes a run that is written down a bit later."""
+    desk.schedule(cron="* * * * *", timezone="UTC", grace="10m")
+    desk.tick("2026-03-27T12:02:30Z")
+    execute = desk.store.dialect._connection.execute  # type: ignore[attr-defined]
+    execute("UPDATE run SET created_us = created_us + 211")
+    ((run_id,),) = execute("SELECT id FROM run").fetchall()
+    return str(run_id)
+
+
+def test_a_tick_that_was_decided_together_with_its_predecessor_names_the_run_in_its_way(desk: Desk) -> None:
+    run_id = in_the_way(desk)
+
+    told = desk.flat("why", "nightly", "--at", "2026-03-27T12:02:00Z")
+
+    assert f"It was skipped because of overlap: run {run_id} (made at the same moment) had not ended." in told
+    skipped, made = desk.json("schedule-ticks", "nightly")
+    assert (skipped["disposition"], skipped["behind"], made["behind"]) == ("overlap", [run_id], [])
+
+
+def test_a_run_in_the_way_that_was_pruned_is_still_named(desk: Desk) -> None:
+    run_id = in_the_way(desk)
+    desk.store.dialect._connection.execute("DELETE FROM run")  # type: ignore[attr-defined]
+
+    told = desk.flat("why", "nightly", "--at", "2026-03-27T12:02:00Z")
+
+    assert f"run {run_id} (pruned since) had not ended" in told
+
+
+def test_a_tick_of_an_older_program_is_explained_by_what_was_alive_then(desk: Desk) -> None:
+    desk.schedule(**HOURLY)
+    desk.tick("2026-03-27T13:00:01Z")
+    leased = desk.lease()
+    desk.tick("2026-03-27T14:00:01Z")
+    desk.store.dialect._connection.execute("UPDATE tick SET behind = NULL")  # type: ignore[attr-defined]
+
+    assert f"run {leased.run.id} (running for 1h then)" in desk.flat("why", "nightly")
+
+
 def test_every_says_after_which_run_it_comes_again(desk: Desk) -> None:
     desk.schedule(every="15m")
     desk.tick("2026-03-27T12:00:01Z")

@@ -1,5 +1,6 @@
 """Tick, run, cursor and audit row commit together or not at all, however many tickers there are."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -268,3 +269,16 @@ def test_tickers_that_are_killed_in_the_middle_lose_nothing_and_double_nothing(r
     found = runtime.sql("SELECT schedule, occurrence FROM $run")
     assert len(found) == len(set(found)) == SCHEDULES
     assert runtime.sql("SELECT count(*) FROM $tick WHERE disposition = 'run'") == [(SCHEDULES,)]
+
+
+def test_the_runs_in_a_ticks_way_are_recorded_with_it(runtime: Runtime) -> None:
+    runtime.cron(grace="10m", overlap="allow_parallel", parallel_max=2)
+    runtime.go_to("2027-01-15T08:04:30")
+    runtime.tick()
+
+    rows = runtime.sql("SELECT count, disposition, run_id, behind FROM $tick ORDER BY tick_us")
+    made = [str(run_id) for _, kind, run_id, _ in rows if kind == "run"]
+    skipped = [(count, json.loads(behind)) for count, kind, _, behind in rows if kind == "overlap"]
+    assert len(made) == 2
+    assert skipped, "there were more ticks than may run at once"
+    assert all(behind == made for _, behind in skipped)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from fencepost.model.calendar import Calendar
-from fencepost.model.decide import Decision, Disposition, Facts, PlannedRun, Policies
+from fencepost.model.decide import Decision, Disposition, Facts, PlannedRun, Policies, planned_id
 from fencepost.model.definition import (
     AgentDefinition,
     ScheduleDefinition,
@@ -98,6 +98,7 @@ class Writer:
         self._new_run_id = new_run_id
         self._key = key
         self.runs: list[NewRun] = []
+        self._ids: dict[str, str] = {}  # of runs that are made by this decision, by what the decision calls them
 
     def ticks(self, decision: Decision) -> Iterator[NewTick]:
         """Yield a row for each disposition, making runs on the way, and one for each gap of the clock."""
@@ -132,6 +133,9 @@ class Writer:
         assert first is not None
         assert last is not None
         run = self._run(disposition.run, first) if disposition.run else None
+        if run is not None:
+            self._ids[planned_id(disposition.slot)] = run.id
+        behind = [self._ids.get(one, one) for one in disposition.behind]
         return self._row(
             first,
             last,
@@ -139,6 +143,7 @@ class Writer:
             kind=disposition.kind,
             run_id=run.id if run else None,
             into_us=to_us(disposition.into) if disposition.into else None,
+            behind=json.dumps(behind) if behind else None,
         )
 
     def _gaps(self, trigger: CronTrigger | MergedTrigger, cursor: datetime) -> Iterator[NewTick]:
@@ -159,6 +164,7 @@ class Writer:
         kind: DispositionKind,
         run_id: str | None = None,
         into_us: int | None = None,
+        behind: str | None = None,
     ) -> NewTick:
         return NewTick(
             tenant=self._due.tenant,
@@ -174,6 +180,7 @@ class Writer:
             run_id=run_id,
             into_us=into_us,
             tzdata=tzdata_version(),
+            behind=behind,
         )
 
     def _run(self, planned: PlannedRun, occurrence: Occurrence) -> NewRun:

@@ -14,6 +14,13 @@ from fencepost.model.overlap import Admitted, LiveRun, OverlapPolicy, Request, S
 from fencepost.model.pause import SkipNext, skip, skipped
 from fencepost.model.run import RunId, TriggerKind
 
+BEHIND_MAX = 4  # so many runs in the way are recorded with a tick
+
+
+def planned_id(tick: datetime) -> RunId:
+    """Name the run of a tick that is decided at this very moment, and has no id yet."""
+    return RunId(f"tick:{tick.isoformat()}")
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:
@@ -61,6 +68,7 @@ class Disposition:
     kind: DispositionKind
     run: PlannedRun | None = None
     into: datetime | None = None  # coalesced: the tick whose run covers these
+    behind: tuple[RunId, ...] = ()  # overlap: the runs that were in the way, oldest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,7 @@ class _Desk:
         self._policies = policies
         self._live = list(facts.live)
         self._planned: dict[RunId, tuple[Due, Reservation]] = {}
-        self._refused: list[tuple[Due, DispositionKind]] = []
+        self._refused: list[tuple[Due, DispositionKind, tuple[RunId, ...]]] = []
         self.denied: dict[str, None] = {}  # in order, each once
         self.displaced: list[RunId] = []
         self.stopped: list[RunId] = []
@@ -149,8 +157,8 @@ class _Desk:
     def decide(self, due: Due) -> None:
         request = Request(self._facts.trigger, lines_up=due.lines_up)
         match admit(request, policy=self._policies.overlap, live=self._live):
-            case Skipped():
-                self._refused.append((due, DispositionKind.OVERLAP))
+            case Skipped(behind):
+                self._refused.append((due, DispositionKind.OVERLAP, behind[:BEHIND_MAX]))
             case Admitted() as admitted:
                 self._reserve(due, admitted)
             case TurnedAway():
@@ -160,11 +168,11 @@ class _Desk:
         """Find the money before anybody is displaced: a tick without money must not stop another's run."""
         reservation = reserve(self._policies.budget, self._spend(without=admitted.displaces), at=due.counted_at)
         if isinstance(reservation, BudgetDenied):
-            self._refused.append((due, DispositionKind.BUDGET))
+            self._refused.append((due, DispositionKind.BUDGET, ()))
             self.denied[reservation.message] = None
             return
         self._make_room(admitted)
-        run_id = RunId(f"tick:{due.tick.isoformat()}")
+        run_id = planned_id(due.tick)
         self._planned[run_id] = (due, reservation)
         self._live.append(LiveRun(run_id, self._facts.trigger, Standing.QUEUED, lines_up=due.lines_up))
 
@@ -176,7 +184,7 @@ class _Desk:
         for run_id in admitted.displaces:
             if run_id in self._planned:
                 due, _ = self._planned.pop(run_id)
-                self._refused.append((due, DispositionKind.OVERLAP))
+                self._refused.append((due, DispositionKind.OVERLAP, ()))  # it gave way to a newer tick
             else:
                 self.displaced.append(run_id)
         self.stopped += [run_id for run_id in admitted.stops if run_id not in self.stopped]
@@ -192,8 +200,8 @@ class _Desk:
 
     def refusals(self) -> list[Disposition]:
         return [
-            _disposition(span, kind)
-            for due, kind in self._refused
+            replace(_disposition(span, kind), behind=behind)
+            for due, kind, behind in self._refused
             for span in (Span(due.tick, due.tick, 1), *due.absorbs)
         ]
 
@@ -219,7 +227,7 @@ def _joined(dispositions: Iterable[Disposition]) -> tuple[Disposition, ...]:
     joined: list[Disposition] = []
     for one in sorted(dispositions, key=lambda one: one.slot):
         last = joined[-1] if joined else None
-        if last and one.run is None and (last.kind, last.into) == (one.kind, one.into):
+        if last and one.run is None and (last.kind, last.into, last.behind) == (one.kind, one.into, one.behind):
             joined[-1] = replace(last, slot_until=one.slot_until, count=last.count + one.count)
         else:
             joined.append(one)

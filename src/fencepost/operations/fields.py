@@ -8,6 +8,7 @@ from fencepost.model.usage import is_partial, llm_tokens
 from fencepost.operations.commands import Command
 from fencepost.operations.looking import Listing, Seen
 from fencepost.operations.places import resources_in
+from fencepost.operations.tick_stories import behind_of
 from fencepost.operations.words import rfc3339
 from fencepost.ports.looking import AuditRow, TickRow
 from fencepost.ports.runs import AttemptRow, RunRow
@@ -119,6 +120,7 @@ def tick_fields(tick: TickRow) -> dict[str, object]:
         "run_id": tick.run_id,
         "tick_until": rfc3339(tick.tick_until_us),
         "into": rfc3339(tick.into_us),
+        "behind": behind_of(tick),
         "decided_at": rfc3339(tick.decided_us),
     }
 

@@ -1,7 +1,7 @@
 """What became of a tick, told in sentences from what was recorded when it was decided."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +38,10 @@ class Records(Protocol):
 
     def alive_at(self, schedule: str, at_us: int, *, limit: int) -> list[RunRow]:
         """Return the runs of a schedule that had not ended at an instant, oldest first."""
+        ...
+
+    def named_runs(self, run_ids: Iterable[str]) -> dict[str, RunRow]:
+        """Return some runs by their ids; those that are not on record are left out."""
         ...
 
     def ticks(self, schedule: str, *, from_us: int, until_us: int, limit: int) -> list[TickRow]:
@@ -140,16 +144,26 @@ class Storyteller:
             )
 
     def _overlap(self, tick: TickRow, definition: ScheduleDefinition) -> Iterator[str]:
-        alive = self.look.alive_at(tick.schedule, tick.decided_us, limit=IN_THE_WAY_MAX + 1)
-        if alive:
-            more = " and others" if len(alive) > IN_THE_WAY_MAX else ""
-            names = ", ".join(_in_the_way(run, tick.decided_us) for run in alive[:IN_THE_WAY_MAX])
-            yield f"It was skipped because of overlap: {names}{more} had not ended."
+        names = self._in_its_way(tick)
+        if names:
+            more = " and others" if len(names) > IN_THE_WAY_MAX else ""
+            yield f"It was skipped because of overlap: {', '.join(names[:IN_THE_WAY_MAX])}{more} had not ended."
         elif (newer := self.look.following_tick(tick.schedule, tick.tick_until_us)) and _together(tick, newer):
             yield f"It was skipped because of overlap: it gave way to the tick of {self._at(newer.tick_us)}."
         else:
             yield "It was skipped because of overlap; the run that was in the way is no longer on record."
         yield f'The schedule says overlap = "{definition.overlap}".'
+
+    def _in_its_way(self, tick: TickRow) -> list[str]:
+        """Name the runs that were in a tick's way: those recorded with it, or else those alive when it was decided."""
+        if not tick.behind:  # decided by a program that did not record them
+            alive = self.look.alive_at(tick.schedule, tick.decided_us, limit=IN_THE_WAY_MAX + 1)
+            return [_in_the_way(run, tick.decided_us) for run in alive]
+        ids = behind_of(tick)
+        known = self.look.named_runs(ids)
+        return [
+            _in_the_way(known[one], tick.decided_us) if one in known else f"run {one} (pruned since)" for one in ids
+        ]
 
     def _gap(self, tick: TickRow) -> str:
         first, last = parse_wall(tick.slot), parse_wall(tick.slot_until)
@@ -222,6 +236,11 @@ class Storyteller:
         return wall(us, self.zone)
 
 
+def behind_of(tick: TickRow) -> list[str]:
+    """Return the ids of the runs that were in a tick's way, as far as they are recorded with it."""
+    return [str(one) for one in json.loads(tick.behind)] if tick.behind else []
+
+
 def pause_words(pause: PauseFacts) -> str:
     """Say what was held back, by whom, since when and why."""
     what = "the schedule was paused" if pause.schedule else "everything was halted"
@@ -233,6 +252,10 @@ def pause_words(pause: PauseFacts) -> str:
 def _in_the_way(run: RunRow, at_us: int) -> str:
     if run.started_us is not None and run.started_us <= at_us:
         return f"run {run.id} (running for {span(at_us - run.started_us)} then)"
+    if (
+        run.created_us >= at_us
+    ):  # the tick before was decided at the same moment, and its run written down after this one
+        return f"run {run.id} (made at the same moment)"
     return f"run {run.id} (waiting for {span(at_us - run.created_us)} then)"
 
 

@@ -1,13 +1,13 @@
 """A schedule's recorded ticks with what became of each, told from a handful of questions however many ticks there are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.looking import Store, unknown
-from fencepost.operations.tick_stories import Storyteller
+from fencepost.operations.tick_stories import Storyteller, behind_of
 from fencepost.ports.looking import AuditRow, PauseFacts, ScheduleFacts, TickRow
 from fencepost.ports.runs import RunRow
 from fencepost.stores.looking import EVER_US, SqlLooking
@@ -80,6 +80,7 @@ class _Remembered:
         self._look = look
         self._kept = kept
         self._alive: list[RunRow] | None = None
+        self._named: dict[str, RunRow] | None = None
         self._pauses: list[PauseFacts] | None = None
         self._audit: dict[str, list[AuditRow]] = {}  # by verb
 
@@ -94,6 +95,12 @@ class _Remembered:
             run for run in self._alive if run.created_us <= at_us and (run.ended_us is None or run.ended_us >= at_us)
         ]
         return found[::-1][:limit]
+
+    def named_runs(self, run_ids: Iterable[str]) -> dict[str, RunRow]:
+        """Return some of the runs that were in the way of ticks on this page."""
+        if self._named is None:
+            self._named = self._look.named_runs(one for row in self._kept for one in behind_of(row))
+        return {one: self._named[one] for one in run_ids if one in self._named}
 
     def ticks(self, schedule: str, *, from_us: int, until_us: int, limit: int) -> list[TickRow]:
         """Return the recorded ticks of an instant."""

@@ -18,6 +18,7 @@ class TickRow(NamedTuple):
     occurrence: str
     into_us: int | None
     decided_us: int
+    behind: str | None = None  # the ids of the runs that were in its way, as a JSON list
 
 
 class Skipped(NamedTuple):

@@ -74,6 +74,7 @@ class NewTick(NamedTuple):
     run_id: str | None
     into_us: int | None
     tzdata: str
+    behind: str | None = None  # the runs that were in its way, as a JSON list
 
 
 class NewRun(NamedTuple):

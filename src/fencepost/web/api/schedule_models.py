@@ -85,6 +85,7 @@ class Tick(BaseModel):
     run_id: str | None
     tick_until: Instant | None
     into: Instant | None
+    behind: list[str] = Field(description="overlap: the runs that were in its way, oldest first")
     decided_at: Instant | None
 
 

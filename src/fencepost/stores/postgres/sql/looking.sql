@@ -74,7 +74,7 @@ SELECT version, definition, applied_us, after_us, until_us
 
 -- :name look_ticks
 SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
-       decided_us
+       decided_us, behind
   FROM fencepost.tick
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_us < %(until_us)s AND tick_until_us >= %(from_us)s
    AND (%(disposition)s = '' OR disposition = %(disposition)s)
@@ -84,7 +84,7 @@ SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, dispo
 
 -- :name look_following_tick
 SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
-       decided_us
+       decided_us, behind
   FROM fencepost.tick
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_us > %(at_us)s
  ORDER BY tick_us, occurrence
@@ -172,7 +172,7 @@ SELECT schedule, disposition, sum(count)::bigint, max(decided_us)
 -- :name look_skips
 -- Every tick that made no run, of all schedules, the latest decision first.
 SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
-       decided_us
+       decided_us, behind
   FROM fencepost.tick
  WHERE tenant = %(tenant)s AND disposition <> 'run' AND (%(disposition)s = '' OR disposition = %(disposition)s)
    AND (decided_us, schedule, occurrence) < (%(before_us)s, %(before_schedule)s, %(before)s)

@@ -88,12 +88,13 @@ RETURNING schedule.tenant, schedule.name
 
 -- :name insert_ticks
 INSERT INTO fencepost.tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
-                            disposition, run_id, into_us, tzdata, decided_us)
+                            disposition, run_id, into_us, tzdata, behind, decided_us)
 SELECT tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
-       disposition, run_id, into_us, tzdata, fencepost.clock_us()
+       disposition, run_id, into_us, tzdata, behind, fencepost.clock_us()
   FROM jsonb_to_recordset(%(ticks)s::jsonb) AS one (
        tenant text, schedule text, occurrence text, version bigint, slot text, slot_until text,
-       tick_us bigint, tick_until_us bigint, count bigint, disposition text, run_id text, into_us bigint, tzdata text)
+       tick_us bigint, tick_until_us bigint, count bigint, disposition text, run_id text, into_us bigint, tzdata text,
+       behind text)
 
 -- :name insert_runs
 -- A run whose key is known already is not made again; what comes back was made.

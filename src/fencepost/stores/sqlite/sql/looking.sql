@@ -67,7 +67,7 @@ SELECT version, definition, applied_us, after_us, until_us
 
 -- :name look_ticks
 SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
-       decided_us
+       decided_us, behind
   FROM tick
  WHERE tenant = :tenant AND schedule = :schedule AND tick_us < :until_us AND tick_until_us >= :from_us
    AND (:disposition = '' OR disposition = :disposition)
@@ -77,7 +77,7 @@ SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, dispo
 
 -- :name look_following_tick
 SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
-       decided_us
+       decided_us, behind
   FROM tick
  WHERE tenant = :tenant AND schedule = :schedule AND tick_us > :at_us
  ORDER BY tick_us, occurrence
@@ -154,7 +154,7 @@ SELECT schedule, disposition, sum(count), max(decided_us)
 -- :name look_skips
 -- Every tick that made no run, of all schedules, the latest decision first.
 SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
-       decided_us
+       decided_us, behind
   FROM tick
  WHERE tenant = :tenant AND disposition <> 'run' AND (:disposition = '' OR disposition = :disposition)
    AND (decided_us, schedule, occurrence) < (:before_us, :before_schedule, :before)

@@ -70,10 +70,11 @@ RETURNING schedule.tenant, schedule.name
 
 -- :name insert_ticks
 INSERT INTO tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
-                  disposition, run_id, into_us, tzdata, decided_us)
+                  disposition, run_id, into_us, tzdata, behind, decided_us)
 SELECT value ->> 'tenant', value ->> 'schedule', value ->> 'occurrence', value ->> 'version',
        value ->> 'slot', value ->> 'slot_until', value ->> 'tick_us', value ->> 'tick_until_us', value ->> 'count',
-       value ->> 'disposition', value ->> 'run_id', value ->> 'into_us', value ->> 'tzdata', wall_us()
+       value ->> 'disposition', value ->> 'run_id', value ->> 'into_us', value ->> 'tzdata',
+       value ->> 'behind', wall_us()
   FROM json_each(:ticks)
 
 -- :name insert_runs
