@@ -353,6 +353,30 @@ def test_every_says_after_which_run_it_comes_again(desk: Desk) -> None:
     assert "The next tick is 2026-03-27T12:15:01Z, in 15m." in desk.flat("why", "nightly")
 
 
+def test_every_that_waits_for_its_budget_says_so_with_the_tick_that_it_owes(desk: Desk) -> None:
+    desk.schedule(every="15m", max_runs_per_hour=1)
+    desk.tick("2026-03-27T12:00:01Z")
+    desk.settle(desk.lease())
+    for minute in (15, 16, 17):
+        desk.tick(f"2026-03-27T12:{minute}:05Z")
+
+        told = desk.flat("why", "nightly")
+        assert "The next tick was to be 2026-03-27T12:15:01Z" in told
+        assert "and waits for its budget: 1 run within an hour, of 1 allowed." in told
+        (row,) = desk.json("schedule", "list")
+        assert row["next_at"] == "2026-03-27T12:15:01Z"
+
+
+def test_every_that_waits_for_the_end_of_a_pause_or_a_blackout_says_so(desk: Desk) -> None:
+    desk.schedule(every="15m", calendar=("2026-03-27",))
+    desk.tick("2026-03-27T12:00:01Z")
+    assert "waits for the end of a blackout of its calendar" in desk.flat("why", "nightly")
+
+    desk.cli("schedule", "pause", "nightly", "--note", "moving")
+    desk.tick("2026-03-27T12:00:30Z")
+    assert "and waits until that is over" in desk.flat("why", "nightly")
+
+
 @pytest.mark.parametrize("at", ["soon", "2026-13-01", "2026-03-27T99:00:00Z"])
 def test_an_instant_that_cannot_be_read_is_a_usage_error(desk: Desk, at: str) -> None:
     desk.schedule(**HOURLY)

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.notice import Wish
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from tests.support.runtime import DEAD, SUCCEEDED, Runtime, at, us
@@ -31,6 +32,43 @@ def test_the_first_waits_for_its_anchor(runtime: Runtime) -> None:
     assert runtime.runs() == []
     runtime.tick_at("2027-01-15T08:30:00")
     assert len(runtime.runs()) == 1
+
+
+def notices(runtime: Runtime) -> int:
+    ((count,),) = runtime.sql("SELECT count(*) FROM $notice WHERE event = 'budget'")
+    return int(count)
+
+
+def test_a_tick_that_waits_for_its_budget_is_on_record_and_told_once_a_day(runtime: Runtime) -> None:
+    runtime.store.notices().declare("default", "test", [Wish("me", "budget", "")])
+    runtime.every(max_runs_per_hour=1)
+    runtime.tick()
+    runtime.work()
+    for _ in range(20):
+        runtime.pass_time(2 * TEN / 20)
+        runtime.tick()
+
+    (waiting,) = [entry for entry in runtime.audit() if "waits" in entry]
+    assert waiting["waits"] == "budget"
+    assert waiting["denied"] == ["1 run within an hour, of 1 allowed."]
+    assert notices(runtime) == 1
+    runtime.pass_time(3600)
+    runtime.tick()
+    assert len(runtime.runs()) == 2, "it has waited for its hour, and no more"
+
+
+def test_a_budget_that_stays_used_up_is_told_again_the_next_day(runtime: Runtime) -> None:
+    runtime.store.notices().declare("default", "test", [Wish("me", "budget", "")])
+    runtime.apply(AgentDefinition("agent", command=("true",), budget_usd="1"))
+    runtime.every(budget_usd_per_month="1")
+    runtime.tick()
+    runtime.work()
+    for _ in range(3 * 24):
+        runtime.pass_time(3600)
+        runtime.tick()
+
+    assert len([entry for entry in runtime.audit() if "waits" in entry]) == 4, "today, and on each of three days"
+    assert notices(runtime) == 4
 
 
 def test_nothing_is_due_while_the_last_run_has_not_ended(runtime: Runtime) -> None:

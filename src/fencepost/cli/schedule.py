@@ -19,6 +19,7 @@ from fencepost.model.zone import find_zone
 from fencepost.operations import registry as operations
 from fencepost.operations.budget_use import budget_use, use_fields
 from fencepost.operations.preview import parse_moment
+from fencepost.operations.pulse import next_tick_us
 from fencepost.operations.registry import Listed, coming
 from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, until, version_fields
 
@@ -193,7 +194,7 @@ def _row(listed: Listed) -> tuple[str, ...]:
 
 
 def _next(listed: Listed) -> str | None:
-    return instant(listed.row.due_us)
+    return instant(next_tick_us(listed.row))
 
 
 def _when(listed: Listed) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fencepost.config.check import Checker, Entry
+from fencepost.model.budget import never_affordable
 from fencepost.model.cron import parse_cron
 from fencepost.model.definition import (
     AgentDefinition,
@@ -141,3 +142,18 @@ def _check_policies(checker: Checker, entry: Entry, schedule: ScheduleDefinition
         policies_of(schedule, NOBODY)
     except Invalid as error:
         checker.complain(str(error), *entry.path, *entry.says(*POLICY_KEYS)[:1])
+
+
+def check_affordable(checker: Checker, entry: Entry, schedule: ScheduleDefinition, agent: object) -> None:
+    """Refuse a budget that not even the first run can be paid from; `agent` is what the file says of it."""
+    written = agent.get("budget_usd") if isinstance(agent, dict) else None
+    said = entry.says("budget_usd_per_day", "budget_usd_per_month")
+    if not written or not said:
+        return
+    try:
+        policies = policies_of(schedule, AgentDefinition(schedule.agent, budget_usd=str(written)))
+    except Invalid:
+        return  # it is told where it stands
+    problem = never_affordable(policies.budget)
+    if problem:
+        checker.complain(f"{problem} Raise it, or lower budget_usd of {schedule.agent}.", *entry.path, said[0])

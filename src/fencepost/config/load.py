@@ -12,7 +12,7 @@ from fencepost.config.check_engines import check_definitions
 from fencepost.config.check_gates import check_gate
 from fencepost.config.check_notifications import check_notification
 from fencepost.config.check_rights import check_asked, refused_by
-from fencepost.config.check_schedules import check_schedule
+from fencepost.config.check_schedules import check_affordable, check_schedule
 from fencepost.config.find import FILE, anchor_store, user_path
 from fencepost.config.kinds import check_name, did_you_mean
 from fencepost.config.problems import InvalidConfig, Problem
@@ -214,6 +214,7 @@ class _Loading:
             if schedule is not None:
                 found[entry.name] = schedule
                 self._agree(entry, schedule, limits)
+                check_affordable(self._checker, entry, schedule, agents.get(schedule.agent))
         return found
 
     def _agree(self, entry: Entry, schedule: ScheduleDefinition, limits: dict[str, ScheduleDefinition]) -> None:

@@ -107,6 +107,12 @@ class Writer:
         if not isinstance(self._trigger, AtTrigger):
             yield from self._gaps(self._trigger, decision.cursor)
 
+    def held(self, kind: DispositionKind) -> NewTick:
+        """Spell the one tick of an `every` that waits: told, and not recorded, because it is still to run."""
+        assert isinstance(self._trigger, AtTrigger), "an `every` owes one tick"
+        occurrence = self._trigger.occurrence
+        return self._row(occurrence, occurrence, count=1, kind=kind)
+
     def passed_over(self, shift: Shift, *, since: datetime) -> Iterator[NewTick]:
         """Record the ticks that a new tzdata has put behind the cursor, where nobody looked at them."""
         if isinstance(self._trigger, AtTrigger):

@@ -125,10 +125,13 @@ def _plan_every(
     if owed is None or (due.last_run and due.last_ended_us is None):
         return unchanged  # over, or its last run has not ended: the end makes it due again
     decision = decide_every(facts, meaning.policies, due_at=owed.tick_at, now=now)
-    if not decision.dispositions:
-        return unchanged._replace(due_us=to_us(now + LOOK_AGAIN if decision.waits else owed.tick_at))
     occurrence = Occurrence("UTC", owed.tick_at.replace(tzinfo=None, microsecond=0), 0, owed.tick_at)
     writer = Writer(due, meaning, AtTrigger(occurrence), facts, new_run_id, key=owed.key)
+    if not decision.dispositions:
+        again = unchanged._replace(due_us=to_us(now + LOOK_AGAIN if decision.waits else owed.tick_at))
+        if decision.waits is DispositionKind.BUDGET and _is_news(due, owed.tick_at, meaning, now):
+            return again._replace(held=writer.held(DispositionKind.BUDGET), denied=decision.denied)
+        return again
     return unchanged._replace(
         cursor_us=max(due.cursor_us, to_us(decision.cursor)),
         ticks=tuple(writer.ticks(decision)),
@@ -136,6 +139,16 @@ def _plan_every(
         displaces=decision.displaces,
         stops=decision.stops,
     )
+
+
+def _is_news(due: DueSchedule, owed_at: datetime, meaning: Meaning, now: datetime) -> bool:
+    """Tell whether a tick that waits is looked at for the first time, or for the first time on this day.
+
+    It is looked at every few seconds, and says the same each time; once a day is enough.
+    """
+    looked_at = now if due.due_us is None else from_us(due.due_us) - LOOK_AGAIN
+    zone = ZoneInfo(meaning.schedule.timezone or "UTC")
+    return looked_at < owed_at or looked_at < day_of(now, zone).start
 
 
 def facts_of(due: DueSchedule, meaning: Meaning, around: Around, now: datetime) -> Facts:

@@ -116,6 +116,15 @@ def reserve(policy: BudgetPolicy, spend: Spend, *, at: datetime) -> Reservation 
     return Reservation(amount, at)
 
 
+def never_affordable(policy: BudgetPolicy) -> str:
+    """Say why not even one run can ever be paid, or nothing if one can."""
+    for name, limit in (("day", policy.per_day), ("month", policy.per_month)):
+        if policy.per_run is not None and limit is not None and policy.per_run > limit:
+            run, most = show_usd(policy.per_run), show_usd(limit)
+            return f"one run sets {run} dollars aside (budget_usd of its agent), and a {name} has {most}: nothing can ever run."
+    return ""
+
+
 def _too_much(name: str, limit: MicroUsd, spent: MicroUsd, amount: MicroUsd) -> str:
     return f"{show_usd(spent)} of {show_usd(limit)} dollars of this {name} are gone, and a run reserves {show_usd(amount)}."
 

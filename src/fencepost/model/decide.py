@@ -125,9 +125,10 @@ def decide_every(facts: Facts, policies: Policies, *, due_at: datetime, now: dat
     if held:
         return replace(idle, waits=min(held, key=[DispositionKind.PAUSED, DispositionKind.CALENDAR].index))
     desk = _Desk(facts, policies)
-    desk.decide(Due(due_at, ready_at=due_at, period_start=facts.cursor))
+    # Counted by its tick, which stands still while it waits, it would find its hour taken for ever.
+    desk.decide(Due(due_at, ready_at=due_at, period_start=facts.cursor, made_at=now))
     if refusals := desk.refusals():
-        return replace(idle, waits=refusals[0].kind)
+        return replace(idle, waits=refusals[0].kind, denied=tuple(desk.denied))
     return replace(
         idle,
         dispositions=_joined(desk.runs()),

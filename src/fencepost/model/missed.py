@@ -96,11 +96,12 @@ class Due:
     absorbs: tuple[Span, ...] = ()
     late: bool = False
     lines_up: bool = False  # one of a replay: it waits its turn instead of being skipped
+    made_at: datetime | None = None  # of an `every`, whose tick waits until there is room for it
 
     @property
     def counted_at(self) -> datetime:
-        """When the run counts among those of its hour: a catch-up when it starts, not when it was due."""
-        return self.ready_at if self.late else self.tick
+        """When the run counts among those of its hour: one that is made late when it starts, not when it was due."""
+        return self.made_at or (self.ready_at if self.late else self.tick)
 
 
 @dataclass(frozen=True, slots=True)

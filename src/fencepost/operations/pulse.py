@@ -1,11 +1,31 @@
 """Whether anybody is looking: how far the scheduler has come, and who holds its lease."""
 
+from fencepost.model.definition import schedule_from_json, trigger_of
 from fencepost.model.lease import Held
+from fencepost.model.moment import from_us, to_us
+from fencepost.model.trigger import Ended, EveryTrigger
 from fencepost.operations.looking import Store
 from fencepost.operations.words import SECOND_US, ago, rfc3339
 from fencepost.ports.looking import ScheduleFacts
+from fencepost.ports.registry import ScheduleRow
 
 PATIENCE_US = 30 * SECOND_US  # a scheduler that is alive looks far more often
+
+
+def next_tick_us(facts: ScheduleFacts | ScheduleRow) -> int | None:
+    """Return when the next tick is, or was to be.
+
+    An `every` that is held back, by a pause, a blackout or its budget, is looked at again and again: what it waits
+    with is the tick that it owes, and not the next look.
+    """
+    if facts.due_us is None or '"every"' not in facts.definition:
+        return facts.due_us
+    trigger = trigger_of(schedule_from_json(facts.definition))
+    if not isinstance(trigger, EveryTrigger):
+        return facts.due_us
+    previous = Ended(facts.last_run, from_us(facts.last_ended_us)) if facts.last_run and facts.last_ended_us else None
+    owed = trigger.due(previous, applied_at=from_us(facts.applied_us))
+    return min(facts.due_us, to_us(owed.tick_at)) if owed else facts.due_us
 
 
 def is_overdue(facts: ScheduleFacts, now_us: int) -> bool:

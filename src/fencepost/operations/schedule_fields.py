@@ -5,6 +5,7 @@ import json
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
 from fencepost.model.moment import FOREVER_US, to_us
+from fencepost.operations.pulse import next_tick_us
 from fencepost.operations.registry import Listed
 from fencepost.operations.words import plain, rfc3339
 from fencepost.ports.pruning import Past
@@ -23,7 +24,7 @@ def schedule_fields(listed: Listed) -> dict[str, object]:
         "trigger": row.trigger,
         "when": listed.definition.when,
         "timezone": listed.definition.timezone,
-        "next_at": rfc3339(row.due_us),
+        "next_at": rfc3339(next_tick_us(row)),
         "cursor_at": rfc3339(row.cursor_us),
         "cursor_age_seconds": (to_us(listed.now) - row.cursor_us) // 1_000_000,
         "failures": row.failures,

@@ -219,6 +219,12 @@ class Storyteller:
                 return [str(one) for one in found]
         return []
 
+    def denied_since(self, schedule: str, since_us: int) -> list[str]:
+        """Return which limits of the budget were in the way of the tick that is due since an instant."""
+        rows = self.look.audit(verb="tick", subject=f"schedule:{schedule}", limit=1)
+        found = json.loads(rows[0].detail) if rows and rows[0].at_us >= since_us else {}
+        return [plain(str(one)) for one in found.get("denied", ())] if "waits" in found else []
+
     def _calendar(self, tick: TickRow, definition: ScheduleDefinition) -> Iterator[str]:
         zone = find_zone(definition.timezone or "UTC")
         at = from_us(tick.tick_us)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from fencepost.model.definition import ScheduleDefinition, Trigger, schedule_from_json, trigger_of
+from fencepost.model.definition import ScheduleDefinition, Trigger, calendar_of, schedule_from_json, trigger_of
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.trigger import AtTrigger, EveryTrigger
@@ -13,7 +13,7 @@ from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.fields import run_fields, tick_fields
 from fencepost.operations.looking import Seen, Store, show, unknown
 from fencepost.operations.preview import parse_moment, preview
-from fencepost.operations.pulse import is_overdue, silence
+from fencepost.operations.pulse import is_overdue, next_tick_us, silence
 from fencepost.operations.tick_stories import Storyteller, pause_words
 from fencepost.operations.words import SECOND_US, ago, kept_words, rfc3339, wall
 from fencepost.ports.looking import ScheduleFacts, TickRow, VersionFacts
@@ -256,7 +256,21 @@ class _Inquiry:
             return None, [f"The next tick comes {every} after run {facts.last_run} has ended."]
         if facts.due_us is None:
             return None, ["No tick is to come."]
-        return facts.due_us, [f"The next tick is {wall(facts.due_us, self.zone)}, {ago(facts.due_us, self.now_us)}."]
+        next_us = next_tick_us(facts) or facts.due_us
+        when = f"{wall(next_us, self.zone)}, {ago(next_us, self.now_us)}"
+        if next_us > self.now_us:
+            return next_us, [f"The next tick is {when}."]
+        return next_us, [f"The next tick was to be {when}{self._waits_for(next_us)}."]
+
+    def _waits_for(self, owed_us: int) -> str:
+        """Say what holds the tick of an `every` back that is due."""
+        if self._look.pauses_at(self._facts.name, self.now_us):
+            return ", and waits until that is over"
+        calendar, now = calendar_of(self._definition), from_us(self.now_us)
+        if calendar is not None and calendar.covering(now) is not None:
+            return ", and waits for the end of a blackout of its calendar"
+        denied = self._stories.denied_since(self._facts.name, owed_us)
+        return f", and waits for its budget: {' '.join(denied).removesuffix('.')}" if denied else ""
 
     def _is_gap(self, at_us: int) -> bool:
         """Tell whether all that falls on an instant are slots that the clock jumps over."""

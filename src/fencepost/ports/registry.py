@@ -29,6 +29,8 @@ class ScheduleRow(NamedTuple):
     last_success_us: int | None
     retired_us: int | None
     once_done: bool
+    last_run: str | None = None
+    last_ended_us: int | None = None
 
 
 class VersionRow(NamedTuple):

@@ -26,6 +26,7 @@ class DueSchedule(NamedTuple):
     last_run: str | None
     last_ended_us: int | None
     seen: str | None  # what the wall showed at the cursor, by which tzdata
+    due_us: int | None = None  # when this look was to be
 
     @property
     def key(self) -> Key:
@@ -123,6 +124,7 @@ class TickPlan(NamedTuple):
     seen: str | None = None
     trouble: str | None = None  # why nothing could be decided
     denied: tuple[str, ...] = ()  # which limits of the budget were in the way of ticks
+    held: NewTick | None = None  # the tick of an `every` that waits for its budget, where that is news
 
 
 class TickStore(Protocol):

@@ -167,7 +167,8 @@ def _listing(tx: Transaction, tenant: str, rows: Iterable[Row]) -> Listing:
 
 
 def _schedule(row: Row) -> ScheduleRow:
-    return ScheduleRow(*row)._replace(once_done=bool(row[-1]))
+    found = ScheduleRow(*row)
+    return found._replace(once_done=bool(found.once_done))
 
 
 def _active(tx: Transaction, tenant: str, name: str) -> ScheduleRow:

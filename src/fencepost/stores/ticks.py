@@ -113,10 +113,10 @@ def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:
         tx.later("insert_ticks", ticks=json.dumps([tick._asdict() for tick in ticks]))
     put_runs(tx, [run for plan in kept for run in plan.runs if run.id in made])
     make_room(tx, [run for plan in kept for run in plan.displaces], [run for plan in kept for run in plan.stops])
-    entries = [_entry(plan) for plan in kept if plan.ticks or plan.trouble]
+    entries = [_entry(plan) for plan in kept if plan.ticks or plan.trouble or plan.held]
     if entries:
         tx.later("write_audit", entries=json.dumps(entries))
-    put_notices(tx, _notices(ticks))
+    put_notices(tx, [*_notices(ticks), *(_held_notice(plan.held, plan.due_us) for plan in kept if plan.held)])
     return len(kept)
 
 
@@ -183,6 +183,8 @@ def _entry(plan: TickPlan) -> dict[str, object]:
     detail: dict[str, object] = {"version": plan.due.version, "ticks": counts, "runs": [run.id for run in plan.runs]}
     if plan.denied:
         detail["denied"] = plan.denied[:DENIED_MAX]
+    if plan.held:
+        detail["waits"] = plan.held.disposition
     if plan.trouble:
         detail = {"version": plan.due.version, "trouble": plan.trouble}
     return {
@@ -201,6 +203,13 @@ def _notices(ticks: Sequence[NewTick]) -> list[Notice]:
         if tick.disposition in TOLD:
             lost[tick.tenant, tick.schedule, tick.disposition].append(tick)
     return [_lost_notice(*which, some) for which, some in lost.items()]
+
+
+def _held_notice(tick: NewTick, looks_again_us: int | None) -> Notice:
+    """Tell of a tick that waits, once on each day on which it does."""
+    told = _lost_notice(tick.tenant, tick.schedule, tick.disposition, [tick])
+    day = (looks_again_us or tick.tick_us) // DAY_US
+    return told._replace(key=f"{tick.disposition} {tick.tenant} {tick.schedule} day {day}")
 
 
 def _lost_notice(tenant: str, schedule: str, disposition: str, ticks: Sequence[NewTick]) -> Notice:

@@ -109,7 +109,7 @@ SELECT tenant FROM fencepost.agent UNION SELECT tenant FROM fencepost.access_key
 
 -- :name list_schedules
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
   FROM fencepost.schedule
  WHERE tenant = %(tenant)s AND retired_us IS NULL AND name > %(after)s
  ORDER BY name
@@ -117,13 +117,13 @@ SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, 
 
 -- :name find_schedule
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
   FROM fencepost.schedule
  WHERE tenant = %(tenant)s AND name = %(name)s
 
 -- :name hold_schedule
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
   FROM fencepost.schedule
  WHERE tenant = %(tenant)s AND name = %(name)s
    FOR UPDATE

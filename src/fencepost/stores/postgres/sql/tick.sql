@@ -4,7 +4,7 @@ SELECT fencepost.clock_us()
 -- :name due_schedules
 -- Rows that another scheduler is deciding right now are left to it. The clock is read once: an index wants that.
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
-       last_success_us, last_run, last_ended_us, seen
+       last_success_us, last_run, last_ended_us, seen, due_us
   FROM fencepost.schedule
  WHERE due_us <= (SELECT fencepost.clock_us()) AND retired_us IS NULL
  ORDER BY due_us
@@ -14,7 +14,7 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
 -- :name coming_schedules
 -- For a look ahead: nothing is locked, and nothing rests on it.
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
-       last_success_us, last_run, last_ended_us, seen
+       last_success_us, last_run, last_ended_us, seen, due_us
   FROM fencepost.schedule
  WHERE due_us > (SELECT fencepost.clock_us()) AND due_us < (SELECT fencepost.clock_us()) + %(within_us)s AND retired_us IS NULL
  ORDER BY due_us

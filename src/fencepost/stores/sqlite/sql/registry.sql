@@ -103,7 +103,7 @@ SELECT tenant FROM agent UNION SELECT tenant FROM access_key ORDER BY 1
 
 -- :name list_schedules
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
   FROM schedule
  WHERE tenant = :tenant AND retired_us IS NULL AND name > :after
  ORDER BY name
@@ -111,13 +111,13 @@ SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, 
 
 -- :name find_schedule
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
   FROM schedule
  WHERE tenant = :tenant AND name = :name
 
 -- :name hold_schedule
 SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done
+       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
   FROM schedule
  WHERE tenant = :tenant AND name = :name
 

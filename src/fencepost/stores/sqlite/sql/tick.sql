@@ -3,7 +3,7 @@ SELECT wall_us()
 
 -- :name due_schedules
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
-       last_success_us, last_run, last_ended_us, seen
+       last_success_us, last_run, last_ended_us, seen, due_us
   FROM schedule
  WHERE due_us <= wall_us() AND retired_us IS NULL
  ORDER BY due_us
@@ -12,7 +12,7 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
 -- :name coming_schedules
 -- For a look ahead: nothing is locked, and nothing rests on it.
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
-       last_success_us, last_run, last_ended_us, seen
+       last_success_us, last_run, last_ended_us, seen, due_us
   FROM schedule
  WHERE due_us > wall_us() AND due_us < wall_us() + :within_us AND retired_us IS NULL
  ORDER BY due_us
