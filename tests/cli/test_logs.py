@@ -7,7 +7,12 @@ import pytest
 
 from fencepost.cli.options import harmless
 from fencepost.host.logs import LogFile
+from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
+from fencepost.operations.log_reading import glimpse
+from fencepost.operations.logs import content, log_of
+from fencepost.operations.looking import show
+from fencepost.ports.runs import Report
 from fencepost.service.following import LogTail
 from tests.support.desk import Desk
 
@@ -35,6 +40,37 @@ def test_a_log_in_two_halves_is_printed_whole(desk: Desk) -> None:
     file.close()
 
     assert desk.cli("logs", leased.run.id).out == b"aaaaaaaaa\nbbbbbbbbb\n"
+
+
+def resumed(desk: Desk) -> str:
+    """Let an attempt be handed back by a drain, and go on as the same attempt; each part prints a line."""
+    one_run(desk)
+    first = desk.lease()
+    desk.log(first, "before the drain\n").close()
+    drained = Settlement(RunState.READY, Reason.DRAINED, uses_attempt=False)
+    desk.store.settle(first.lease, drained, Report("drained", last_log="before the drain\n"), clean=True)
+    second = desk.lease()
+    desk.log(second, "after it\n").close()
+    desk.settle(second, last_log="after it\n")
+    return first.run.id
+
+
+def test_an_attempt_that_was_handed_back_and_resumed_is_printed_with_all_its_parts(desk: Desk) -> None:
+    run_id = resumed(desk)
+
+    for words in ((), ("--attempt", "1")):
+        told = desk.cli("logs", run_id, *words)
+        assert told.out == b"before the drain\nafter it\n"
+        assert "these are its 2 parts" in told.err
+    assert desk.cli("logs", run_id, "-n", "1").out == b"after it\n"
+    (shown,) = desk.json("show", run_id)
+    assert [(one["attempt"], one["part"]) for one in shown["attempts"]] == [(1, 1), (1, 2)]
+    assert "attempt 1, part 2" in desk.text("show", run_id)
+    seen = show(desk.store, "default", run_id).seen
+    looked = glimpse(seen, desk.logs, number=1, lines=10)
+    assert looked is not None
+    assert looked.text == "before the drain\nafter it\n"
+    assert content(log_of(seen, desk.logs), most=10) == b"\nafter it\n"  # type: ignore[arg-type]
 
 
 def test_a_log_from_another_machine_shows_what_the_store_has_and_says_where_the_rest_is(

@@ -34,7 +34,10 @@ def main(argv: list[str]) -> int:
         print_nothing(seen)
         return 0
     write(content(log, lines=args.lines))
-    tell_where(log, seen.run)
+    if log.earlier:
+        render.tell(f"attempt {log.number} was handed back and resumed: these are its {len(log.parts)} parts.")
+    for part in log.parts:
+        tell_where(part, seen.run)
     return 0
 
 

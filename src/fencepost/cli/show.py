@@ -11,7 +11,7 @@ from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
 from fencepost.model.run import Reason, RunState
 from fencepost.model.usage import is_partial
-from fencepost.operations.fields import MICRO, usage_of
+from fencepost.operations.fields import MICRO, numbered, usage_of
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail, show
 from fencepost.operations.run_detail import detail_fields
@@ -70,8 +70,9 @@ def lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
     if detail.seen.run.reason == Reason.GATE_UNREACHABLE and detail.seen.last_log:
         yield "gate", detail.seen.last_log.strip().splitlines()[-1].removeprefix("fencepost: ")
     yield from origin_lines(detail)
-    for attempt in detail.seen.attempts:
-        yield f"attempt {attempt.number}", attempt_words(attempt, detail.now_us)
+    for attempt, part in numbered(detail.seen.attempts):
+        name = f"attempt {attempt.number}" + (f", part {part}" if part > 1 else "")
+        yield name, attempt_words(attempt, detail.now_us)
     yield from result_lines(detail, log)
 
 

@@ -1,7 +1,7 @@
 """Runs, dead letters and ticks as scripts see them: names that are never changed, only added to."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.usage import is_partial, llm_tokens
@@ -80,10 +80,19 @@ def dead_fields(seen: Seen) -> dict[str, object]:
     return {**run_fields(seen), "died_at": rfc3339(seen.run.ended_us), "last_log": seen.last_log}
 
 
-def attempt_fields(attempt: AttemptRow) -> dict[str, object]:
+def numbered(attempts: Sequence[AttemptRow]) -> Iterator[tuple[AttemptRow, int]]:
+    """Yield attempts with the number of their part: one that was handed back and resumed has several."""
+    parts: Counter[int] = Counter()
+    for one in attempts:
+        parts[one.number] += 1
+        yield one, parts[one.number]
+
+
+def attempt_fields(attempt: AttemptRow, part: int = 1) -> dict[str, object]:
     """Return one try at a run as scripts see it."""
     return {
         "attempt": attempt.number,
+        "part": part,
         "fence": attempt.fence,
         "worker": attempt.worker,
         "started_at": rfc3339(attempt.started_us),

@@ -1,10 +1,10 @@
 """What a person sees of a log: its end at once, and then whatever comes, in whole lines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fencepost.host.log_reader import LogReader, Spot
-from fencepost.operations.logs import log_of
+from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Seen
 from fencepost.operations.words import readable
 
@@ -41,10 +41,10 @@ def glimpse(seen: Seen, folder: str, *, number: int | None, lines: int) -> Glimp
         return None
     if not log.here:
         return Glimpse(log.number, here=False, host=log.host, text=readable(log.kept), cut=True, place="")
-    attempt = next(one for one in seen.attempts if one.number == log.number)
-    reading = LogReading(log.path, attempt.fence)
+    attempt = next(one for one in seen.attempts if one.fence == log.fence)
+    reading = LogReading(log.path, log.fence)
     try:
-        parts = []
+        parts = [_before(log)] if log.earlier else []
         while part := reading.more(final=attempt.ended_us is not None):
             parts.append(part.text)
         whole = "".join(parts).splitlines(keepends=True)
@@ -52,6 +52,12 @@ def glimpse(seen: Seen, folder: str, *, number: int | None, lines: int) -> Glimp
         return Glimpse(log.number, here=True, host=log.host, text=text, cut=cut, place=reading.place)
     finally:
         reading.close()
+
+
+def _before(log: Log) -> str:
+    """Return the end of what an attempt had printed before it was handed back and resumed."""
+    before = content(replace(log.earlier[-1], earlier=log.earlier[:-1]), most=TAIL_BYTES)
+    return readable(before.decode("utf-8", "replace"))
 
 
 class LogReading:

@@ -1,22 +1,33 @@
 """What may be asked about an attempt's output: where it is, its end, and whether it is on this machine."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencepost.host import logs as files
 from fencepost.model.errors import Invalid
 from fencepost.operations.looking import Seen
+from fencepost.ports.runs import AttemptRow
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The output of one attempt: a file where the worker ran, and its last lines in the store."""
+    """The output of one attempt: a file where the worker ran, and its last lines in the store.
+
+    An attempt that was handed back by a drain, and resumed, has a part for each time that it ran.
+    """
 
     number: int
+    fence: int
     path: str
     here: bool
     host: str  # where it ran, as far as the records say
     kept: str  # the last lines that the store has; empty until the attempt has ended
+    earlier: tuple["Log", ...] = ()  # the parts of the same attempt before this one, oldest first
+
+    @property
+    def parts(self) -> tuple["Log", ...]:
+        """All parts of the attempt, oldest first."""
+        return (*self.earlier, self)
 
 
 def log_of(seen: Seen, folder: str, *, number: int | None = None) -> Log | None:
@@ -27,9 +38,14 @@ def log_of(seen: Seen, folder: str, *, number: int | None = None) -> Log | None:
         raise Invalid(f"run {seen.run.id} has no attempt {number}; there is: {known}")
     if not wanted:
         return None
-    attempt = wanted[-1]
+    *earlier, last = [_part(seen, one, folder) for one in wanted if one.number == wanted[-1].number]
+    return replace(last, earlier=tuple(earlier))
+
+
+def _part(seen: Seen, attempt: AttemptRow, folder: str) -> Log:
     path = files.log_path(folder, seen.run.id, attempt.fence)
-    return Log(attempt.number, path, _exists(path), attempt.worker.partition(":")[0], attempt.last_log or "")
+    host = attempt.worker.partition(":")[0]
+    return Log(attempt.number, attempt.fence, path, _exists(path), host, attempt.last_log or "")
 
 
 def content(log: Log, *, lines: int | None = None, most: int | None = None) -> bytes:
@@ -37,7 +53,12 @@ def content(log: Log, *, lines: int | None = None, most: int | None = None) -> b
 
     With `most`, no more than so many bytes of its end are read, however large it is.
     """
-    data = files.read_log(log.path, most=most) if log.here else log.kept.encode()
+    data = b""
+    for part in reversed(log.parts):
+        room = None if most is None else most - len(data)
+        if room is not None and room <= 0:
+            break
+        data = (files.read_log(part.path, most=room) if part.here else part.kept.encode()) + data
     if lines is None:
         return data
     return b"".join(data.splitlines(keepends=True)[-lines:])

@@ -6,7 +6,7 @@ from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
 from fencepost.model.request_key import shown_key
 from fencepost.model.usage import is_partial
-from fencepost.operations.fields import attempt_fields, run_fields, usage_of
+from fencepost.operations.fields import attempt_fields, numbered, run_fields, usage_of
 from fencepost.operations.logs import Log
 from fencepost.operations.looking import Detail
 from fencepost.operations.words import rfc3339
@@ -30,7 +30,7 @@ def detail_fields(detail: Detail, log: Log | None) -> dict[str, object]:
         "replays": [one.id for one in detail.seen.replays],
         "usage": usage_of(detail.seen.attempts) or None,
         "partial": any(is_partial(one.usage) for one in detail.seen.attempts),
-        "attempts": [attempt_fields(one) for one in detail.seen.attempts],
+        "attempts": [attempt_fields(one, part) for one, part in numbered(detail.seen.attempts)],
         "lease": None
         if held is None
         else {

@@ -113,6 +113,7 @@ class Attempt(BaseModel):
     """One try at a run."""
 
     attempt: int
+    part: int = Field(description="from 1; an attempt that was handed back by a drain, and resumed, has several")
     fence: int
     worker: str
     started_at: Instant | None
