@@ -15,8 +15,19 @@ from fencepost.cli.main import main
 from tests.support.site import Site, greeted
 
 CLIENT = str(Path(__file__).parent / "door_client.py")
-LOOKS = {"list_schedules", "show_schedule", "list_runs", "show_run", "why", "list_dead", "show_dead"}
-ACTS = {"run", "cancel", "pause", "resume", "replay", "discard"}
+LOOKS = {
+    "list_schedules",
+    "show_schedule",
+    "list_agents",
+    "list_runs",
+    "show_run",
+    "queue",
+    "why",
+    "list_dead",
+    "show_dead",
+}
+ACTS = {"run", "cancel", "pause", "resume", "skip_next", "backfill", "replay", "discard"}
+DEFINES = {"plan", "apply", "put_schedule", "put_agent", "delete_schedule", "delete_agent"}
 CONFIG = """
 [agents.worker]
 command = ["sh", "-c", "echo hello; exit 3"]
@@ -88,6 +99,42 @@ def test_an_agent_has_no_tool_that_makes_or_changes_a_definition(site: Site) -> 
     assert all(one["error"] for one in found["answers"])
     assert site.rows("schedule", "history", "nightly") == before
     assert [one["name"] for one in site.rows("schedule", "list")] == ["nightly"]
+
+
+def test_an_agent_that_may_apply_plans_defines_and_retires(site: Site) -> None:
+    site.configure(CONFIG)
+    toml = '[agents.writer]\nengine = "claude"\nprompt = "Write."\n'
+    hourly = {"agent": "writer", "cron": "0 * * * *", "timezone": "UTC"}
+    calls: Calls = [
+        ("plan", {"definitions": toml}),
+        ("apply", {"definitions": toml}),
+        ("put_schedule", {"name": "hourly", "definition": hourly}),
+        ("put_schedule", {"name": "hourly", "definition": hourly, "tag": "9-none"}),
+        ("skip_next", {"schedule": "hourly"}),
+        ("list_agents", {}),
+        ("queue", {}),
+        ("put_agent", {"name": "shell", "definition": {"command": ["sh", "-c", "id"]}}),
+        ("delete_schedule", {"name": "hourly"}),
+        ("delete_schedule", {"name": "nightly"}),
+    ]
+    found = talk(site, calls, "--allow", "apply")
+
+    assert {tool["name"] for tool in found["tools"]} == LOOKS | ACTS | DEFINES
+    failed = [call[0] for call, one in zip(calls, found["answers"], strict=True) if one["error"]]
+    assert failed == ["put_schedule", "put_agent", "delete_schedule"]
+    assert "--allow-commands" in json.dumps(found["answers"][7])
+    assert [one["name"] for one in site.rows("schedule", "list")] == ["nightly"]
+    allowed = talk(site, [calls[7]], "--allow", "apply", "--allow-commands")
+    assert not allowed["answers"][0]["error"]
+
+
+def test_an_agent_backfills_a_range(site: Site) -> None:
+    site.configure(CONFIG)
+    range_ = {"schedule": "nightly", "from_": "2026-01-01", "until": "2026-01-03", "current": True}
+    found = talk(site, [("backfill", range_), ("backfill", range_)])
+
+    assert not any(one["error"] for one in found["answers"])
+    assert len(site.runs()) == 2
 
 
 def test_an_agent_finds_out_what_went_wrong_and_deals_with_it(site: Site, dead: str) -> None:

@@ -68,7 +68,12 @@ ACTIONS = {
         "backfill": "POST /schedules/{schedule}/backfill",
     },
     "ledger": {"list": "GET /ledger", "resolve": "POST /ledger/resolve", "once": ""},
-    "audit": {"list": "GET /audit", "verify": "GET /audit/verify", "export": "GET /audit/export"},
+    "audit": {
+        "list": "GET /audit",
+        "verify": "GET /audit/verify",
+        "export": "GET /audit/export",
+        "accept": "",  # what a machine remembers is told on that machine
+    },
     "key": {
         "list": "GET /keys",
         "create": "POST /keys",
@@ -83,7 +88,7 @@ ACTIONS = {
 }
 # How the other commands are asked for, and which of their options are said in another way, or by another request.
 ACTS = dict.fromkeys(("run", "cancel", "halt", "unhalt", "plan", "apply"), "POST")
-AUDIT = {"heads", "head", "key", "verb", "subject", "limit"}  # its actions share one parser
+AUDIT = {"heads", "head", "key", "note", "verb", "subject", "limit"}  # its actions share one parser
 OTHERWISE = {
     "run": {"key", "payloads", "wait"},  # Idempotency-Key; POST /batches; ask again
     "logs": {"follow"},  # the dashboard's stream

@@ -12,6 +12,7 @@ from fencepost.model.errors import Invalid, Misconfigured
 EXAMPLES = """\
   claude mcp add fencepost -- fencepost mcp
   fencepost mcp --read-only --tenant finance
+  fencepost mcp --allow apply               may define schedules and claude agents
   fencepost mcp --http 7422                 on 127.0.0.1, for whoever has a key
 """
 
@@ -30,19 +31,27 @@ def main(argv: list[str]) -> int:
     url = wiring.existing_store(args.store)
     if args.http is not None:
         return _serve_http(args, url)
+    if args.read_only and args.allow:
+        raise Invalid("--read-only offers only what looks; leave it out, or --allow apply.")
     if args.allow_host:
         raise Invalid("--allow-host is for --http; over stdin and stdout there is no name to be reached by.")
     role = Role.READ if args.read_only else Role.ADMIN
     seat = Seat(options.tenant_of(args), role, f"{actor()} by mcp")
-    counter = Counter(lambda: seat, lambda: wiring.open_runtime(url), options.new_run_id, wiring.log_folder())
+    counter = Counter(
+        lambda: seat, lambda: wiring.open_runtime(url), options.new_run_id, wiring.log_folder(), wiring.own_rights
+    )
     with options.opened(args):  # a store or a tenant that is not there is told now, and not at the first call
         pass
-    build(counter, acts=not args.read_only).run()
+    build(counter, acts=not args.read_only, defines=bool(args.allow), commands=args.allow_commands).run()
     return 0
 
 
 def _serve_http(args: argparse.Namespace, url: str) -> int:
     """Serve streamable HTTP through the web door's gatekeeper: a key says whose things, and what may be done."""
+    if args.allow or args.allow_commands:
+        raise Invalid(
+            "--allow and --allow-commands are for stdin and stdout; over HTTP use PUT /api/v1/schedules/NAME."
+        )
     if args.tenant:
         raise Invalid("--tenant is for stdin and stdout; over HTTP a key says whose things: key create --tenant NAME")
     if not is_installed():
@@ -59,12 +68,19 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser(
         "mcp",
-        "Serve MCP: list and show runs, schedules and dead letters, ask why, run, cancel, pause, resume, replay, discard. "
+        "Serve MCP: list and show runs, schedules and dead letters, ask why, run, cancel, pause, resume, skip, backfill, "
+        "replay, discard. "
         "On stdin and stdout with the rights of this user in one tenant; with --http for whoever has a key, within its "
         "role and tenant.",
         EXAMPLES,
     )
     made.add_argument("--read-only", action="store_true", help="offer only what looks")
+    made.add_argument(
+        "--allow", choices=["apply"], help="apply: offer to plan, apply, define and retire schedules and agents"
+    )
+    made.add_argument(
+        "--allow-commands", action="store_true", help="with --allow apply: agents with commands of their own, too"
+    )
     made.add_argument("--http", metavar="HOST:PORT", help="serve streamable HTTP at /mcp; PORT alone: on 127.0.0.1")
     add_allow_host(made)
     options.add_store(made)

@@ -102,13 +102,15 @@ def check(
     *,
     whose: tuple[str, Rights] | None = None,
     defaults: Settings = NOTHING_SAID,
+    alone: bool = False,
 ) -> Config:
     """Check definitions, wherever they were written; `owner` is the file that has them.
 
     `whose` says for which tenant they were sent, and what another file's [tenants] says; the document has no say in that.
-    `defaults` stand in for general settings that the document leaves out.
+    `defaults` stand in for general settings that the document leaves out. A definition that comes `alone` has its
+    agent elsewhere, which is no news.
     """
-    return _Loading(document, whose).config(owner, defaults)
+    return _Loading(document, whose, alone=alone).config(owner, defaults)
 
 
 def _settings(checker: Checker, defaults: Settings) -> Settings:
@@ -123,8 +125,9 @@ def _settings(checker: Checker, defaults: Settings) -> Settings:
 class _Loading:
     """The sections of one file, in the order in which they refer to one another."""
 
-    def __init__(self, document: Document, whose: tuple[str, Rights] | None = None) -> None:
+    def __init__(self, document: Document, whose: tuple[str, Rights] | None = None, *, alone: bool = False) -> None:
         self._document = document
+        self._alone = alone
         self._whose = whose
         self._checker = Checker(document)
 
@@ -158,7 +161,8 @@ class _Loading:
             for name, values in named.items():
                 check_asked(checker, (section, name), values, keys, refused)
         if checker.problems:
-            raise InvalidConfig(self._document.path, [*checker.problems, *strangers.values()])
+            also = [] if self._alone else strangers.values()
+            raise InvalidConfig(self._document.path, [*checker.problems, *also])
         return Config(
             path=real_path,
             settings=settings,

@@ -9,10 +9,12 @@ from pydantic import Field
 from fencepost.mcp.looking import Name, RunId
 from fencepost.mcp.seat import Counter
 from fencepost.model.access import Role
-from fencepost.model.instant import parse_instant
+from fencepost.model.instant import format_instant, parse_instant
+from fencepost.model.pause import SKIP_MAX
 from fencepost.operations import registry
+from fencepost.operations.backfill import backfill, backfill_fields
 from fencepost.operations.fields import run_fields
-from fencepost.operations.looking import Seen, find_run
+from fencepost.operations.looking import Seen, find_run, moment
 from fencepost.operations.requests import cancel, discard, replay, request_run
 from fencepost.operations.schedule_fields import pause_fields, schedule_fields
 
@@ -86,6 +88,40 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
             at = store.registry()
             registry.resume_schedule(at, schedule, tenant=seat.tenant, actor=seat.actor)
             return {"schedule": schedule_fields(registry.find_schedule(at, schedule, tenant=seat.tenant))}
+
+    @server.tool(title="Skip the next ticks", annotations=STEERS)
+    def skip_next(
+        schedule: Name, count: Annotated[int, Field(ge=0, le=SKIP_MAX, description="how many; 0 takes it back")] = 1
+    ) -> dict[str, Any]:
+        """Leave out the next ticks of a schedule; they are recorded as skipped on purpose."""
+        with counter.served(Role.ADMIN) as (store, seat):
+            ticks = registry.skip_next(store.registry(), schedule, count, tenant=seat.tenant, actor=seat.actor)
+            return {"schedule": schedule, "skipped": [format_instant(one) for one in ticks]}
+
+    @server.tool("backfill", title="Run ticks that are over", annotations=STARTS_ONCE)
+    def backfill_(
+        schedule: Name,
+        from_: Annotated[str, Field(description="an instant, or wall time of the schedule; it belongs to the range")],
+        until: Annotated[str, Field(description="where to stop; left out itself")],
+        *,
+        current: Annotated[bool, Field(description="with today's version instead of that in force then")] = False,
+        limit: Annotated[int, Field(ge=1, le=1_000, description="refused if there are more ticks")] = 100,
+    ) -> dict[str, Any]:
+        """Make a run for every tick of a range that is over. Asking again makes none twice."""
+        with counter.served(Role.TRIGGER) as (store, seat):
+            registry.find_schedule(store.registry(), schedule, tenant=seat.tenant)  # raises if there is none
+            done = backfill(
+                store,
+                tenant=seat.tenant,
+                schedule=schedule,
+                from_=moment(store, seat.tenant, schedule, from_),
+                until=moment(store, seat.tenant, schedule, until),
+                current=current,
+                limit=limit,
+                new_run_id=counter.new_run_id,
+                by=seat.actor,
+            )
+            return backfill_fields(done)
 
     @server.tool("replay", title="Replay a dead letter", annotations=STARTS_ONCE)
     def replay_(run: RunId) -> dict[str, Any]:

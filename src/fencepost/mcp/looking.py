@@ -10,12 +10,13 @@ from fencepost.mcp.seat import Counter
 from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
 from fencepost.operations import registry
-from fencepost.operations.fields import dead_fields, run_fields
+from fencepost.operations.fields import dead_fields, live_fields, run_fields
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Filter, list_dead, list_runs, show
+from fencepost.operations.looking import Filter, list_dead, list_live, list_runs, show
 from fencepost.operations.run_detail import detail_fields
 from fencepost.operations.schedule_detail import schedule_detail
 from fencepost.operations.schedule_fields import schedule_fields
+from fencepost.operations.single import agent_fields
 from fencepost.operations.why import answer_fields, why
 
 LOG_LINES = 100
@@ -29,6 +30,12 @@ LOOKS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_
 
 def add_looking(server: MCPServer[Any], counter: Counter) -> None:
     """Offer what there is to see."""
+    _add_definitions(server, counter)
+    _add_runs(server, counter)
+
+
+def _add_definitions(server: MCPServer[Any], counter: Counter) -> None:
+    """Offer schedules and agents."""
 
     @server.tool(title="List schedules", annotations=LOOKS)
     def list_schedules(limit: Limit = 50) -> dict[str, Any]:
@@ -37,11 +44,37 @@ def add_looking(server: MCPServer[Any], counter: Counter) -> None:
             found = registry.list_schedules(store.registry(), tenant=seat.tenant, limit=limit)
             return {"schedules": [schedule_fields(one) for one in found]}
 
+    @server.tool(title="List agents", annotations=LOOKS)
+    def list_agents(limit: Limit = 50) -> dict[str, Any]:
+        """List the agents that schedules run, with their definitions."""
+        with counter.served(Role.READ) as (store, seat):
+            return {"agents": [agent_fields(one) for one in store.registry().agents(seat.tenant, limit=limit)]}
+
     @server.tool(title="Show a schedule", annotations=LOOKS)
     def show_schedule(schedule: Name) -> dict[str, Any]:
         """Show one schedule in full: its definition and agent, next ticks, what became of past ones, budget used."""
         with counter.served(Role.READ) as (store, seat):
             return schedule_detail(store, seat.tenant, schedule)
+
+    @server.tool("why", title="Why did it (not) run?", annotations=LOOKS)
+    def why_(
+        schedule: Name, at: Annotated[str, Field(description="an instant, or wall time of the schedule")] = ""
+    ) -> dict[str, Any]:
+        """Say from recorded facts why a schedule ran, or did not: at an instant, or at its last tick."""
+        with counter.served(Role.READ) as (store, seat):
+            asked, answers = why(store, seat.tenant, schedule, at or None)
+            return {"answers": [answer_fields(asked, answer) for answer in answers]}
+
+
+def _add_runs(server: MCPServer[Any], counter: Counter) -> None:
+    """Offer runs, what waits, and dead letters."""
+
+    @server.tool(title="What waits", annotations=LOOKS)
+    def queue(limit: Limit = 50) -> dict[str, Any]:
+        """List what waits, in the order in which it will run, with its position and what it is behind."""
+        with counter.served(Role.READ) as (store, seat):
+            listing = list_live(store, seat.tenant, limit=limit, waiting_only=True)
+            return {"waiting": [live_fields(one, listing) for one in listing.waiting[:limit]]}
 
     @server.tool("list_runs", title="List runs", annotations=LOOKS)
     def list_runs_(schedule: str = "", agent: str = "", state: State = "", limit: Limit = 20) -> dict[str, Any]:
@@ -55,15 +88,6 @@ def add_looking(server: MCPServer[Any], counter: Counter) -> None:
         """Show everything about one run: attempts, fence, lease, cost, and the last lines that it printed."""
         with counter.served(Role.READ) as (store, seat):
             return _detail(counter, store, seat.tenant, run, log_lines)
-
-    @server.tool("why", title="Why did it (not) run?", annotations=LOOKS)
-    def why_(
-        schedule: Name, at: Annotated[str, Field(description="an instant, or wall time of the schedule")] = ""
-    ) -> dict[str, Any]:
-        """Say from recorded facts why a schedule ran, or did not: at an instant, or at its last tick."""
-        with counter.served(Role.READ) as (store, seat):
-            asked, answers = why(store, seat.tenant, schedule, at or None)
-            return {"answers": [answer_fields(asked, answer) for answer in answers]}
 
     @server.tool("list_dead", title="List dead letters", annotations=LOOKS)
     def list_dead_(schedule: str = "", limit: Limit = 20) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from fencepost.model.access import Role
 from fencepost.model.errors import FencepostError, Invalid
+from fencepost.model.rights import Rights
 from fencepost.operations.looking import Store
 
 
@@ -31,6 +32,7 @@ class Counter:
     open_store: Callable[[], Store]
     new_run_id: Callable[[], str]
     log_folder: str
+    rights: Callable[[], Rights] = Rights  # what this machine's [tenants] says
 
     @contextmanager
     def served(self, wanted: Role) -> Iterator[tuple[Store, Seat]]:

@@ -10,6 +10,7 @@ FencepostError
 │   └── Withheld            it is not for this tenant; nothing was handed over (exit 78)
 ├── StoreUnavailable    the store cannot be reached or cannot be trusted (exit 69)
 ├── Busy                somebody else holds the resource (exit 75)
+│   ├── Outdated            what was to be changed is not what the caller has seen (exit 75)
 │   ├── KeyReused           its key stands for another request (exit 75)
 │   └── QueueFull           as many wait as may: nothing was accepted, come back later (exit 75)
 ├── LeaseLost           the resource was leased again, or the lease ran out (exit 76)
@@ -91,6 +92,12 @@ class QueueFull(Busy):
     """As many wait already as may; nothing was accepted."""
 
     code = "queue_full"
+
+
+class Outdated(Busy):
+    """Somebody else has changed it since; look again, then change it."""
+
+    code = "outdated"
 
 
 class KeyReused(Busy):

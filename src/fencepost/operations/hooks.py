@@ -73,7 +73,10 @@ def genuine_hook(
     try:
         secrets = [_secret(fetch_secret, one, tenant) for one in (hook.secret, hook.previous_secret) if one]
         genuine = is_genuine(hook.scheme, secrets, delivery.headers, delivery.body, now_seconds=now_seconds)
-    except (Misconfigured, Invalid) as error:  # which secret it is, and that there is such a hook, is our business alone
+    except (
+        Misconfigured,
+        Invalid,
+    ) as error:  # which secret it is, and that there is such a hook, is our business alone
         why = f"deliveries to the hook {name} of tenant {tenant} cannot be checked here: {error}"
         raise Unverifiable(STRANGE, why=why) from None
     if not genuine:

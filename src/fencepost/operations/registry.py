@@ -85,11 +85,12 @@ def apply_config(
     actor: str,
     take_over: bool = False,
     probing: Probing | None = None,
+    seen: Callable[[Known], None] | None = None,
 ) -> Planned:
-    """Make the registry as the file wants it, all of it or nothing."""
+    """Make the registry as the file wants it, all of it or nothing; `seen` may refuse what has changed meanwhile."""
     check_projects(config.projects, os.path.dirname(config.path))
     wanted = config.wanted(tenant)
-    applied = registry.apply(wanted, actor=actor, take_over=take_over)
+    applied = registry.apply(wanted, actor=actor, take_over=take_over, seen=seen)
     unheard = _unheard(config, registry.survey(wanted).known) if config.hooks else ()
     return Planned(applied.plan, applied.now, (*_warnings(config, applied.now), *unheard, *_probed(config, probing)))
 

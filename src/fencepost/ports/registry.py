@@ -1,5 +1,6 @@
 """What we ask of a registry: definitions go in atomically, and each verb of an operator is one transaction."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -31,6 +32,19 @@ class ScheduleRow(NamedTuple):
     once_done: bool
     last_run: str | None = None
     last_ended_us: int | None = None
+
+
+class AgentRow(NamedTuple):
+    """An agent as the registry holds it."""
+
+    tenant: str
+    name: str
+    hash: str
+    definition: str
+    source: str
+    applied_us: int
+    applied_by: str
+    retired_us: int | None
 
 
 class VersionRow(NamedTuple):
@@ -87,8 +101,26 @@ class RegistryStore(Protocol):
         """Return what an apply of these definitions would meet."""
         ...
 
-    def apply(self, wanted: Wanted, *, actor: str, take_over: bool = False) -> Applied:
-        """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way."""
+    def apply(
+        self,
+        wanted: Wanted,
+        *,
+        actor: str,
+        take_over: bool = False,
+        seen: Callable[[Known], None] | None = None,
+    ) -> Applied:
+        """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way.
+
+        `seen` looks at what is there, in the same transaction, and raises if it is not what the caller knows.
+        """
+        ...
+
+    def agents(self, tenant: str, *, limit: int, after: str = "") -> list[AgentRow]:
+        """Return the agents of a tenant, by name."""
+        ...
+
+    def agent(self, tenant: str, name: str) -> AgentRow | None:
+        """Return one agent, retired or not."""
         ...
 
     def schedules(self, tenant: str, *, limit: int, after: str = "") -> Listing:

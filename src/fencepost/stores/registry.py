@@ -5,7 +5,7 @@ so the two never wait for each other in a circle.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from fencepost.model import pause as rules
@@ -14,7 +14,7 @@ from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
 from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind
-from fencepost.ports.registry import BEYOND, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
+from fencepost.ports.registry import BEYOND, AgentRow, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
 from fencepost.stores.hooks import write_hooks
 from fencepost.stores.registry_writing import Writing, storable, write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
@@ -34,12 +34,22 @@ class SqlRegistry:
         """Return what an apply of these definitions would meet."""
         return self._dialect.read(lambda tx: Survey(_now(tx), _known(tx, wanted)), patient=True)
 
-    def apply(self, wanted: Wanted, *, actor: str, take_over: bool = False) -> Applied:
+    def apply(
+        self,
+        wanted: Wanted,
+        *,
+        actor: str,
+        take_over: bool = False,
+        seen: Callable[[Known], None] | None = None,
+    ) -> Applied:
         """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way."""
 
         def work(tx: Transaction) -> Applied:
             tx.rows("lock_registry", tenant=wanted.tenant)
-            planned = plan(_known(tx, wanted), wanted, take_over=take_over)
+            known = _known(tx, wanted)
+            if seen is not None:
+                seen(known)
+            planned = plan(known, wanted, take_over=take_over)
             if planned.conflicts:
                 raise Invalid(_refusal(planned))
             now = _now(tx)
@@ -49,6 +59,16 @@ class SqlRegistry:
             return Applied(planned, now)
 
         return self._dialect.write(work, patient=True, often=True)
+
+    def agents(self, tenant: str, *, limit: int, after: str = "") -> list[AgentRow]:
+        """Return the agents of a tenant, by name."""
+        values = {"tenant": tenant, "after": after, "limit": limit}
+        return [AgentRow(*row) for row in self._dialect.read(lambda tx: tx.rows("list_agents", **values))]
+
+    def agent(self, tenant: str, name: str) -> AgentRow | None:
+        """Return one agent, retired or not."""
+        rows = self._dialect.read(lambda tx: tx.rows("find_agent", tenant=tenant, name=name))
+        return next((AgentRow(*row) for row in rows), None)
 
     def schedules(self, tenant: str, *, limit: int, after: str = "") -> Listing:
         """Return the active schedules of a tenant, by name."""

@@ -15,6 +15,7 @@ STATUSES: Mapping[type[errors.FencepostError], int] = {
     errors.Invalid: 400,
     errors.Unauthorised: 401,
     errors.QueueFull: 429,
+    errors.Outdated: 412,
     errors.Busy: 409,
     errors.StoreUnavailable: 503,
     errors.FenceRefused: 409,

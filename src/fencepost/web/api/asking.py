@@ -168,6 +168,29 @@ class AskLink(Asked):
     at: Place | None = Field(None, description="where browsers reach the web server, if not where you do")
 
 
+class AskSchedule(Asked):
+    """One schedule, with the keys that [schedules.NAME] of a fencepost.toml has."""
+
+    model_config = _such_as(definition={"agent": "sweep", "cron": "0 * * * *", "timezone": "UTC"})
+
+    definition: dict[str, JsonValue] = Field(description="the schedule's keys; null stands for one that is left out")
+    take_over: bool = Field(False, description="move it here from the file or the owner that defines it now")
+
+
+class AskAgent(AskSchedule):
+    """One agent, with the keys that [agents.NAME] of a fencepost.toml has, and what it refers to."""
+
+    model_config = _such_as(definition={"command": ["python", "sweep.py"], "timeout": "10m"})
+
+    definition: dict[str, JsonValue] = Field(description="the agent's keys; null stands for one that is left out")
+    gates: dict[Name, dict[str, JsonValue]] = Field(default_factory=dict, description="the gates that it names")
+    projects: dict[Name, dict[str, JsonValue]] = Field(default_factory=dict, description="the project that it names")
+    engines: dict[Name, dict[str, JsonValue]] = Field(default_factory=dict, description="the engine that it names")
+    files: dict[Name, Annotated[str, StringConstraints(max_length=DEFINITIONS_MAX)]] = Field(
+        default_factory=dict, max_length=FILES_MAX, description="what `prompt_file` means, by its name there"
+    )
+
+
 class AskDefinitions(Asked):
     """Definitions, as a fencepost.toml has them."""
 

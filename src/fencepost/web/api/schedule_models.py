@@ -43,6 +43,20 @@ class Schedule(BaseModel):
     source: str
 
 
+class Agent(BaseModel):
+    """An agent."""
+
+    name: str
+    tenant: str
+    engine: str
+    tag: str = Field(description="changes with the definition; the ETag")
+    source: str
+    applied_at: Instant | None
+    applied_by: str
+    effects: Effects
+    definition: WrittenAgent  # type: ignore[valid-type]  # made above
+
+
 class Upcoming(BaseModel):
     """A tick to come."""
 

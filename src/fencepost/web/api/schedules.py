@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.duration import parse_duration
@@ -15,6 +15,7 @@ from fencepost.operations.fields import tick_fields
 from fencepost.operations.looking import Store, list_ticks, moment
 from fencepost.operations.schedule_detail import schedule_detail as full
 from fencepost.operations.schedule_fields import pause_fields, schedule_fields, version_fields
+from fencepost.operations.single import tag_of
 from fencepost.operations.why import answer_fields, why
 from fencepost.ports.looking import TickRow
 from fencepost.ports.registry import BEYOND
@@ -37,9 +38,11 @@ async def schedules(request: Request, limit: Limit = LIMIT, cursor: Cursor = "")
 
 
 @router.get("/schedules/{schedule}", response_model=schedule_models.ScheduleDetail, response_model_exclude_unset=True)
-async def schedule_detail(request: Request, schedule: str) -> dict[str, object]:
+async def schedule_detail(request: Request, response: Response, schedule: str) -> dict[str, object]:
     """Show one schedule in full, with its next ticks."""
-    return await door_of(request).desk.ask(full, caller_of(request).tenant, schedule)
+    found, tag = await door_of(request).desk.ask(_detail, caller_of(request).tenant, schedule)
+    response.headers["ETag"] = f'"{tag}"'
+    return found
 
 
 @router.get("/schedules/{schedule}/history", response_model=schedule_models.History, response_model_exclude_unset=True)
@@ -133,6 +136,10 @@ async def unhalt(request: Request) -> dict[str, object]:
     caller = caller_of(request)
     await door_of(request).desk.ask(_unhalt, caller.tenant, caller.actor)
     return {"done": True}
+
+
+def _detail(store: Store, tenant: str, schedule: str) -> tuple[dict[str, object], str]:
+    return full(store, tenant, schedule), tag_of(store.registry(), "schedule", schedule, tenant=tenant)
 
 
 def _list(store: Store, tenant: str, limit: int, after: str) -> list[operations.Listed]:

@@ -95,6 +95,18 @@ UPDATE fencepost.schedule
                         ELSE greatest(cursor_us, %(now_us)s) END
  WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
 
+-- :name list_agents
+SELECT tenant, name, hash, definition, source, applied_us, applied_by, retired_us
+  FROM fencepost.agent
+ WHERE tenant = %(tenant)s AND retired_us IS NULL AND name > %(after)s
+ ORDER BY name
+ LIMIT %(limit)s
+
+-- :name find_agent
+SELECT tenant, name, hash, definition, source, applied_us, applied_by, retired_us
+  FROM fencepost.agent
+ WHERE tenant = %(tenant)s AND name = %(name)s
+
 -- :name schedule_names
 SELECT name FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL ORDER BY name
 

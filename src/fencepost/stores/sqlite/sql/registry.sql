@@ -89,6 +89,18 @@ UPDATE schedule
                         ELSE max(cursor_us, :now_us) END
  WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
 
+-- :name list_agents
+SELECT tenant, name, hash, definition, source, applied_us, applied_by, retired_us
+  FROM agent
+ WHERE tenant = :tenant AND retired_us IS NULL AND name > :after
+ ORDER BY name
+ LIMIT :limit
+
+-- :name find_agent
+SELECT tenant, name, hash, definition, source, applied_us, applied_by, retired_us
+  FROM agent
+ WHERE tenant = :tenant AND name = :name
+
 -- :name schedule_names
 SELECT name FROM schedule WHERE tenant = :tenant AND retired_us IS NULL ORDER BY name
 
