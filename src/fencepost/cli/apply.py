@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Iterator
 from itertools import chain, islice
 
@@ -10,7 +11,7 @@ from fencepost.cli.plan import block, summary
 from fencepost.cli.registry import common_options, desk, file_of
 from fencepost.config.load import load
 from fencepost.model.registry import ChangeKind
-from fencepost.operations.gate_probe import gate_problems
+from fencepost.operations.agent_probe import probing_of
 from fencepost.operations.registry import Planned, apply_config
 
 NAMES_MAX = 3
@@ -28,7 +29,12 @@ def main(argv: list[str]) -> int:
     config = load(file_of(args))
     with desk(args, config) as at:
         done = apply_config(
-            at.registry, config, tenant=at.tenant, actor=at.actor, take_over=args.take_over, probing=gate_problems
+            at.registry,
+            config,
+            tenant=at.tenant,
+            actor=at.actor,
+            take_over=args.take_over,
+            probing=probing_of(config, os.environ),
         )
     for line in json_lines(done) if args.json else page(done):
         print(line)

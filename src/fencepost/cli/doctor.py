@@ -5,6 +5,7 @@ import os
 
 from fencepost import wiring
 from fencepost.cli import options
+from fencepost.config.load import load
 from fencepost.model.errors import FencepostError
 from fencepost.operations.doctor import examine, patient
 from fencepost.operations.finding import Finding, Status, finding_fields
@@ -25,7 +26,7 @@ def main(argv: list[str]) -> int:
         tenant=tenant_of(args),
         log_folder=wiring.log_folder(),
         open_store=lambda: open_store(args),
-        check_config=check_config,
+        check_config=load,
         memory_of=wiring.kept_seals,
     )
     findings = []
@@ -69,10 +70,3 @@ def print_finding(finding: Finding, *, as_json: bool) -> None:
     print("\n".join([f"{word}  {first.strip()}", *more]))
     if finding.fix:
         print(options.wrapped(f"→ {options.homely(finding.fix)}", indent="      "))
-
-
-def check_config(path: str) -> None:
-    """Read the whole configuration, as `plan` and `apply` do."""
-    from fencepost.config.load import load
-
-    load(path)

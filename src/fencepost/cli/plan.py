@@ -14,7 +14,7 @@ from fencepost.config.load import Config, load
 from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
 from fencepost.model.registry import AgentChange, ChangeKind, FieldChange, ScheduleChange
-from fencepost.operations.gate_probe import gate_problems
+from fencepost.operations.agent_probe import probing_of
 from fencepost.operations.plan_fields import agent_changes, by_subject, schedule_changes
 from fencepost.operations.registry import Planned, Upcoming, plan_config, upcoming
 
@@ -39,7 +39,8 @@ def main(argv: list[str]) -> int:
     path = file_of(args)
     config = load(path)
     with planning(args, config) as (at, url):
-        planned = plan_config(at.registry, config, tenant=at.tenant, take_over=args.take_over, probing=gate_problems)
+        probing = probing_of(config, os.environ)
+        planned = plan_config(at.registry, config, tenant=at.tenant, take_over=args.take_over, probing=probing)
         where = f"{args.file or path} -> {url}, tenant {planned.plan.wanted.tenant}"
     for line in json_lines(planned, config) if args.json else page(planned, config, where):
         print(line)

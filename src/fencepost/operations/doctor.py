@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fencepost.config.find import config_path, gate_target, gates_of, projects_of, state_folder
+from fencepost.config.load import Config
 from fencepost.host import cgroup, filesystem, processes, unreadable
 from fencepost.host.kept_seals import KeptSeals
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
+from fencepost.operations.agent_probe import missing_parts
 from fencepost.operations.audit import audit_state
 from fencepost.operations.finding import Finding, Status
 from fencepost.operations.gate_probe import standing_problems
@@ -41,7 +43,7 @@ class Patient:
     tenant: str
     log_folder: str
     open_store: Callable[[], Store]
-    check_config: Callable[[str], None]
+    check_config: Callable[[str], Config]
     clock: Clock
     shows_host: bool = True  # whoever asks may see the machine itself: its paths, its files, its other tenants
     memory_of: Callable[[Store], KeptSeals] | None = None
@@ -53,7 +55,7 @@ def patient(
     tenant: str,
     log_folder: str,
     open_store: Callable[[], Store],
-    check_config: Callable[[str], None],
+    check_config: Callable[[str], Config],
     shows_host: bool = True,
     memory_of: Callable[[Store], KeptSeals] | None = None,
 ) -> Patient:
@@ -74,6 +76,7 @@ def examine(who: Patient) -> Iterator[Finding]:
 
 def _examine_host(who: Patient) -> Iterator[Finding]:
     yield _config(who)
+    yield from _agents(who)
     yield from _gates(who)
     yield from _places(who)
     yield from _hooks(who)
@@ -251,6 +254,24 @@ def _config(who: Patient) -> Finding:
     except FencepostError as error:
         return Finding("config", Status.FAIL, str(error), "then look again: fencepost plan")
     return Finding("config", Status.OK, f"{path} is valid")
+
+
+def _agents(who: Patient) -> Iterator[Finding]:
+    """Find agents that could not start here; a file that is not in order is told elsewhere."""
+    try:
+        path = config_path(who.environ, who.cwd)
+        config = who.check_config(path) if path else None
+    except FencepostError:
+        return
+    if config is None or not config.agents:
+        return
+    folder, broken = os.path.dirname(config.path), False
+    for name, agent in config.agents.items():
+        for problem in missing_parts(agent, environ=who.environ, folder=folder, projects=config.projects):
+            broken = True
+            yield Finding("agents", Status.FAIL, f"{name}: {problem}", "install it, or put the path right in the file")
+    if not broken:
+        yield Finding("agents", Status.OK, f"{counted(len(config.agents), 'agent')}, each with its program here")
 
 
 def _gates(who: Patient) -> Iterator[Finding]:

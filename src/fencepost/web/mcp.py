@@ -26,7 +26,7 @@ class McpDoor:
 
     def __init__(self, door: Door, *, acts: bool) -> None:
         self._seat: ContextVar[Seat] = ContextVar("seat")  # each request is a task with a context of its own
-        counter = Counter(self._seat.get, door.open_store, door.new_run_id, door.log_folder)
+        counter = Counter(self._seat.get, door.open_store, door.new_run_id, door.log_folder, door.rights)
         self._looking = build(counter, acts=False)._lowlevel_server  # noqa: SLF001  # to be served without a session
         self._acting = build(counter, acts=acts)._lowlevel_server  # noqa: SLF001  # likewise
 

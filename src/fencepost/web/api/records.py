@@ -225,15 +225,12 @@ def examined(_: Store, tenant: str, door: Door) -> list[Finding]:
     """Look at the machine of this server; only the tenant whose configuration it goes by sees what is on its disk."""
     from fencepost.config.load import load
 
-    def check_config(path: str) -> None:
-        load(path)
-
     who = patient(
         os.environ,
         tenant=tenant,
         log_folder=door.log_folder,
         open_store=door.open_store,
-        check_config=check_config,
+        check_config=load,
         shows_host=wiring.is_tenant_of_this_machine(tenant),
         memory_of=wiring.kept_seals,
     )
