@@ -22,6 +22,23 @@ def test_doubled_braces_stand_for_themselves() -> None:
     assert fill("{{tick}}", {"tick": "T"}) == "{tick}"
 
 
+def test_a_placeholder_says_what_stands_for_an_empty_value() -> None:
+    values = {"last_success": "", "tick": "T"}
+
+    assert fill("since {last_success|the beginning};", values) == "since the beginning;"
+    assert fill("at {tick|never}", values) == "at T"
+    assert fill("since {last_success|}.", values) == "since ."
+    assert fill("{{last_success|the beginning}}", values) == "{last_success|the beginning}"
+
+
+def test_a_bar_in_braces_that_mean_something_else_is_left_alone() -> None:
+    text = "match {a|b}, {yes|no} and {x|y|z}"
+
+    assert fill(text, {"tick": "T"}) == text
+    with pytest.raises(Invalid, match=r"Did you mean \{last_success\}"):
+        check_placeholders("{last_sucess|the beginning}", FIELDS)
+
+
 def test_an_unknown_placeholder_is_refused_with_the_one_that_was_meant() -> None:
     with pytest.raises(Invalid, match=r"Did you mean \{period_start\}"):
         check_placeholders("Since {perod_start}", FIELDS)

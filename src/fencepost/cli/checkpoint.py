@@ -10,7 +10,7 @@ from fencepost.operations.inside import ask, is_inside
 
 EXAMPLES = """\
   echo '{"page": 17}' | fencepost checkpoint set
-  page=$(fencepost checkpoint get | jq -r .page)
+  page=$(fencepost checkpoint get --default '{"page": 1}' | jq -r .page)
 """
 CONTENT_MAX = 65_536
 
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     if args.action == "set":
         ask("checkpoint_set", content=read_json())
         return 0
-    content = ask("checkpoint_get").get("content")
+    content = ask("checkpoint_get").get("content") or args.default
     if content:
         print(content)
     return 0
@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser("checkpoint", "Keep what a resumed run shall get back: JSON of at most 64 KB.", EXAMPLES)
     made.add_argument("action", choices=["get", "set"], help="set reads stdin; get prints JSON, or nothing")
+    made.add_argument("--default", default="", metavar="JSON", help="get: print this while nothing was kept yet")
     return made
 
 

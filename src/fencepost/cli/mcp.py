@@ -12,7 +12,7 @@ from fencepost.model.errors import Invalid, Misconfigured
 EXAMPLES = """\
   claude mcp add fencepost -- fencepost mcp
   fencepost mcp --read-only --tenant finance
-  fencepost mcp --allow apply               may define schedules and claude agents
+  fencepost mcp --allow apply               may define schedules and agents
   fencepost mcp --http 7422                 on 127.0.0.1, for whoever has a key
 """
 

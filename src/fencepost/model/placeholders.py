@@ -1,6 +1,7 @@
 """Puts facts of a run into a text, as data: each `{name}` is replaced once, and what was put in is never read again.
 
-Braces that hold no name, as in JSON or code, are left alone. `{{name}}` stands for `{name}` itself.
+Braces that hold no name, as in JSON or code, are left alone. `{{name}}` stands for `{name}` itself. `{name|text}` is the
+text where the value is empty, as `{last_success|the beginning}` is at the first run.
 """
 
 import re
@@ -28,7 +29,8 @@ FIELDS = (
     "payload",
 )
 IN_CALLBACK = ("tenant", "run_id")  # what the address of a report may ask for
-_PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\{\{([a-z_]+(?:\|[^{}\n]*)?)\}\}|\{([a-z_]+)(?:\|([^{}\n]*))?\}")
+NEAR = 0.8  # how like a field's name a word before a bar must be to be taken for a slip of the pen
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -36,7 +38,11 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     check_placeholders(template, values)
 
     def value_of(found: re.Match[str]) -> str:
-        return "{" + found[1] + "}" if found[1] else values[found[2]]
+        if found[1]:
+            return "{" + found[1] + "}"
+        if found[2] not in values:
+            return found[0]  # a bar in braces that mean something else
+        return values[found[2]] or found[3] or ""
 
     return _PLACEHOLDER.sub(value_of, template)
 
@@ -44,9 +50,11 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 def check_placeholders(template: str, known: Collection[str]) -> None:
     """Refuse a placeholder that nobody can fill, with the one that was probably meant."""
     for found in _PLACEHOLDER.finditer(template):
-        name = found[2]
+        name, has_bar = found[2], found[3] is not None
         if name and name not in known:
-            near = get_close_matches(name, list(known), n=1)
+            near = get_close_matches(name, list(known), n=1, cutoff=NEAR if has_bar else 0.6)
+            if has_bar and not near:
+                continue
             hint = f" Did you mean {{{near[0]}}}?" if near else f" There are {', '.join(known)}."
             raise Invalid(
                 f"there is no placeholder {{{name}}}.{hint} To write it as it is, double the braces: {{{{{name}}}}}."

@@ -13,6 +13,7 @@ from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, EveryTrigger
 
 CATCH_UP_KEYS = {"grace": "60s", "catchup_window": "7d", "catchup_max": 10, "stagger": "30s"}
+FIRST_EMPTY = ("last_success", "backfill_from")
 SECRET_WORDS = ("SECRET", "TOKEN", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "PRIVATE_KEY")
 
 
@@ -23,6 +24,9 @@ def agent_warnings(agent: AgentDefinition) -> Iterator[str]:
             "a deploy that outlasts drain_timeout ends its run as interrupted, for a person to look at; if it can go on "
             'or begin again, write on_lost = "resume" or "restart".'
         )
+    for name in FIRST_EMPTY:
+        if f"{{{name}}}" in agent.prompt.replace(f"{{{{{name}}}}}", ""):
+            yield f"the prompt's {{{name}}} is empty until a run has succeeded; write {{{name}|the beginning}}."
     for name in agent.env:
         if looks_secret(name):
             yield f'env.{name} looks like a secret and is kept as plain text; write secrets = {{ {name} = "env:{name}" }}.'
