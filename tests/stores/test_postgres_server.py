@@ -1,5 +1,7 @@
 """PostgreSQL servers that are stopped, crowded, read-only, unsafe, strange, or somebody else's."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from urllib.parse import urlsplit
@@ -330,3 +332,29 @@ def name(url: str) -> str:
 def as_role(url: str, role: str) -> str:
     parts = urlsplit(url)
     return parts._replace(netloc=f"{role}@{parts.hostname}:{parts.port}").geturl()
+
+
+def test_a_server_that_crashed_is_told_by_the_first_of_libpqs_lines() -> None:
+    from fencepost.stores.postgres.errors import unavailable  # noqa: PLC0415
+    from fencepost.stores.postgres.server import at  # noqa: PLC0415
+
+    server = at("postgresql://db/fencepost")
+    crashed = (
+        "server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n"
+        "\tbefore or while processing the request."
+    )
+    odd = "consuming input failed: something odd\n\tand a guess at why."
+
+    assert "it has crashed, or was restarted" in str(unavailable(server, psycopg.OperationalError(crashed)))
+    told = str(unavailable(server, psycopg.OperationalError(odd)))
+    assert told == "postgresql://db/fencepost cannot be used: consuming input failed: something odd."
+
+
+def test_what_psycopg_logs_of_a_broken_pipeline_is_not_printed_raw() -> None:
+    program = (
+        "import logging, fencepost.stores.postgres.server\n"
+        "logging.getLogger('psycopg').warning('error ignored terminating %r', 'pipeline')"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert said.stderr == b""

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from fencepost import wiring
 from fencepost.cli.registry import actor
@@ -13,7 +13,7 @@ from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
 from fencepost.model.rights import NO_LISTS
-from fencepost.operations.registry import apply_config
+from fencepost.operations.registry import Warned, apply_config
 from fencepost.service.station import Plan
 from fencepost.wiring import serving
 
@@ -29,6 +29,7 @@ examples:
   fencepost worker --workers 4      only work, on as many machines as you like
 """
 WORKERS_MAX = 1000
+NAMED_MAX = 5
 
 
 def main(argv: list[str]) -> int:
@@ -115,10 +116,20 @@ def _apply(config: Config, url: str, *, meanwhile: Callable[[], object]) -> None
         done = apply_config(store.registry(), config, tenant=config.settings.tenant, actor=actor())
     finally:
         store.close()
-    for warning in done.warnings:
-        wiring.say(f"warning: {warning.what} {warning.name}: {warning.message}")
+    for line in warning_lines(done.warnings):
+        wiring.say(f"warning: {line}")
     counts = f"{_counted(len(config.agents), 'agent')}, {_counted(len(config.schedules), 'schedule')}"
     wiring.say(f"applied {config.path}: {counts}.")
+
+
+def warning_lines(warnings: Iterable[Warned]) -> Iterator[str]:
+    """Yield a line for each thing that is probably not meant; what holds for several agents or schedules is said once."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for one in warnings:
+        names.setdefault((one.what, one.message), []).append(one.name)
+    for (what, message), some in names.items():
+        more = f" and {len(some) - NAMED_MAX} more" if len(some) > NAMED_MAX else ""
+        yield f"{what}{'s' if len(some) > 1 else ''} {', '.join(some[:NAMED_MAX])}{more}: {message}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -36,6 +36,7 @@ WORDS = {
     "does not exist": "cannot be opened ({said}); create it, or correct the URL.",
     "starting up": "is starting up; try again in a moment.",
     "shutting down": "is shutting down; try again later.",
+    "server closed the connection unexpectedly": "closed the connection: it has crashed, or was restarted. Try again in a moment.",
     "Connection refused": "cannot be reached: nobody listens there. Check host and port, and that the server runs.",
     "could not translate host name": "cannot be reached: its host name is unknown.",
     "timeout expired": "cannot be reached: no answer in time. Check host and port, and the firewall.",
@@ -44,7 +45,7 @@ WORDS = {
 
 def unavailable(server: Server, error: psycopg.Error) -> StoreUnavailable:
     """Return what to tell a person."""
-    said = server.without_secrets(_last_line(error))
+    said = server.without_secrets(_first_line(error))
     if isinstance(error, Silent):
         return StoreUnavailable(f"{server.url} has gone silent; nothing is known to be wrong with the store itself.")
     sentence = SENTENCES.get(error.sqlstate or "") or _by_words(str(error))
@@ -63,6 +64,7 @@ def _by_words(text: str) -> str | None:
     return next((sentence for words, sentence in WORDS.items() if words in text), None)
 
 
-def _last_line(error: psycopg.Error) -> str:
+def _first_line(error: psycopg.Error) -> str:
+    """Return what happened; the lines after it are libpq's guesses at the reason."""
     lines = (error.diag.message_primary or str(error)).strip().splitlines()
-    return lines[-1].strip().rstrip(".") if lines else type(error).__name__
+    return lines[0].strip().rstrip(".") if lines else type(error).__name__

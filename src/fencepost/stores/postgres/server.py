@@ -1,5 +1,6 @@
 """Connections to one PostgreSQL server: how to reach it, and never for ever."""
 
+import logging
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -57,6 +58,11 @@ def _bounded(gen: PQGen[RV], patience: int) -> PQGen[RV]:
     except StopIteration as end:
         answer: RV = end.value
         return answer
+
+
+# What psycopg logs about a connection that broke, such as "error ignored terminating <psycopg.Pipeline [BAD]>", we tell
+# ourselves, in a sentence; raw on a person's terminal it helps nobody. Whoever sets logging up still gets it.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class Server(NamedTuple):
