@@ -24,10 +24,28 @@ SECRET = "a-signing-secret-of-32-characters"
 def samples(answer: httpx.Response) -> dict[tuple[str, frozenset[str]], float]:
     assert answer.status_code == 200, answer.text
     return {
-        (one.name, frozenset(one.labels.values())): one.value
+        (one.name, frozenset(value for name, value in one.labels.items() if name != "tenant")): one.value
         for family in text_string_to_metric_families(answer.text)
         for one in family.samples
     }
+
+
+def test_every_figure_says_whose_it_is_and_dead_letters_that_wait_are_counted(web_on_both: WebDoor) -> None:
+    web, runtime = web_on_both, web_on_both.runtime
+    runtime.cron("s", "* * * * *")
+    for _ in range(2):
+        runtime.pass_time(60)
+        runtime.tick()
+        dead = runtime.work(DEAD)
+    discard(web.store, dead.run.id, tenant="default", by="ada", note="")
+
+    answer = web.ask("GET", "/metrics", headers=web.bearer("read"))
+    found = [one for family in text_string_to_metric_families(answer.text) for one in family.samples]
+
+    assert {one.labels.get("tenant") for one in found} == {"default"}
+    assert samples(answer)["fencepost_dead_letters", frozenset()] == 1
+    other = web.ask("GET", "/metrics", headers=web.bearer("read", "other"))
+    assert samples(other)["fencepost_dead_letters", frozenset()] == 0
 
 
 def test_the_figures_are_those_of_the_store(web_on_both: WebDoor) -> None:

@@ -125,6 +125,11 @@ def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = Fal
     return Listing(now_us, seen, people, lines.depths)
 
 
+def dead_waiting(store: Store, tenant: str) -> int:
+    """Count the dead letters that wait for a person."""
+    return SqlLooking(store.dialect, tenant).health(late_us=0).dead
+
+
 def list_dead(
     store: Store, tenant: str, *, schedule: str = "", before: tuple[int, str] = (EVER_US, ""), limit: int
 ) -> Listing:

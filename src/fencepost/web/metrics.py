@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from itertools import chain
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry
@@ -11,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from starlette.responses import PlainTextResponse, Response
 
-from fencepost.operations.looking import Store
+from fencepost.operations.looking import Store, dead_waiting
 from fencepost.ports.metering import BUCKETS_SECONDS, Figures
 from fencepost.web.desk import Desk
 from fencepost.web.door import caller_of
@@ -26,16 +27,17 @@ WHO = ["schedule", "agent"]
 class Reading(Collector):
     """The figures of one moment, as Prometheus names them."""
 
-    def __init__(self, figures: Figures, ahead_seconds: float) -> None:
+    def __init__(self, tenant: str, figures: Figures, *, dead: int, ahead_seconds: float) -> None:
+        self._tenant = tenant
         self._figures = figures
+        self._dead = dead
         self._ahead_seconds = ahead_seconds
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family."""
-        yield from self._counts()
-        yield from self._live()
-        yield from self._ended()
-        yield from self._sums()
+        """Yield every family; each figure says whose it is, since one Prometheus may ask with several tenants' keys."""
+        for family in chain(self._counts(), self._live(), self._ended(), self._sums()):
+            family.samples = [one._replace(labels={"tenant": self._tenant, **one.labels}) for one in family.samples]
+            yield family
 
     def _counts(self) -> Iterator[Metric]:
         ticks = CounterMetricFamily(
@@ -91,6 +93,7 @@ class Reading(Collector):
             ("fencepost_runs_refused", "Runs that ended because a gate refused a write of theirs.", sums.runs_refused),
         ):
             yield CounterMetricFamily(name, words, value=number)
+        yield GaugeMetricFamily("fencepost_dead_letters", "Dead letters that wait for a person.", value=self._dead)
         if self._figures.cursor_us is not None:
             words = "How far behind now the scheduler has looked."
             lag = (self._figures.now_us - self._figures.cursor_us) / SECOND_US
@@ -125,7 +128,8 @@ class Meter:
     def _look(self, store: Store, tenant: str) -> Reading:
         before_us = self._now_us()
         ahead_us = store.clock_us() - (before_us + self._now_us()) // 2
-        return Reading(store.metering().figures(tenant), ahead_us / SECOND_US)
+        figures, dead = store.metering().figures(tenant), dead_waiting(store, tenant)
+        return Reading(tenant, figures, dead=dead, ahead_seconds=ahead_us / SECOND_US)
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
