@@ -25,7 +25,14 @@ SECRET = "a secret of at least sixteen bytes"
 TRIP_SECONDS = 90
 LOCAL = ("127.0.0.1",)
 PLAIN: Mapping[str, Any] = {"secret": "", "style": "healthchecks", "schedules": (), "on": ("dead",)}
-BODY = {"tenant": "default", "run_id": "r01", "schedule": "nightly", "reason": "exit_code", "summary": "it broke"}
+BODY = {
+    "tenant": "default",
+    "run_id": "r01",
+    "schedule": "nightly",
+    "reason": "exit_code",
+    "exit_code": 3,
+    "summary": "it broke",
+}
 
 
 def _put(notice: Notice, tx: Transaction) -> None:
@@ -203,7 +210,7 @@ def test_apprise_tells_people(rig: SqliteRig, server: Receiver) -> None:
     desk.deliver()
     assert desk.states() == [("sent", 1)], desk.said
     (heard,) = server.heard
-    assert heard.json["title"] == "fencepost: nightly {reason} %s <b> needs a person: exit_code"
+    assert heard.json["title"] == "fencepost: nightly {reason} %s <b> needs a person: the agent exited with code 3"
     assert "fencepost show r01" in heard.json["message"]
 
 

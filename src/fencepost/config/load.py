@@ -34,6 +34,7 @@ class Settings(NamedTuple):
     audit_key: str = ""
     audit_heads: str = ""
     http_allow: tuple[str, ...] = ()
+    web_url: str = ""
 
 
 NOTHING_SAID = Settings()

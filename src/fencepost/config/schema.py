@@ -124,6 +124,7 @@ FENCEPOST = Section(
         Key("retention", RETENTION, "90d", "How long ended runs and decided ticks are kept; at least `1d`. Dead letters stay until they are dealt with."),
         Key("audit_key", REFERENCE, "", "The key that seals the audit, the same on all machines of one store. Default: one of this machine's own, made at first use in the user's state folder."),
         Key("audit_heads", TEXT, "", "A file, best on another disk, to which each new seal is appended; `audit verify --heads` then sees whether the audit's end was cut off."),
+        Key("web_url", TEXT, "", "Where browsers reach the web door, such as `https://fencepost.example.com`: notices link to the run there."),
         Key("http_allow", NETWORKS, (), "Private addresses that this machine's workers may post to; public ones need no leave."),
     ),
     named=False,

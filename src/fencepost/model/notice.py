@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from fencepost.model.fate import fate
 from fencepost.model.spread import spread
 
 EVENTS = (
@@ -23,6 +25,7 @@ PINGED = ("started", "succeeded", "dead")
 KINDS = ("apprise", "webhook", "ping")
 STYLES = ("healthchecks", "cronitor")
 SUMMARY_MAX = 500
+LOG_LINES_MAX, LOG_MAX = 12, 1_500
 
 # After each failure, in seconds; the first try is at once. A ping that comes an hour late tells a monitor nothing.
 PAUSES: Mapping[str, Sequence[int]] = {
@@ -120,7 +123,8 @@ def envelope(event: str, at: str, body: Mapping[str, Any]) -> dict[str, object]:
 
 def title_of(event: str, body: Mapping[str, Any]) -> str:
     """Say in one line what happened."""
-    said = {"what": body.get("schedule") or body.get("agent") or "a run", "reason": body.get("reason") or "unknown"}
+    reason = fate(body.get("reason"), body.get("exit_code")) or "unknown"
+    said = {"what": body.get("schedule") or body.get("agent") or "a run", "reason": reason}
     facts = {"count": 1, "tenant": "", "last_place": 0, **body, **said}
     return TITLES[event].format_map(facts)
 
@@ -128,13 +132,33 @@ def title_of(event: str, body: Mapping[str, Any]) -> str:
 def text_of(event: str, at: str, body: Mapping[str, Any]) -> str:
     """Say what a person needs to look further."""
     lines = [title_of(event, body), f"at {at}, tenant {body.get('tenant', '')}"]
-    if run_id := body.get("run_id"):
+    if link := body.get("link"):
+        lines.append(f"look at it: {link}")
+    elif run_id := body.get("run_id"):
         lines.append(f"look at it: fencepost show {run_id}")
     elif schedule := body.get("schedule"):
         lines.append(f"look at it: fencepost why {schedule}")
     if summary := body.get("summary"):
         lines.append(str(summary))
+    if last_log := body.get("last_log"):
+        lines += ["its last lines:", str(last_log)]
     return "\n".join(lines)
+
+
+def last_lines(log: str | None) -> str:
+    """Return the end of a log as a message carries it: a few lines, of which none steers a terminal or a chat."""
+    lines = ["".join(one if one.isprintable() else "�" for one in line) for line in (log or "").splitlines()]
+    return "\n".join(lines[-LOG_LINES_MAX:])[-LOG_MAX:]
+
+
+def link_to(web_url: str, body: Mapping[str, Any]) -> str:
+    """Return where a browser sees what a notice is about; empty where nobody has said how the web door is reached."""
+    if not web_url:
+        return ""
+    if run_id := body.get("run_id"):
+        return f"{web_url.rstrip('/')}/runs/{quote(str(run_id), safe='')}"
+    schedule = body.get("schedule")
+    return f"{web_url.rstrip('/')}/schedules/{quote(str(schedule), safe='')}" if schedule else ""
 
 
 def ping_url(url: str, event: str, style: str, run_id: str) -> str:

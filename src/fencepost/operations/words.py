@@ -4,10 +4,10 @@ import re
 from datetime import datetime
 
 from fencepost.model.duration import format_duration
+from fencepost.model.fate import fate as fate  # noqa: PLC0414  # the words of every door
+from fencepost.model.fate import why_so as why_so  # noqa: PLC0414  # likewise
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import FOREVER_US, from_us
-from fencepost.model.run import Reason
-from fencepost.model.run_page import REASONS
 from fencepost.model.zone import Zone
 
 SECOND_US = 1_000_000
@@ -61,21 +61,6 @@ def slot_words(slot: datetime) -> str:
 def clock(slot: datetime) -> str:
     """Spell a time of day; seconds only where there are any."""
     return f"{slot:%H:%M:%S}".removesuffix(":00")
-
-
-def why_so(reason: str | None) -> str:
-    """Say in words why a run moved."""
-    if reason is None:
-        return ""
-    known = {one.value: words for one, words in REASONS.items()}
-    return known.get(reason, reason).replace("`", "")
-
-
-def fate(reason: str | None, exit_code: int | None) -> str:
-    """Say in words why a run ended, with the agent's own code where there is one."""
-    if reason == Reason.EXIT_CODE:
-        return f"the agent exited with code {exit_code}"
-    return why_so(reason) + (f" (exit code {exit_code})" if exit_code is not None else "")
 
 
 def waited(since_us: int, now_us: int) -> str:

@@ -9,7 +9,7 @@ from typing import IO, Any, NamedTuple
 from fencepost.model.instant import format_instant
 from fencepost.model.light import Protocol
 from fencepost.model.moment import from_us
-from fencepost.model.notice import PINGED, Delivery, Wish, pause_after
+from fencepost.model.notice import PINGED, Delivery, Wish, link_to, pause_after
 from fencepost.model.own_program import own_program
 from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.ports.clock import Clock
@@ -55,6 +55,7 @@ class Post(NamedTuple):
     targets: Mapping[str, Mapping[str, Any]]
     allow: Sequence[str]  # private networks that may be reached
     rights: Rights = NO_LISTS  # which secrets are handed to which tenant
+    web_url: str = ""  # where browsers reach the web door
 
     def batch(self, jobs: Sequence[Mapping[str, object]]) -> bytes:
         """Spell what a delivering process is to do, and for whom: it fetches the secrets, as far as they are theirs."""
@@ -118,11 +119,13 @@ class Courier:
 
     def _job(self, one: Delivery) -> dict[str, object]:
         target = self._post.targets[one.name]
+        body = json.loads(one.body)
+        link = link_to(self._post.web_url, body)
         return {
             "id": one.id,
             "event": one.event,
             "at": format_instant(from_us(one.at_us)),
-            "body": json.loads(one.body),
+            "body": {**body, "link": link} if link else body,
             **{name: target[name] for name in ("kind", "url", "secret", "style")},
         }
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from fencepost.model.moment import FOREVER_US
-from fencepost.model.notice import SUMMARY_MAX, Delivery, Notice, Wish, settled_events
+from fencepost.model.notice import SUMMARY_MAX, Delivery, Notice, Wish, last_lines, settled_events
 from fencepost.model.outcome import Settlement
+from fencepost.model.run import RunState
 from fencepost.ports.runs import Ended, Report, RunRow
 from fencepost.stores.transaction import Dialect, Transaction
 
@@ -158,7 +159,9 @@ def end_notice(run: RunRow, fence: int | None, settlement: Settlement, report: R
     if not events:
         return []
     summary = (report.summary or "")[:SUMMARY_MAX] if report else ""
-    more = {"exit_code": report.exit_code if report else None, "summary": summary, "fence": fence}
+    more: dict[str, object] = {"exit_code": report.exit_code if report else None, "summary": summary, "fence": fence}
+    if report is not None and settlement.state is not RunState.SUCCEEDED:
+        more["last_log"] = last_lines(report.last_log)
     key = f"{events[0]} {run.id} {fence or 0}"
     return [run_notice(run, key, events, state=settlement.state.value, reason=reason, **more)]
 

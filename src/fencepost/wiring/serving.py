@@ -151,7 +151,14 @@ def post_of(config: Config) -> Post:
     from fencepost.service.courier import Post
 
     settings = config.settings
-    return Post(settings.tenant, config.path, config.notifications, settings.http_allow, config.rights)
+    return Post(
+        settings.tenant,
+        config.path,
+        config.notifications,
+        settings.http_allow,
+        config.rights,
+        settings.web_url,
+    )
 
 
 def try_notice(name: str, *, tenant: str | None = None, within_seconds: float | None = None) -> str | None:
