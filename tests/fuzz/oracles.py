@@ -4,6 +4,8 @@ import base64
 import hashlib
 import hmac
 import re
+import string
+import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -95,6 +97,35 @@ def blotted(text: bytes, secrets: list[bytes], mark: bytes) -> bytes:
         shown += [text[at:start], mark]
         at = end
     return b"".join([*shown, text[at:]])
+
+
+def spelt(secret: str, style: int) -> bytes:
+    """Spell a secret as some library does, from what its output looks like."""
+    text = secret.encode("utf-8", "replace").decode()
+    escaped = re.sub(r'["\\\\]', lambda found: "\\\\" + found[0], text)
+    match style % 6:
+        case 0:
+            spelled = escaped.replace("/", r"\/")
+        case 1:
+            spelled = escaped.replace("/", r"\u002f")
+        case 2:
+            spelled = re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", escaped)
+        case 3:
+            kept = string.ascii_letters + string.digits + "-_.!~*'()"
+            spelled = "".join(one if one in kept else "".join(f"%{byte:02x}" for byte in one.encode()) for one in text)
+        case 4:
+            spelled = "".join(f"\\u{ord(one):04X}" for one in text)
+        case _:
+            spelled = text
+    return spelled.encode()
+
+
+def letters(value: object) -> str:
+    """Return the letters of a name as the laxest of readers compares it: without case, marks and other signs."""
+    if not isinstance(value, str):
+        return ""
+    upper = "".join(one.upper() for one in unicodedata.normalize("NFKD", value))
+    return re.sub(r"[^a-z0-9]", "", upper.replace("\u0130", "I").lower())
 
 
 WINDOWS = (  # two days in which clocks go ahead, and two in which they go back

@@ -21,7 +21,7 @@ from fencepost.cli.main import COMMANDS
 from fencepost.config.load import load
 from fencepost.config.problems import InvalidConfig
 from fencepost.host.logs import LogFile, read_log
-from fencepost.model import mcp, mcp_http, webhook
+from fencepost.model import webhook
 from fencepost.model.cron import parse_cron
 from fencepost.model.duration import DIGITS_MAX, format_duration, parse_duration
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid
@@ -187,9 +187,11 @@ def frames(data: bytes) -> None:
     assert whole == list(_lines(stream, cuts)), "where reads end makes no difference"
     for line in whole:
         refusing = ToolGate(Rules("s"), _refuse, wait=lambda _: None, say=lambda _: None)
-        assert not _calls(refusing.from_agent(line).onward)
-        refusing.from_server(line)
-        mcp_http.one_line(line)
+        onward = refusing.from_agent(line).onward
+        assert not finds_a_call(onward)
+        assert onward.count(b"\n") == bool(onward), "one line"
+        assert onward.isascii()
+        assert b"\r" not in onward + refusing.from_server(line)
     for after in range(4):
         _fading(whole, after)
 
@@ -208,7 +210,7 @@ def _fading(lines: list[bytes], after: int) -> None:
     for line in lines:
         before = len(allowed)
         onward = gate.from_agent(line).onward
-        assert not _calls(onward) or len(allowed) > before, "no call of a tool passes unasked"
+        assert not finds_a_call(onward) or len(allowed) > before, "no call of a tool passes unasked"
         gate.from_server(line)
 
 
@@ -224,18 +226,28 @@ def _refuse(_: str, **__: str) -> Mapping[str, Any]:
     raise FenceRefused("the lease is lost.")
 
 
-def _calls(frame: bytes) -> bool:
-    """Look for calls as another parser would, which takes the last of two equal keys, or the first."""
-    for line in frame.split(b"\n"):
-        for hook in (dict, lambda pairs: dict(reversed(pairs))):
+def finds_a_call(frame: bytes) -> bool:
+    """Look for calls as any other parser would: where it ends lines, which of two names it takes, how it reads names."""
+    text = frame.decode("utf-8", "replace")
+    lines = {*text.split("\n"), *text.splitlines(), *text.replace("\r", "\n").split("\n")}
+    for line in lines:
+        for hook in (dict, _first_wins, _lax, lambda pairs: _lax(pairs[::-1])):
             try:
-                value = json.loads(line, object_pairs_hook=hook)
+                value = json.loads(line.lstrip("\ufeff"), object_pairs_hook=hook)
             except (ValueError, RecursionError):
                 continue
             found = value if isinstance(value, list) else [value]
-            if any(isinstance(one, dict) and one.get("method") == mcp.CALL for one in found):
+            if any(isinstance(one, dict) and oracles.letters(one.get("method")) == "toolscall" for one in found):
                 return True
     return False
+
+
+def _first_wins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    return dict(reversed(pairs))
+
+
+def _lax(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    return {oracles.letters(name): value for name, value in pairs}
 
 
 def redaction(data: bytes) -> None:
@@ -258,6 +270,9 @@ def redaction(data: bytes) -> None:
     found = b"".join([*shown, blotter.pass_on(b"", last=True)])
     wanted = oracles.blotted(output, [one for secret in secrets for one in spellings(secret)], HIDDEN)
     assert found == wanted, "no byte of a secret is shown, and every other one is, wherever reads end"
+    for secret in [one for one in secrets if one.isprintable() and max(one) <= "\uffff"]:
+        spelt = oracles.spelt(secret, len(output))
+        assert spelt not in Blotter([secret]).pass_on(b"{" + spelt + b"}", last=True), "nor as others spell it"
     if len(output) % 16 == 0:
         assert _logged(output, cuts, secrets) == wanted, "and so it is in the log"
 

@@ -1,6 +1,6 @@
 """Messages between an agent and an MCP server, as far as a gateway has to understand them.
 
-Most pass as they are. What matters is a request to call a tool, what it is called in the ledger, and which tools write.
+Most pass as they are; `mcp_frame` reads and writes them. What matters is a request to call a tool, what it is called in the ledger, and which tools write.
 """
 
 import json
@@ -15,13 +15,8 @@ VERSION_META = "io.modelcontextprotocol/protocolVersion"
 WORD_MAX = 128
 HINT_MAX = 60
 ANSWER_KEPT_MAX = 60_000  # of 65,536 bytes that the ledger keeps
-ENVELOPE = ("jsonrpc", "id", "method", "params", "name", "arguments")
 
 Message = dict[str, Any]
-
-
-class Unreadable(ValueError):
-    """A frame that we and the server might read in two ways, or not at all."""
 
 
 class Call(NamedTuple):
@@ -31,26 +26,6 @@ class Call(NamedTuple):
     tool: str
     arguments: object
     modern: bool = False  # a request of the sessionless protocol, whose results say that they are complete
-
-
-def read_frame(line: bytes) -> list[object]:
-    """Return the messages of one line, one or a batch; raise Unreadable."""
-    try:
-        value = json.loads(line.decode(), object_pairs_hook=_object)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(str(error)) from None
-    return value if isinstance(value, list) else [value]
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse what two parsers may read in two ways: a call could hide behind a harmless method."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = [name for name in ENVELOPE if names.count(name) > 1]
-        if twice:
-            raise Unreadable(f"{twice[0]} stands there twice")
-    return made
 
 
 def call_of(message: object) -> Call | None:
@@ -140,12 +115,6 @@ def text_result(text: str, *, failed: bool, modern: bool) -> Message:
 def protocol_error(code: int, why: str, call_id: str = "") -> Message:
     """Answer what is no proper request."""
     return response(call_id or "null", {"error": {"code": code, "message": f"fencepost: {why}"}})
-
-
-def frame_of(messages: list[Message]) -> bytes:
-    """Write messages as one line."""
-    value: object = messages[0] if len(messages) == 1 else messages
-    return json.dumps(value).encode() + b"\n"
 
 
 def kept_answer(message: Message) -> str:

@@ -63,11 +63,6 @@ def schemas_of(result: object) -> dict[str, Any]:
     return {tool["name"]: tool.get("inputSchema") for tool in listed if isinstance(tool.get("name"), str)}
 
 
-def one_line(text: bytes) -> bytes:
-    """Put a JSON text on one line: a line break between its words means nothing, and within a string there is none."""
-    return text.replace(b"\r", b" ").replace(b"\n", b" ").strip() + b"\n"
-
-
 class EventReader:
     """Reads server-sent events line by line; comments and other fields are left out."""
 

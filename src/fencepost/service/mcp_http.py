@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from fencepost.model import mcp
 from fencepost.model.errors import Invalid
+from fencepost.model.mcp_frame import Unreadable, one_line, read_answers, read_frame
 from fencepost.model.mcp_http import (
     EventReader,
     is_response_to,
     message_headers,
-    one_line,
     protocol_of,
     schemas_of,
 )
@@ -75,10 +75,10 @@ class RemoteServer:
     def send(self, frame: bytes, interrupted: Callable[[], None]) -> None:
         """Post a message: a request in a thread of its own, what has no answer here and now, to keep the order."""
         try:
-            messages = mcp.read_frame(frame)
-        except mcp.Unreadable:
+            messages = read_frame(frame).messages
+        except Unreadable:
             messages = []
-        requests = [one for one in messages if isinstance(one, dict) and "method" in one and mcp.id_of(one)]
+        requests = [one for one in messages if "method" in one and mcp.id_of(one)]
         if not requests:
             self._post(frame, messages, requests)
             return
@@ -106,13 +106,13 @@ class RemoteServer:
                 pass  # it ends by itself
         return 0
 
-    def _post_and_leave(self, frame: bytes, messages: list[object], requests: list[mcp.Message]) -> None:
+    def _post_and_leave(self, frame: bytes, messages: list[mcp.Message], requests: list[mcp.Message]) -> None:
         try:
             self._post(frame, messages, requests)
         finally:
             self._room.release()
 
-    def _post(self, frame: bytes, messages: list[object], requests: list[mcp.Message]) -> None:
+    def _post(self, frame: bytes, messages: list[mcp.Message], requests: list[mcp.Message]) -> None:
         """Post one frame and hand on what comes back; a request that gets no answer is told so."""
         left = {mcp.id_of(one): one for one in requests}
         sent = False
@@ -150,12 +150,11 @@ class RemoteServer:
             raise ValueError(f"its answer has more than {mcp.FRAME_MAX:,} bytes")
         if not body.strip():
             return
-        try:
-            found = mcp.read_frame(body)
-        except mcp.Unreadable:
+        frame = read_answers(body)
+        if frame is None:
             return  # a page for people; the status says it all
-        if all(isinstance(one, dict) and "jsonrpc" in one for one in found) and any(mcp.id_of(one) for one in found):  # type: ignore[arg-type]
-            self._hand_on(one_line(body), found, left)
+        if all("jsonrpc" in one for one in frame.messages) and any(mcp.id_of(one) for one in frame.messages):
+            self._hand_on(frame.line, frame.messages, left)
 
     def _take_events(self, answer: HTTPResponse, left: dict[str, mcp.Message]) -> None:
         reader = EventReader()
@@ -165,18 +164,14 @@ class RemoteServer:
             event = reader.feed(line)
             if event is None:
                 continue
-            try:
-                found = mcp.read_frame(event.data)
-            except mcp.Unreadable:
-                found = []
-            self._hand_on(one_line(event.data), found, left)
+            frame = read_answers(event.data)
+            self._hand_on(frame.line if frame else one_line(event.data), frame.messages if frame else [], left)
 
-    def _hand_on(self, frame: bytes, messages: list[object], left: dict[str, mcp.Message]) -> None:
+    def _hand_on(self, frame: bytes, messages: list[mcp.Message], left: dict[str, mcp.Message]) -> None:
         """Learn what an answer tells about the connection, then pass it on."""
         for message in messages:
             for call_id, request in list(left.items()):
                 if is_response_to(message, request.get("id")):
-                    assert isinstance(message, dict)
                     del left[call_id]
                     self._learn(request, message)
         self._receive(frame)
@@ -206,7 +201,7 @@ class RemoteServer:
                 pass  # it comes back, or it does not: nobody waits for an answer here
             self._over.wait(LISTEN_AGAIN_SECONDS)
 
-    def _message_headers(self, messages: list[object]) -> dict[str, str]:
+    def _message_headers(self, messages: list[mcp.Message]) -> dict[str, str]:
         own = message_headers(messages[0], self._schemas) if len(messages) == 1 else {}
         return {"Content-Type": "application/json", "Accept": BOTH_KINDS, **self._headers, **self._session, **own}
 

@@ -1,6 +1,6 @@
 """Looks at what passes between an agent and an MCP server: each call of a tool needs the lease, each write its record.
 
-What is passed on is passed on byte by byte; what is refused is answered here and never reaches the server.
+What is passed on was read here and is written anew; what is refused is answered here and never reaches the server.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from fencepost.model import mcp
 from fencepost.model.errors import FencepostError, InDoubt, StoreUnavailable
 from fencepost.model.mcp import Call, Message
+from fencepost.model.mcp_frame import Unreadable, asked_in, one_line, read_answers, read_frame, write_line
 
 Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
 
@@ -64,16 +65,17 @@ class ToolGate:
 
     def from_agent(self, line: bytes) -> Passage:
         """Judge a frame from the agent."""
-        if self._ask is None or not line.strip():
+        if self._ask is None:
             return Passage(line)
+        if not line.strip():
+            return Passage()
         try:
-            messages = mcp.read_frame(line)
-        except mcp.Unreadable as error:
-            answer = mcp.protocol_error(mcp.PARSE_ERROR, f"this is no JSON that everybody reads alike ({error}).")
-            return Passage(back=mcp.frame_of([answer]))
-        kept: list[Any] = []
+            frame = read_frame(line)
+        except Unreadable as error:
+            return Passage(back=_unreadable(line, str(error)))
+        kept: list[Message] = []
         answers: list[Message] = []
-        for message in messages:
+        for message in frame.messages:
             self._note(message)
             call = mcp.call_of(message)
             verdict = self._judge(call) if call is not None else None
@@ -81,20 +83,19 @@ class ToolGate:
                 kept.append(message)
             elif verdict:
                 answers.append(verdict)
-        onward = line if len(kept) == len(messages) else mcp.frame_of([*kept]) if kept else b""
-        return Passage(onward, mcp.frame_of(answers) if answers else b"")
+        return Passage(frame.without(kept), _answers(answers))
 
     def from_server(self, line: bytes) -> bytes:
-        """Record what a frame from the server says about writes, and return it as it came."""
-        if self._ask is not None and (self._begun or self._listings):
-            try:
-                messages = mcp.read_frame(line)
-            except mcp.Unreadable:
-                return line  # some servers print to their standard output; the agent sees what it would have seen
-            for message in messages:
-                if isinstance(message, dict) and "method" not in message:
-                    self._answered(mcp.id_of(message), message)
-        return line
+        """Record what a frame from the server says about writes, and return what was read of it."""
+        if self._ask is None:
+            return line
+        frame = read_answers(line)
+        if frame is None:
+            return one_line(line)  # some servers print to their standard output; the agent sees what it would have seen
+        for message in frame.messages if self._begun or self._listings else ():
+            if "method" not in message:
+                self._answered(mcp.id_of(message), message)
+        return frame.line
 
     def unanswered(self, call_id: str, why: str, *, sent: bool) -> bytes:
         """Say that no answer will come to a request, and answer it; a write that may have arrived is in doubt."""
@@ -103,7 +104,7 @@ class ToolGate:
             self._doubt(begun, why)
         elif begun is not None:
             self._tell("tool_release", begun)
-        return mcp.frame_of([mcp.protocol_error(mcp.UPSTREAM_ERROR, why, call_id)])
+        return write_line(mcp.protocol_error(mcp.UPSTREAM_ERROR, why, call_id))
 
     def end(self, why: str) -> None:
         """Leave every write in doubt that has no answer."""
@@ -188,6 +189,16 @@ class ToolGate:
     def _asked(self, verb: str, **fields: str) -> Mapping[str, Any]:
         assert self._ask is not None, "without a run nothing is judged"
         return self._ask(verb, **fields)
+
+
+def _unreadable(line: bytes, why: str) -> bytes:
+    """Answer every request of a frame that is refused as a whole, or say to no request in particular what is wrong."""
+    words = f"this is no JSON that everybody reads alike ({why})."
+    return _answers([mcp.protocol_error(mcp.PARSE_ERROR, words, number) for number in asked_in(line) or [""]])
+
+
+def _answers(messages: list[Message]) -> bytes:
+    return write_line(messages if len(messages) > 1 else messages[0]) if messages else b""
 
 
 def _recorded(answer: str, *, modern: bool) -> dict[str, Any]:
