@@ -47,6 +47,7 @@ class Harness(Protocol):
     place: str
     stale_writes: int  # how many of them the suite throws at it; a slow kind has its thousands in `make stress`
     crew: int
+    write_lifts: bool  # a write with a newer fence lifts the mark; not where a stranger could send one
 
     @property
     def target(self) -> str:
@@ -78,6 +79,7 @@ class Stale:
     """Tries whole writes; a kind with costly preparations does those once."""
 
     crew = 1  # how many try at the same time
+    write_lifts = True
 
     def write(self, proof: Proof, text: str, pause: Callable[[], None] = nothing) -> None:
         raise NotImplementedError
@@ -412,6 +414,7 @@ class HttpHarness(Stale):
     """A service that keeps one report, with the middleware in it."""
 
     stale_writes = 500
+    write_lifts = False
 
     def __init__(self, place: str) -> None:
         self.place = place  # the service's address

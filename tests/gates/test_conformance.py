@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.cli.main import main
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable
-from fencepost.model.gate import Mark, Proof, RefusedByMark
+from fencepost.model.gate import FENCE_MAX, Mark, Proof, RefusedByMark
 from tests.gates.frozen import frozen_in_the_middle
 from tests.gates.harness import HARNESSES, Harness
 from tests.support.scratch import wait_until
@@ -70,6 +70,8 @@ def test_a_holder_writes_more_than_once(harness: Harness) -> None:
 
 def test_a_newer_fence_passes_and_lifts_the_mark(harness: Harness) -> None:
     harness.gate().raise_fence(proof(5))
+    if not harness.write_lifts:
+        harness.gate().raise_fence(proof(6))
     harness.write(proof(6), "newer")
 
     assert mark(harness).fence == 6
@@ -213,11 +215,41 @@ def test_hostile_names_are_only_names(harness: Harness) -> None:
 
 
 def test_the_greatest_fence_passes_and_fits(harness: Harness) -> None:
-    greatest = 2**63 - 1
-    harness.gate().raise_fence(proof(greatest))
-    harness.write(proof(greatest), "last")
+    harness.gate().raise_fence(proof(FENCE_MAX))
+    harness.write(proof(FENCE_MAX), "last")
 
-    assert (harness.content(), mark(harness).fence) == ("last", greatest)
+    assert (harness.content(), mark(harness).fence) == ("last", FENCE_MAX)
+
+
+@pytest.mark.parametrize("fence", [FENCE_MAX + 1, 2**63 - 1])
+def test_a_number_that_no_store_gives_out_shuts_nobody_out(harness: Harness, fence: int) -> None:
+    harness.gate().raise_fence(proof(5))
+    before = facts(harness)
+
+    attempts: list[Callable[[], object]] = [
+        lambda: harness.write(proof(fence), "made up"),
+        lambda: harness.gate().raise_fence(proof(fence)),
+        lambda: harness.gate().check(proof(fence)),
+    ]
+    for attempt in attempts:
+        with pytest.raises(FencepostError):
+            attempt()
+
+    assert facts(harness) == before
+    harness.write(proof(5), "kept")
+
+
+def test_the_store_can_be_lifted_above_every_mark_or_a_person_puts_the_mark_right(harness: Harness) -> None:
+    harness.gate().raise_fence(proof(FENCE_MAX, run=""))
+
+    with pytest.raises(FenceRefused, match=r"which no store has given out.*--adopt"):
+        harness.gate().raise_fence(proof(6))
+    harness.gate().raise_fence(proof(6), adopt=True)
+    harness.write(proof(6), "mine again")
+
+    assert (harness.content(), mark(harness).fence) == ("mine again", 6)
+    with pytest.raises(FenceRefused):
+        harness.gate().raise_fence(proof(5), adopt=True)
 
 
 def test_once_a_raise_has_returned_a_write_that_was_on_its_way_has_no_effect(harness: Harness) -> None:

@@ -166,6 +166,64 @@ def test_a_probe_tells_whether_the_remote_can_and_writes_nothing(site: GitHarnes
         gate.raise_fence(proof(6))
 
 
+@pytest.mark.parametrize("refuses", ["receive.denyNonFastForwards", "receive.hideRefs", "a hook of the server's"])
+def test_a_probe_is_refused_where_the_marks_would_be(site: GitHarness, gate: GitGate, refuses: str) -> None:
+    """As servers do that know only branches and tags; a dry run asks no server."""
+    if refuses == "receive.denyNonFastForwards":
+        site.git("config", refuses, "true", folder=remote(site))
+        gate.probe()  # for branches only
+        return
+    before = refs(site)
+    if refuses == "receive.hideRefs":
+        site.git("config", refuses, "refs/fencepost-probe", folder=remote(site))
+    else:
+        write_hook(
+            site, "update", 'case "$1" in refs/heads/*|refs/tags/*) ;; *) echo "only branches" >&2; exit 1;; esac'
+        )
+
+    with pytest.raises(Misconfigured, match="so a gate cannot keep its marks there"):
+        gate.probe()
+    assert refs(site) == before
+
+
+def test_a_probe_leaves_nothing_to_trip_over_where_nobody_may_delete(site: GitHarness, gate: GitGate) -> None:
+    site.git("config", "receive.denyDeletes", "true", folder=remote(site))
+
+    gate.probe()
+    gate.probe()
+    gate.raise_fence(proof(6))
+
+
+def write_hook(site: GitHarness, name: str, command: str) -> None:
+    hook = remote(site) / "hooks" / name
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\n{command}\n")
+    hook.chmod(0o755)
+
+
+@pytest.mark.parametrize("words", [("pack-refs", "--all"), ("pack-refs", "--all", "--no-prune"), ("gc", "--quiet")])
+def test_with_hooks_the_server_keeps_house_and_the_gate_stays_shut(
+    site: GitHarness, gate: GitGate, words: tuple[str, ...]
+) -> None:
+    install(str(remote(site)))
+    for fence in (5, 6, 7):  # the branch is packed while its marks move on, and the other way round
+        gate.raise_fence(proof(fence))
+        before = refs(site)
+        site.git(*words, folder=remote(site))
+        assert refs(site) == before
+    gate.push(proof(7), site.commit("second"), clone=str(clone(site)))
+    site.git(*words, folder=remote(site))
+    before = refs(site)
+
+    for specs in ([":refs/heads/main"], [":refs/fencepost/main"], [f"{site.commit('zombie')}:refs/heads/main"]):
+        assert plain_push(site, *specs).returncode != 0
+    for ref in ("refs/heads/main", "refs/fencepost/main"):
+        with pytest.raises(subprocess.CalledProcessError):
+            site.git("update-ref", "-d", ref, folder=remote(site))
+    assert refs(site) == before
+    gate.raise_fence(proof(8))
+
+
 def test_with_hooks_a_plain_push_to_a_gated_branch_is_refused_and_others_are_not(
     site: GitHarness, gate: GitGate
 ) -> None:

@@ -1,5 +1,6 @@
 """The HTTP gate: what a service with the middleware lets in, whom a raise waits for, and who may raise."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -18,7 +19,7 @@ from fencepost.integrations.asgi import FenceMiddleware as AsgiMiddleware
 from fencepost.integrations.httpx import AsyncFenceTransport, FenceTransport
 from fencepost.integrations.wsgi import FenceMiddleware as WsgiMiddleware
 from fencepost.model.errors import FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import Proof
+from fencepost.model.gate import FENCE_MAX, Proof
 from fencepost.model.target import parse_target
 from tests.support.scratch import free_port
 from tests.support.services import GATE_KEY, Report, asgi_app, asgi_served, wsgi_app, wsgi_served
@@ -77,7 +78,9 @@ def test_a_write_without_a_fence_is_told_which_headers_it_needs(service: Service
     assert service.report.text is None
 
 
-@pytest.mark.parametrize("fence", ["0", "-1", "5, 9", "5.0", "\N{ARABIC-INDIC DIGIT FIVE}", "9" * 30])
+@pytest.mark.parametrize(
+    "fence", ["0", "-1", "5, 9", "5.0", "\N{ARABIC-INDIC DIGIT FIVE}", "9" * 30, str(2**63 - 1), str(FENCE_MAX + 1)]
+)
 def test_a_broken_fence_is_no_fence(service: Service, fence: str) -> None:
     service.gate.raise_fence(proof(5))
 
@@ -96,6 +99,21 @@ def test_two_fences_in_one_request_are_refused(service: Service) -> None:
     headers = [("Fencepost-Fence", "4"), ("Fencepost-Fence", "9"), ("Fencepost-Resource", "lock:z")]
 
     assert httpx.put(f"{service.url}/report", content="x", headers=headers).status_code == 400
+
+
+def test_a_request_with_two_lengths_is_refused(service: Service) -> None:
+    """Servers take one of them; a proxy before them may have taken the other, and reads a second request in the rest."""
+    service.gate.raise_fence(proof(5))
+    head = "PUT /report HTTP/1.1\r\nHost: x\r\nFencepost-Fence: 5\r\nFencepost-Resource: lock:z\r\n"
+    body = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n4\r\ntext\r\n0\r\n\r\n"
+    host, _, port = service.url.removeprefix("http://").partition(":")
+
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall((head + body).encode())
+        answer = client.recv(65_536)
+
+    assert b" 400 " in answer.splitlines()[0]
+    assert service.report.text is None
 
 
 def test_reading_needs_no_fence(service: Service) -> None:
@@ -118,6 +136,32 @@ def test_a_stale_request_gets_409_with_the_sentence_and_does_nothing(service: Se
 def test_before_the_first_raise_nobody_writes(service: Service) -> None:
     assert service.put().status_code == 503
     assert service.report.text is None
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"Fencepost-Fence": "6"},
+        {"Fencepost-Fence": str(FENCE_MAX)},
+        {"Fencepost-Resource": "lock:invented"},
+        {"Fencepost-Resource": "lock:z lock:invented"},
+        {"Fencepost-Tenant": "invented"},
+    ],
+    ids=str,
+)
+def test_a_request_lifts_no_mark_and_an_invented_name_leaves_no_trace(
+    service: Service, tmp_path: Path, shown: dict[str, str]
+) -> None:
+    service.gate.raise_fence(proof(5))
+    before = {path.name: path.read_bytes() for path in (tmp_path / "fences").iterdir()}
+
+    answer = httpx.put(f"{service.url}/report", content="x", headers={**FENCED, **shown})
+
+    assert answer.status_code == 503
+    assert "a request does not raise it" in answer.json()["message"]
+    assert service.report.text is None
+    assert {path.name: path.read_bytes() for path in (tmp_path / "fences").iterdir()} == before
+    assert service.put("still mine").status_code == 200
 
 
 def test_a_raise_waits_for_requests_in_flight_and_later_ones_are_refused_at_once(service: Service) -> None:

@@ -83,6 +83,19 @@ def raw(url: str, request: bytes) -> bytes:
         HEAD.replace(b"/report", b"/a/../report") + b"Content-Length: 4\r\n\r\ntext",
         HEAD.replace(b"/report", b"/a/%252e%252e/report") + b"Content-Length: 4\r\n\r\ntext",
         HEAD.replace(b"/report", b"//report") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD.replace(b"/report", b"/public/..;/report") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD.replace(b"/report", b"/public/..;a=b/report") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD.replace(b"/report", b"/public/%2e%2e%3b/report") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD.replace(b"/report", b"/public/.;/report") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD.replace(b"/report", b"/;/report") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD.replace(b"/report", b"/public/%c0%ae%c0%ae/report") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD.replace(b"/report", b"/public/%ef%bc%8e%ef%bc%8e/report") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD + b"Fencepost_Fence: 9\r\nContent-Length: 4\r\n\r\ntext",
+        HEAD.replace(b"Fencepost-Fence", b"Fencepost_Fence") + b"Content-Length: 4\r\n\r\ntext",
+        HEAD + b"Fencepost-Store_Id: B\r\nContent-Length: 4\r\n\r\ntext",
+        HEAD + b"Content-Length: 4\r\nTransfer_Encoding: chunked\r\n\r\ntext",
+        HEAD + b"Content_Length: 0\r\nContent-Length: 4\r\n\r\ntext",
+        HEAD + b"X_HTTP_Method_Override: DELETE\r\nContent-Length: 4\r\n\r\ntext",
         HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"Content-Length: 4\r\n\r\ntext",
         HEAD.replace(b"PUT /report", b"CONNECT other:443") + b"\r\n",
         HEAD + b"X: \x00\r\nContent-Length: 4\r\n\r\ntext",
@@ -93,6 +106,15 @@ def test_what_two_servers_could_read_in_two_ways_is_handed_to_nobody(
 ) -> None:
     assert raw(proxy, request_bytes).startswith(b"HTTP/1.1 400 ")
     assert report.seen == []
+
+
+def test_a_path_with_parameters_and_a_name_with_an_underscore_pass_where_they_mean_what_they_say(
+    proxy: str, report: Report
+) -> None:
+    head = HEAD.replace(b"/report", b"/report;v=1/x.y;z") + b"X_Trace_Id: 7\r\nContent-Length: 4\r\n\r\ntext"
+
+    assert raw(proxy, head).startswith(b"HTTP/1.1 200 ")
+    assert (report.text, report.seen[0]["x-trace-id"]) == (b"text", "7")
 
 
 def test_what_follows_a_request_on_its_connection_is_never_a_second_one(proxy: str, report: Report) -> None:

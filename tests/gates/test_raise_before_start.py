@@ -176,7 +176,7 @@ def test_a_mark_above_the_newest_fence_is_a_store_that_went_back(ground: Ground)
     assert ground.run("exec", "--lock", "z", "--", "true").code == 0
     with closing(ground.store()) as store:
         identity = store.facts().id
-    above = Proof("default", ("lock:z",), 2**60, identity, "host", "run-from-the-future")
+    above = Proof("default", ("lock:z",), 4 * 10**15, identity, "host", "run-from-the-future")
     open_gate(file).raise_fence(above)
 
     told = ground.run("exec", "--lock", "z", "--gate", file, "--", "touch", "started")

@@ -12,7 +12,7 @@ from fencepost.gates.redis.gate import RedisGate, open_redis_gate
 from fencepost.host.clock import SystemClock
 from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import FLOOR, MARKS_MAX, Proof
+from fencepost.model.gate import FENCE_MAX, FLOOR, MARKS_MAX, Proof
 from fencepost.model.target import parse_target
 from fencepost.operations.gate_probe import target_problems
 from tests.support.redis import RedisServer
@@ -121,7 +121,7 @@ def test_a_mark_that_cannot_be_read_lets_nobody_pass(gate: RedisGate, redis_serv
 
 
 def test_a_great_fence_is_compared_to_its_last_digit(gate: RedisGate) -> None:
-    greatest = 2**63 - 1
+    greatest = FENCE_MAX
     gate.raise_fence(proof(greatest))
 
     with pytest.raises(FenceRefused):

@@ -96,11 +96,13 @@ def _length(environ: Environ) -> int:
 
 
 def _headers(environ: Environ) -> dict[str, str]:
-    return {
+    found = {
         name.removeprefix("HTTP_").replace("_", "-").lower(): value
         for name, value in environ.items()
         if name.startswith("HTTP_")
     }
+    length = environ.get("CONTENT_LENGTH")
+    return {**found, "content-length": length} if length else found
 
 
 def _reply(answer: Answer, start: Start) -> list[bytes]:

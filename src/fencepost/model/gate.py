@@ -9,6 +9,8 @@ from fencepost.model.light import Mapping, NamedTuple
 FLOOR = "*"  # the mark of every resource that has none of its own; no key looks like it, since keys have a blank
 WRITES_REFUSED = "writes_refused"  # the meter that counts them
 MARKS_MAX = 1000
+FENCE_MAX = 4_102_444_800_000_000  # 2100-01-01 in microseconds, below what JSON, JavaScript and Redis can count
+FLOOR_MAX = FENCE_MAX - 2**40  # a store's floor: there is room above it for a lifetime of grants
 
 
 class Proof(NamedTuple):
@@ -61,8 +63,10 @@ def check(proof: Proof, marks: Mapping[str, Mark], *, target: str, adopt: bool =
     """Let a writer pass whose fence is at least every mark of its resources, or raise FenceRefused.
 
     Equal passes: a holder writes more than once. A mark of another store proves nothing about our
-    fences, so it refuses until a person adopts the gate.
+    fences, so it refuses until a person adopts the gate. So does a mark that no store can be lifted above.
     """
+    if not 0 < proof.fence <= FENCE_MAX:
+        raise FenceRefused(f"{proof.fence} is no fence: it lies before the first or beyond 2100. Nothing was written.")
     if not proof.resources:
         raise FenceRefused(f"a fence for no resource proves nothing at {target}. Nothing was written.")
     for key in proof.keys:
@@ -72,6 +76,9 @@ def check(proof: Proof, marks: Mapping[str, Mark], *, target: str, adopt: bool =
         if _is_foreign(mark, proof):
             if not adopt:
                 raise RefusedByMark(_foreign_sentence(target, mark), key=key, mark=mark)
+        elif is_made_up(mark) and proof.fence < mark.fence:
+            if not adopt:
+                raise RefusedByMark(_made_up_sentence(target, key, mark), key=key, mark=mark)
         elif proof.fence < mark.fence or _is_twin(mark, proof):
             raise RefusedByMark(_stale_sentence(target, key, mark, proof), key=key, mark=mark)
 
@@ -92,6 +99,11 @@ def covers(declared: str, target: str) -> bool:
     return declared == target or (declared.endswith("/") and target.startswith(declared))
 
 
+def is_made_up(mark: Mark) -> bool:
+    """Tell whether a mark lies so high that no store has given such a fence out, nor can be lifted above it."""
+    return mark.fence > FLOOR_MAX
+
+
 def _is_foreign(mark: Mark, proof: Proof) -> bool:
     return bool(proof.store and mark.store and mark.store != proof.store)
 
@@ -105,6 +117,14 @@ def _foreign_sentence(target: str, mark: Mark) -> str:
     return (
         f"{target} is fenced by store {mark.store} on host {mark.host or 'unknown'}, not by this one; "
         f"if the store moved on purpose: fencepost gate raise --adopt {target}"
+    )
+
+
+def _made_up_sentence(target: str, key: str, mark: Mark) -> str:
+    resource = key.partition(" ")[2]
+    return (
+        f"{target} has seen fence {mark.fence} for {resource}, which no store has given out; to put it right, with the "
+        f"fence N of the run that shall write: fencepost gate raise --adopt {target} --resource {resource} --fence N"
     )
 
 

@@ -74,9 +74,10 @@ def _sql(target: Target, fetch: "Fetch") -> "Gate":
 
 def _git(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.git.gate import open_git_gate
+    from fencepost.host import at_work
     from fencepost.host.clock import SystemClock
 
-    return open_git_gate(target, clock=SystemClock(), fetch=fetch)
+    return open_git_gate(target, clock=SystemClock(), fetch=fetch, witness=at_work)
 
 
 def _redis(target: Target, fetch: "Fetch") -> "Gate":
@@ -108,10 +109,11 @@ def _directory(target: Target, _: "Fetch") -> "Gate":
 
 def _repository(target: Target, _: "Fetch") -> "Gate":
     from fencepost.gates.git.repository import RepositoryGate
+    from fencepost.host import at_work
     from fencepost.host.clock import SystemClock
     from fencepost.host.identity import this_host
 
-    return RepositoryGate(target, clock=SystemClock(), machine=this_host().machine)
+    return RepositoryGate(target, clock=SystemClock(), machine=this_host().machine, witness=at_work)
 
 
 OPENERS: "dict[str, Opener]" = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, Callable, NamedTuple, Protocol
+from fencepost.model.light import TYPE_CHECKING, Callable, Iterable, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from fencepost.model.gate import Mark, Proof
@@ -67,6 +67,14 @@ class Disk(Protocol):
 
     def is_synced_folder(self, path: str, /) -> str | None:
         """Return which service copies this folder to other machines, or None."""
+        ...
+
+
+class Witness(Protocol):
+    """What a host knows about who works in some folders; the host's module is one."""
+
+    def at_work(self, folders: Iterable[str], uid: int, /) -> list[str] | None:
+        """Return the processes of a user that may hold a lock there, none if surely none does; None: it cannot tell."""
         ...
 
 

@@ -22,7 +22,7 @@ from fencepost.gates.http.headers import (
     proof_headers,
     refusal,
 )
-from fencepost.gates.http.request import Head, parse_head, passed_on
+from fencepost.gates.http.request import OVERRIDES, Head, parse_head, passed_on
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.ports.clock import Clock
 from fencepost.service.proxy_forward import Forward, Unknown
@@ -30,8 +30,6 @@ from fencepost.service.proxy_stream import Stream
 
 BUFFER_BYTES = 1_048_576
 PORT_MAX = 65_535
-# Some services take these for the method: a GET that needs no fence would write.
-OVERRIDES = ("x-http-method", "x-method-override")
 
 
 class Rules(NamedTuple):

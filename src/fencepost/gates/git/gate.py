@@ -4,6 +4,8 @@ import os
 from typing import TYPE_CHECKING
 
 from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.locks import YOUNG, Locks, speaks_of_a_lock
+from fencepost.gates.git.probe import NO_ATOMIC, not_atomic, probe, reason
 from fencepost.gates.git.scratch import Scratch, Seen, scratch
 from fencepost.gates.git.words import DEFAULT_BRANCH, NOTHING, branch_of, branch_ref, fence_ref, remote_of
 from fencepost.gates.reference import resolved
@@ -15,19 +17,20 @@ from fencepost.ports.gate import Fetch, GateStatus
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
+    from fencepost.ports.gate import Witness
 
 TRIES = 8
 PROBE_SECONDS = 20.0
-NO_ATOMIC = "does not support --atomic push"
 
 
 class GitGate:
     """A branch of a remote. Every push moves the marks too, so that a raise in between refuses it."""
 
-    def __init__(self, target: Target, *, clock: "Clock", fetch: Fetch) -> None:
+    def __init__(self, target: Target, *, clock: "Clock", fetch: Fetch, witness: "Witness | None" = None) -> None:
         self._clock = clock
         self._branch = branch_of(target.option("branch", DEFAULT_BRANCH))
         self._remote = _canonical(remote_of(resolved(target.where, fetch)))
+        self._locks = Locks(self._remote, clock=clock, witness=witness)
         where = target.where if is_referred_place(target.where) else self._remote
         self._target = Target("git", where, (("branch", self._branch),))
 
@@ -73,9 +76,11 @@ class GitGate:
         raise Busy(f"{self.target} moves all the time; nothing was pushed. Try again later.")
 
     def probe(self) -> None:
-        """Raise Misconfigured unless the remote can move two refs at once, and lets us; nothing is written."""
+        """Raise Misconfigured unless the remote moves refs as a gate needs it; the refs that tell are its own, and go away."""
         with scratch(self._remote, self.target, seconds=PROBE_SECONDS) as place:
             seen = place.see(self._branch)
+            self._unlock()
+            probe(place, self.target)
             self._moved(
                 place, (fence_ref(self._branch), seen.fence, place.seal(seen.marks, parent=seen.fence)), dry_run=True
             )
@@ -97,15 +102,22 @@ class GitGate:
         except Failed as error:
             said = str(error)
             if NO_ATOMIC in said:
-                raise Misconfigured(
-                    f"{self.target} cannot move two refs at once (git push --atomic), so a gate cannot be kept there; "
-                    "use a server that can, or its pre-receive hook: fencepost gate git-hook --help"
-                ) from None
+                raise not_atomic(self.target) from None
+            if speaks_of_a_lock(said) and self._unlock():
+                return False
             seen = place.see(self._branch)
             if any(old != _now(seen, ref, self._branch) for ref, old, _ in moves):
                 return False
-            raise GateUnreachable(f"{self.target} refused the push: {_reason(said)}") from None
+            raise GateUnreachable(f"{self.target} refused the push: {reason(said)}") from None
         return True
+
+    def _unlock(self) -> bool:
+        """Clear what a dead git left behind; False: there is no lock to be seen. Raise for one that stays."""
+        left = self._locks.cleared([branch_ref(self._branch), fence_ref(self._branch)])
+        old = [one for one in left if one.why != YOUNG]
+        if old:
+            raise GateUnreachable(f"{self.target}: {old[0].words()}")
+        return self._locks.are_near
 
     def _commit(self, revision: str, clone: str) -> str:
         if revision.startswith("-"):
@@ -136,11 +148,6 @@ def _now(seen: Seen, ref: str, branch: str) -> str:
     return seen.fence if ref == fence_ref(branch) else seen.head
 
 
-def _reason(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.startswith(("remote:", "error:", "fatal:", "!"))]
-    return "; ".join(lines[:3]) or said[:300]
-
-
 def _canonical(where: str) -> str:
     """Spell a path the one way; URLs and host:path stay as they are."""
     if "://" in where or ("/" not in where.partition(":")[0] and ":" in where):
@@ -148,6 +155,6 @@ def _canonical(where: str) -> str:
     return os.path.realpath(os.path.expanduser(where))
 
 
-def open_git_gate(target: Target, *, clock: "Clock", fetch: Fetch) -> GitGate:
+def open_git_gate(target: Target, *, clock: "Clock", fetch: Fetch, witness: "Witness") -> GitGate:
     """Open the gate of a branch."""
-    return GitGate(target, clock=clock, fetch=fetch)
+    return GitGate(target, clock=clock, fetch=fetch, witness=witness)

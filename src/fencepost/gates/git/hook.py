@@ -13,7 +13,7 @@ from fencepost.gates.git.command import Failed, git
 from fencepost.gates.git.words import FENCES, MARKS, fence_ref
 from fencepost.gates.mark_text import decode
 from fencepost.model.errors import FenceRefused, Misconfigured
-from fencepost.model.gate import FLOOR, Mark
+from fencepost.model.gate import FENCE_MAX, FLOOR, Mark, is_made_up
 from fencepost.model.own_program import own_program
 
 HOOKS = ("pre-receive", "reference-transaction")
@@ -22,15 +22,19 @@ HEADS = "refs/heads/"
 
 
 class Move(NamedTuple):
-    """One ref that is about to change."""
+    """One ref that is about to change; as old value git may say nothing."""
 
+    old: str
     new: str
     ref: str
 
 
-def judge(lines: Iterable[str]) -> None:
+def judge(lines: Iterable[str], *, refs_are_locked: bool = False) -> None:
     """Raise FenceRefused if one of the moves, as git hands them to a hook, must not be made."""
-    moves = [Move(new, ref) for _, new, ref in (line.split(" ", 2) for line in lines if line.count(" ") >= 2)]  # noqa: PLR2004  # old new ref
+    fields = [line.split(" ", 2) for line in lines if line.count(" ") >= 2]  # noqa: PLR2004  # old new ref
+    moves = [Move(old, new, ref) for old, new, ref in fields if ref.startswith((FENCES, HEADS))]
+    if refs_are_locked:
+        moves = [move for move in moves if not _changes_nothing(move)]
     moved = {move.ref: move.new for move in moves}
     for move in moves:
         if move.ref.startswith(FENCES):
@@ -56,6 +60,24 @@ def install(repository: str) -> list[str]:
     return paths
 
 
+def _changes_nothing(move: Move) -> bool:
+    """Tell whether a move is git's own housekeeping: `pack-refs` and `gc` write a ref anew, elsewhere, and remove the old copy.
+
+    A copy that is removed stays in the packed refs. Who deletes a ref for good takes it out there as well, and holds their
+    lock while this is asked.
+    """
+    if move.new.strip("0"):
+        return move.new == _current(move.ref)
+    folder = _ask("rev-parse", "--path-format=absolute", "--git-common-dir").strip()
+    if not move.old.strip("0") or os.path.lexists(os.path.join(folder, "packed-refs.lock")):
+        return False
+    try:
+        with open(os.path.join(folder, "packed-refs"), encoding="utf-8", errors="replace") as file:
+            return f"{move.old} {move.ref}" in file.read().splitlines()
+    except OSError:
+        return False
+
+
 def _demand_fence(branch: str, moved: dict[str, str]) -> None:
     if _current(fence_ref(branch)) and fence_ref(branch) not in moved:
         raise FenceRefused(
@@ -66,11 +88,10 @@ def _demand_fence(branch: str, moved: dict[str, str]) -> None:
 
 def _demand_risen(move: Move) -> None:
     """Refuse marks that are gone, cannot be read, or went down; another store's were adopted by a person."""
-    before = _current(move.ref)
-    if not before:
-        _marks(move.new, move.ref)
-        return
-    old, new = _marks(before, move.ref), _marks(move.new, move.ref)
+    before, new = _current(move.ref), _marks(move.new, move.ref)
+    if any(mark.fence > FENCE_MAX for mark in new.values()):
+        raise FenceRefused(f"{move.ref} would hold a fence beyond {FENCE_MAX}, which is none. Nothing was changed.")
+    old = _marks(before, move.ref) if before else {}
     for key, mark in old.items():
         now = new.get(key) or new.get(FLOOR)
         if now is None or _is_lower(now, mark):
@@ -83,6 +104,8 @@ def _demand_risen(move: Move) -> None:
 def _is_lower(now: Mark, before: Mark) -> bool:
     if now.store and before.store and now.store != before.store:
         return False
+    if is_made_up(before):
+        return False  # a person puts it right: gate raise --adopt
     twin = now.fence == before.fence and now.run_id and before.run_id and now.run_id != before.run_id
     return now.fence < before.fence or bool(twin)
 

@@ -7,9 +7,11 @@ the marks, whether that one merges anything or not. Raising also finishes what a
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.locks import YOUNG, Locks, speaks_of_a_lock
 from fencepost.gates.git.pending import Checkout, clear, finish, note, pending_in
 from fencepost.gates.git.words import NOTHING
 from fencepost.gates.mark_text import decode, encode
@@ -20,6 +22,7 @@ from fencepost.ports.gate import GateStatus
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
+    from fencepost.ports.gate import Witness
 
 MARKS = "refs/fencepost-repository/marks"
 TRIES = 40  # runs that start at the same time raise it at the same time
@@ -42,9 +45,10 @@ class Move(NamedTuple):
 class RepositoryGate:
     """The branches of one repository, by the git directory that all its worktrees share."""
 
-    def __init__(self, target: Target, *, clock: "Clock", machine: str) -> None:
+    def __init__(self, target: Target, *, clock: "Clock", machine: str, witness: "Witness | None" = None) -> None:
         self._clock = clock
         self._folder = os.path.realpath(target.where)
+        self._locks = Locks(self._folder, clock=clock, witness=witness)
         self._elsewhere = target.option("machine", machine) != machine
         self._target = Target("repo", self._folder, (("machine", target.option("machine", machine)),))
 
@@ -122,8 +126,15 @@ class RepositoryGate:
             raise Busy(f"{place} is in the way: {_first(error)}") from None
 
     def _finish(self) -> None:
-        if pending_in(self._folder):
-            finish(self._folder)  # what it cannot do, a person sees in `git status` and in the doctor's words
+        """Finish an earlier move; what it cannot do, a person sees in `git status` and in the doctor's words."""
+        left = pending_in(self._folder)
+        if left is None or finish(self._folder):
+            return
+        with suppress(Failed, OSError):
+            words = ("rev-parse", "--path-format=absolute", "--git-path", "index.lock")
+            index = git(*words, folder=left.place).strip()
+            if os.path.exists(index) and not self._locks.cleared((), also=[index]):
+                finish(self._folder)
 
     def _see(self) -> tuple[str, dict[str, Mark]]:
         seen = self._ask("for-each-ref", "--format=%(objectname)", MARKS).strip()
@@ -151,8 +162,17 @@ class RepositoryGate:
         except Failed as error:
             if "but expected" in str(error) or "reference already exists" in str(error):
                 return False
+            if speaks_of_a_lock(str(error)):
+                self._unlock([step.split(" ")[1] for step in steps])
+                return False
             raise GateUnreachable(f"{self.target}: {_first(error)}") from None
         return True
+
+    def _unlock(self, refs: list[str]) -> None:
+        """Clear what a dead git left behind; raise for a lock that stays."""
+        old = [one for one in self._locks.cleared(refs) if one.why != YOUNG]
+        if old:
+            raise GateUnreachable(f"{self.target}: {old[0].words()}")
 
     def _ask(self, *words: str, stdin: bytes = b"") -> str:
         if not os.path.isdir(self._folder):

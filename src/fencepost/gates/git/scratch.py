@@ -46,12 +46,15 @@ class Scratch:
         raise GateUnreachable(f"{self._target}: its marks change faster than they can be read.")
 
     def _look(self, branch: str) -> Seen | None:
-        wanted = (branch_ref(branch), fence_ref(branch))
-        lines = self._reach("ls-remote", "--", self._remote, *wanted).splitlines()
-        refs = {name: value for value, _, name in (line.partition("\t") for line in lines) if name in wanted}
+        refs = self.values((branch_ref(branch), fence_ref(branch)))
         fence = refs.get(fence_ref(branch), NOTHING)
         marks = self._marks(branch, fence)
         return None if marks is None else Seen(refs.get(branch_ref(branch), NOTHING), fence, marks)
+
+    def values(self, refs: tuple[str, ...]) -> dict[str, str]:
+        """Return where the remote has these refs now; those that it does not have are missing."""
+        lines = self._reach("ls-remote", "--", self._remote, *refs).splitlines()
+        return {name: value for value, _, name in (line.partition("\t") for line in lines) if name in refs}
 
     def seal(self, marks: dict[str, Mark], *, parent: str) -> str:
         """Return a new commit with these marks after the one before: never the same one twice, so that a push of it counts."""
@@ -63,7 +66,7 @@ class Scratch:
         return git(*words, folder=self._folder, stdin=message.encode(), env=AUTHOR).strip()
 
     def push(self, *moves: tuple[str, str, str], dry_run: bool = False) -> None:
-        """Move refs from the value that was expected to a new one, all or none; raise Failed if one has moved."""
+        """Move refs from the value that was expected to a new one, or to none, all or nothing; raise Failed if one has moved."""
         leases = [f"--force-with-lease={ref}:{'' if old == NOTHING else old}" for ref, old, _ in moves]
         specs = [f"{new}:{ref}" for ref, _, new in moves]
         dry = ["--dry-run"] if dry_run else []

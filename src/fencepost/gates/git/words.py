@@ -6,6 +6,7 @@ from fencepost.model.errors import Invalid
 
 DEFAULT_BRANCH = "main"
 FENCES = "refs/fencepost/"
+PROBES = "refs/fencepost-probe/"
 MARKS = "marks.json"
 NOTHING = "0" * 40
 SAFE = (

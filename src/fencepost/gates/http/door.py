@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fencepost.gates.http.headers import BAD, FORBIDDEN, MISSING, Answer, answered, refusal
 from fencepost.gates.http.marks import WAIT_SECONDS, Passage, RequestMarks
 from fencepost.model.errors import FencepostError, Invalid
-from fencepost.model.gate import Proof, check
+from fencepost.model.gate import FENCE_MAX, Proof, check
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
@@ -63,7 +63,11 @@ class Door:
 def _proof(fields: Mapping[str, object]) -> Proof:
     proof = Proof(**fields)  # type: ignore[arg-type]  # looked at in the next lines
     texts = (proof.tenant, proof.host, proof.run_id, *proof.resources)
-    if type(proof.fence) is not int or proof.fence < 1 or not all(isinstance(text, str) for text in texts):
+    if (
+        type(proof.fence) is not int
+        or not 0 < proof.fence <= FENCE_MAX
+        or not all(isinstance(text, str) for text in texts)
+    ):
         raise TypeError
     if proof.store is not None and not isinstance(proof.store, str):
         raise TypeError

@@ -6,14 +6,13 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import Mark, Proof, RefusedByMark
+from fencepost.model.gate import FENCE_MAX, Mark, Proof, RefusedByMark
 
 PREFIX = "fencepost-"
 FENCE, RESOURCE, TENANT = "Fencepost-Fence", "Fencepost-Resource", "Fencepost-Tenant"
 STORE, RUN, HOST = "Fencepost-Store-Id", "Fencepost-Run-Id", "Fencepost-Host"
 REFUSED = "Fencepost-Refused"
 NEEDS_NO_FENCE = ("GET", "HEAD", "OPTIONS", "TRACE")
-FENCE_MAX = 2**63 - 1
 VALUE_MAX = 8192
 SAFE = ":/@!$&'()*+,;=-._~"  # what a resource shows as it is; the rest is percent-encoded, so that any name is ASCII
 
@@ -49,11 +48,13 @@ def proof_headers(proof: Proof) -> dict[str, str]:
 
 def proof_from(headers: Mapping[str, str]) -> Proof | None:
     """Return what a request shows, with names in lower case, None if it shows nothing; raise Invalid if it is broken."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise Invalid("a request has a Content-Length or a Transfer-Encoding, not both.")
     fence, resources = headers.get(FENCE.lower(), ""), headers.get(RESOURCE.lower(), "")
     if not fence and not resources:
         return None
     if not (fence.isascii() and fence.isdigit() and len(fence) < 20 and 0 < int(fence) <= FENCE_MAX):  # noqa: PLR2004
-        raise Invalid(f"{FENCE} is one whole number from 1 on, and comes with {RESOURCE}.")
+        raise Invalid(f"{FENCE} is one whole number from 1 to {FENCE_MAX}, and comes with {RESOURCE}.")
     if len(resources) > VALUE_MAX:
         raise Invalid(f"{RESOURCE} is too long.")
     return Proof(

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
 
 WAIT_SECONDS = 10.0
+NAMES_SHOWN = 200
 LOCKS = 32  # resources share that many locks; two that share one only wait for one another
 PAUSE_FIRST, PAUSE_MAX = 0.001, 0.05
-TRIES = 8
 MARKS, FLIGHT = "marks.json", "flight-"
 OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -80,20 +80,15 @@ class RequestMarks:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
     def enter(self, proof: Proof, target: str) -> Passage:
-        """Compare, and hold the resources until the passage is closed, or raise FenceRefused."""
-        for _ in range(TRIES):
-            files = self._locked(proof, fcntl.LOCK_SH, f"{target} is being raised for a newer run")
-            try:
-                marks = self._demand()
-                check(proof, marks, target=target)
-                if _is_known(proof, marks):
-                    return Passage(self, proof, files)
-            except BaseException:
-                _release(files)
-                raise
+        """Compare, and hold the resources until the passage is closed, or raise; a request never lifts a mark."""
+        self._demand_raised(proof, target)  # a first look: what is refused anyway leaves no trace here
+        files = self._locked(proof, fcntl.LOCK_SH, f"{target} is being raised for a newer run")
+        try:
+            self._demand_raised(proof, target)
+        except BaseException:
             _release(files)
-            self.raise_fence(proof, target)
-        raise GateUnreachable(f"{target}: its marks move all the time.")
+            raise
+        return Passage(self, proof, files)
 
     def raise_fence(self, proof: Proof, target: str, *, adopt: bool = False) -> None:
         """Lift the marks, then wait for requests that were let in before; when it returns, none of them is under way."""
@@ -132,14 +127,17 @@ class RequestMarks:
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, name))
 
-    def _demand(self) -> dict[str, Mark]:
+    def _demand_raised(self, proof: Proof, target: str) -> None:
+        """Refuse a stale fence, and one that was never raised here: whoever sends a request may have made it up."""
         marks = self.read()
-        if not marks:
+        if marks:
+            check(proof, marks, target=target)
+        raised_to = [marks.get(key) for key in proof.keys]
+        if not marks or any(mark is None or mark.fence != proof.fence for mark in raised_to):
             raise Misconfigured(
-                "this service has no marks: its fence was never raised. Nothing was done. Declare the gate for the run, "
-                "or raise it: fencepost gate raise http:URL"
+                f"{target} was never raised to fence {proof.fence} for all of {' '.join(proof.resources)[:NAMES_SHOWN]}, and a request "
+                "does not raise it. Nothing was done. Declare the gate for the run, or raise it: fencepost gate raise http:URL"
             )
-        return marks
 
     def _demand_no_flight(self, proof: Proof, target: str) -> None:
         """Refuse while an effect of an earlier run may still be on its way; its time is written down with it."""
@@ -224,11 +222,6 @@ class RequestMarks:
 
     def _deadline_ns(self) -> int:
         return self._clock.awake_ns() + int(self._wait_seconds * 1e9)
-
-
-def _is_known(proof: Proof, marks: dict[str, Mark]) -> bool:
-    """Tell whether the marks are at this very fence, so that there is nothing to lift."""
-    return all(key in marks and marks[key].fence == proof.fence for key in proof.keys)
 
 
 def _lock_names(keys: Iterable[str]) -> list[str]:

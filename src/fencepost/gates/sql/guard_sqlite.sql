@@ -23,11 +23,11 @@ CREATE TRIGGER {guarded_delete} BEFORE DELETE ON {guarded} BEGIN
 END;
 
 -- :name unshown
--- Somebody shows a pass, and no pass is behind its mark.
+-- Somebody shows a pass, and every pass is for the fence that was raised; a trigger never lifts a mark.
 NOT EXISTS (SELECT 1 FROM {pass} AS shown WHERE {resource_is_shown})
 OR EXISTS (
     SELECT 1 FROM {pass} AS shown
     LEFT JOIN {table} AS mark ON mark.key = shown.key AND mark.fence > 0
-    LEFT JOIN {table} AS floor ON floor.key = '*'
-    WHERE shown.fence < coalesce(mark.fence, floor.fence, 0)
+    LEFT JOIN {table} AS floor ON floor.key = '*' AND floor.fence > 0
+    WHERE shown.fence IS NOT coalesce(mark.fence, floor.fence)
 );

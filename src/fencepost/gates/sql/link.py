@@ -144,7 +144,7 @@ class AlchemyLink:
         """Run one statement."""
         text = _with_percent(statement) if self._percent else statement
         result = self._connection.exec_driver_sql(text, values or None)
-        return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
+        return [_values(row) for row in result.fetchall()] if result.returns_rows else []
 
     def commit(self) -> None:
         """Commit."""
@@ -169,7 +169,9 @@ def _with_percent(statement: str) -> str:
 
 
 def _values(row: Any) -> tuple[Any, ...]:  # noqa: ANN401  # psycopg's row factories make what they like
-    return tuple(row.values()) if isinstance(row, dict) else tuple(row)
+    """Return what is in a row; a connection with the encoding SQL_ASCII gives texts as bytes, as they were written."""
+    values = row.values() if isinstance(row, dict) else row
+    return tuple(one.decode() if isinstance(one, bytes) else one for one in values)
 
 
 def _demand_none_open(*, open_already: bool) -> None:

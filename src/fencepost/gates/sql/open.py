@@ -151,6 +151,7 @@ class PostgresDatabase:
                 autocommit=True,
                 connect_timeout=WAIT_SECONDS,
                 application_name="fencepost gate",
+                client_encoding="utf8",  # else a database in SQL_ASCII answers in bytes
                 tcp_user_timeout=WAIT_SECONDS * 1000,
             )
         except psycopg.Error as error:
