@@ -24,10 +24,12 @@ RULES = (
     ("two runs with one fence", "model/gate.py", "or _is_twin(mark, proof)", "", "model/test_gate.py"),
     ("a memory of marks that forgets", "model/gate.py", "floor = max(", "floor = min(", "model/test_gate.py"),
     # leases and their deadlines
-    ("a deadline from after the answer", "service/renewal.py", "self.deadline_ns = asked_ns +", "self.deadline_ns = self.now_ns() +", "service/test_renewal.py"),
-    ("a deadline that is over a tick late", "service/renewal.py", "self.now_ns() >= self.deadline_ns", "self.now_ns() > self.deadline_ns", "service/test_renewal.py"),
-    ("a renewal that ignores errors", "service/renewal.py", "            return renew_every(self._lease.ttl_seconds) / RETRY_PART\n", "", "service/test_renewal.py"),
-    ("a renewal of what was lost", "service/renewal.py", "            self.lost = str(error)\n            return 0.0\n        except StoreUnavailable", "            pass\n        except StoreUnavailable", "service/test_renewal.py"),
+    ("a deadline from after the answer", "service/custody.py", "asked_ns + round(trusted_for(ttl_seconds)", "self.now_ns() + round(trusted_for(ttl_seconds)", "service/test_custody.py"),
+    ("a deadline that is over a tick late", "service/custody.py", "return self.now_ns() >= self.deadline_ns", "return self.now_ns() > self.deadline_ns", "service/test_custody.py"),
+    ("a renewal that ignores errors", "service/custody.py", "                one.fail(str(error), asked_ns)\n", '                one.hear("renewed", asked_ns)\n', "service/test_custody.py"),
+    ("a renewal of what was lost", "service/custody.py", '        elif answer in ("lost", "moved"):', '        elif answer == "moved":', "service/test_custody.py"),
+    ("an adopted lease that is taken for a lost one", "service/custody.py", 'self.moved = answer == "moved"', "self.moved = False", "service/test_custody.py"),
+    ("a last resort that comes with the deadline", "service/last_resort.py", "OVERDUE_PART = 0.8", "OVERDUE_PART = 0.0", "service/test_custody.py"),
     # what is owed
     ("a grace that excludes its last instant", "model/missed.py", "return self.now - self.policy.grace", "return self.now - self.policy.grace + INSTANT", "model/test_missed.py"),
     ("a replay that takes one more", "model/missed.py", "len(found) < limit", "len(found) <= limit", "model/test_missed.py"),

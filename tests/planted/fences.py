@@ -9,7 +9,13 @@ from tests.planted.change import SOURCES, Change, source
 from tests.stores.test_fences import SAME
 
 DIALECTS = {"sqlite": ("sqlite", "sqlite"), "postgres": ("postgresql", "PostgreSQL")}
-CONDITION = r"(?<![\w.])\+?(?:\w+\.)?(?:asked_)?fence (?:(?:=|<) (?::fence|%\(fence\)s)|< excluded\.fence)"
+GIVEN = r":fence|%\(fence\)s|excluded\.fence|freed\.fence|one\.fence|\(given\.each[^)]*\)[^)\s]*"
+COMPARED = rf"(?<![\w.])\+?(?:\w+\.)?(?:asked_)?fence (?:=|<) (?:{GIVEN})(?!,)"
+LISTED = {  # in one list of leases, where the fence is one of three columns
+    "(id, fence, epoch) IN (SELECT value ->> 0, value ->> 1, value ->> 2 ": "(id, epoch) IN (SELECT value ->> 0, value ->> 2 ",
+    "(id, fence, epoch) IN (SELECT * ": "(id, epoch) IN (SELECT id, epoch ",
+}
+CONDITION = "|".join([COMPARED, *map(re.escape, LISTED)])
 TEST = "tests/stores/test_fences.py::"
 
 
@@ -27,7 +33,8 @@ def _of_statement(path: str, name: str, text: str, parameter: str, area: str) ->
     found = list(re.finditer(CONDITION, rest))
     tables = SAME.get(name, "").split()
     for number, match in enumerate(found):
-        changed = f"{head}{where}{rest[: match.start()]}true{rest[match.end() :]}"
+        always = LISTED.get(match[0], "true")
+        changed = f"{head}{where}{rest[: match.start()]}{always}{rest[match.end() :]}"
         tests = _tests(name, tables, number, parameter)
         yield Change(area, f"{name} {_words(name, tables, number)}", path, code, changed, tests)
 

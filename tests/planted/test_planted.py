@@ -9,7 +9,7 @@ from tests.planted.change import Change, Copy, source
 from tests.planted.changes import changes
 from tests.planted.fences import fences
 
-SAMPLE = ("renew without the fence of the lease",)
+SAMPLE = ("renew_leases without the fence of the lease",)
 
 
 @pytest.fixture(scope="module")

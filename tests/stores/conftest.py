@@ -1,11 +1,13 @@
 """The stores under test."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
+from fencepost.stores.postgres import dialect as postgres
 from tests.stores.rig import AnyStore, Rig, postgres_rig, sqlite_rig
 from tests.stores.scene import Scene
 from tests.support.runtime import open_runtime
@@ -44,3 +46,23 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("scene")
     with open_runtime(request.param, folder, lambda: str(request.getfixturevalue("conformance_url"))) as runtime:
         yield Scene(runtime)
+
+
+@pytest.fixture
+def counted_deadlocks(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Count the transactions that PostgreSQL ended because they waited in a circle; the dialect would try again."""
+    seen: list[BaseException] = []
+
+    def watched(once: Callable[..., object]) -> Callable[..., object]:
+        def write(self: postgres.PostgresDialect, work: object, limits: postgres.Limits) -> object:
+            try:
+                return once(self, work, limits)
+            except psycopg.errors.DeadlockDetected as error:
+                seen.append(error)
+                raise
+
+        return write
+
+    for name in ("_write_once", "_write_often"):
+        monkeypatch.setattr(postgres.PostgresDialect, name, watched(getattr(postgres.PostgresDialect, name)))
+    return seen

@@ -101,15 +101,16 @@ def lay_down(path: Path) -> None:
 class SqliteRig:
     kind = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, throwaway: bool = False) -> None:
         self.clock = ManualClock()
         self.path = path
+        self._throwaway = throwaway
         lay_down(path)
         self._open: list[AnyStore] = []
         self.store = self.open_another()
 
     def open_another(self) -> AnyStore:
-        store = open_sqlite(self.path, self.clock)
+        store = opening(self.path, self.clock, throwaway=self._throwaway).open(new_id="lite")
         self._open.append(store)
         return store
 
@@ -199,8 +200,9 @@ CREATE OR REPLACE FUNCTION fencepost.clock_us() RETURNS bigint LANGUAGE sql VOLA
 
 
 @contextmanager
-def sqlite_rig(folder: Path) -> Iterator[SqliteRig]:
-    rig = SqliteRig(folder / "state.db")
+def sqlite_rig(folder: Path, *, throwaway: bool = False) -> Iterator[SqliteRig]:
+    """Open a store in a folder; a throwaway one waits for no disk."""
+    rig = SqliteRig(folder / "state.db", throwaway=throwaway)
     try:
         yield rig
     finally:
@@ -224,9 +226,21 @@ def open_sqlite(
 
 
 def opening(
-    path: Path | str, clock: ManualClock | None = None, *, boot: str = "boot-1", busy_ms: int = 5_000
+    path: Path | str,
+    clock: ManualClock | None = None,
+    *,
+    boot: str = "boot-1",
+    busy_ms: int = 5_000,
+    throwaway: bool = False,
 ) -> Opening:
-    return Opening(str(path), clock=clock or ManualClock(), boot=boot, network_kind=lambda _: None, busy_ms=busy_ms)
+    return Opening(
+        str(path),
+        clock=clock or ManualClock(),
+        boot=boot,
+        network_kind=lambda _: None,
+        busy_ms=busy_ms,
+        throwaway=throwaway,
+    )
 
 
 def claim(

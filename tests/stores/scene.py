@@ -8,7 +8,7 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.ledger import Call
 from tests.support.runtime import Runtime
 
-TABLES = ("resource", "lease", "run", "attempt", "checkpoint", "completion", "ledger")
+TABLES = ("resource", "lease", "run", "attempt", "checkpoint", "completion", "ledger", "guarded_tick")
 
 
 class Scene:
@@ -24,6 +24,8 @@ class Scene:
         self.fence = self.leased.lease.fence
         self.schema = "fencepost." if runtime.kind == "postgresql" else ""
         self._dialect = runtime.store._dialect
+        record = {"tenant": "default", "resource": self.leased.lease.resources[0], "job": "digest", "record": "{}"}
+        self._dialect.write(lambda tx: tx.rows("put_tick_record", **record, fence=self.fence))
 
     def play(self, act: Callable[[Any], None]) -> None:
         """Do something in a transaction that comes to nothing."""

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from fencepost.model.errors import Invalid, LeaseLost, StoreUnavailable
+from fencepost.model.gate import FLOOR_MAX
 from fencepost.model.lease import Granted, Lease
 from fencepost.operations import store_care
 from fencepost.stores.postgres.store import open_store
@@ -282,7 +283,7 @@ def test_a_bump_without_a_number_is_above_everything_so_far(rig: Rig) -> None:
     assert store_care.bump(rig.store) >= fence
     assert store_care.bump(rig.store, to=fence + 10**9) == fence + 10**9
     with pytest.raises(Invalid, match="floor"):
-        store_care.bump(rig.store, to=2**53)
+        store_care.bump(rig.store, to=FLOOR_MAX + 1)
 
 
 def rewrite(file: Path, *, header: dict[str, object] | None = None, extra: dict[str, object] | None = None) -> None:

@@ -73,19 +73,22 @@ SELECT 'x' || n, 'default', jsonb_build_array(jsonb_build_array('default', 'lock
 ANALYZE fencepost.resource, fencepost.lease, fencepost.waiter;
 """
 
+TAKEN = '[{"tenant": "default", "name": "lock:x5", "id": "lease-7", "fence": 5, "owed_gates": "[]"}]'
 HOT = {
     "ensure_resources": {},
     "lock_resources": {"resource": "resource_pkey"},
     "lock_holders": {"resource": "resource_pkey", "lease": "lease_pkey"},
     "holders": {"resource": "resource_pkey", "lease": "lease_pkey"},
     "lost_on": {"lease": "lost_lease"},
-    "take_resources": {"resource": "resource_pkey"},
+    "take_resources": {},
+    "leases_named": {"lease": "lease_pkey"},
+    "lock_leases": {"lease": "lease_pkey"},
     "free_resources": {"resource": "resource_pkey"},
     "waiters_on": {"waiter": "waiter_on"},
-    "start": {"lease": "lease_pkey"},
-    "renew": {"lease": "lease_pkey"},
-    "lose": {"lease": "lease_pkey"},
-    "forget_held": {"lease": "lease_pkey"},
+    "start_leases": {"lease": "lease_pkey"},
+    "renew_leases": {"lease": "lease_pkey"},
+    "lose_leases": {"lease": "lease_pkey"},
+    "forget_leases": {"lease": "lease_pkey"},
     "forget_lost": {"lease": "lease_pkey"},
     "dequeue": {"waiter": "waiter_id_key"},
 }
@@ -93,7 +96,8 @@ HOT = {
 
 @pytest.mark.parametrize("name", HOT)
 def test_a_hot_statement_uses_its_index(big: psycopg.Connection, name: str) -> None:
-    values = {"keys": KEYS, "id": "lease-7", "fence": 5, "why": "", "owed_gates": "[]", "clean": True}
+    values = {"keys": KEYS, "id": "lease-7", "ids": '["lease-7", "lease-8"]', "fence": 5, "why": ""}
+    values |= {"leases": '[["lease-7", 5, 0], ["lease-8", 6, 1]]', "taken": TAKEN, "freed": TAKEN}
     row = big.execute(b"EXPLAIN (FORMAT JSON) " + postgres.STATEMENTS[name], values).fetchone()
     assert row
     nodes = list(flattened(row[0][0]["Plan"]))

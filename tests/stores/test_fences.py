@@ -10,23 +10,25 @@ from typing import Any
 
 import pytest
 
+from fencepost.stores.lease_rows import kept
+from fencepost.stores.leases import freed
 from fencepost.stores.postgres import dialect as postgres
 from fencepost.stores.sqlite import dialect as sqlite
 from tests.stores.scene import Scene
 
 # Of each statement, the tables whose fence it compares with the one that it is given, and with + what must agree with them.
 SAME = {
-    "start": "lease",
-    "renew": "lease",
-    "lose": "lease",
-    "forget_held": "lease",
+    "start_leases": "lease",
+    "renew_leases": "lease",
+    "lose_leases": "lease",
+    "forget_leases": "lease",
+    "leave_leases": "lease",
+    "adopt_leases": "lease",
     "forget_lost": "lease",
     "free_resources": "resource",
     "settle_places": "resource",
-    "start_run": "run",
-    "start_attempt": "attempt",
-    "settle_run": "run",
-    "end_attempt": "attempt",
+    "start_runs": "run",
+    "start_attempts": "attempt",
     "attempt_of": "attempt",
     "stop_asked": "run",
     "put_checkpoint": "run+lease",
@@ -44,9 +46,52 @@ SAME = {
     "ledger_release": "ledger lease",
     "ledger_take_over": "lease",
     "ledger_settle_doubt": "lease",
+    "move_tick_record": "guarded_tick",
 }
-ABOVE = ("take_resources", "lift_places", "grant_resources")  # these may only lift it
-BEFORE = {"forget_lost": "UPDATE $lease SET state = 'lost'", "stops_asked": "UPDATE $run SET stop = 'cancelled'"}
+ABOVE = ("take_resources", "lift_places")  # these may only lift it
+# The verbs of a keeper: these compare the epoch of the lease as well, so that a worker whose run was adopted does nothing.
+KEPT = (
+    "start_leases",
+    "renew_leases",
+    "lose_leases",
+    "forget_leases",
+    "leave_leases",
+    "adopt_leases",
+    "put_checkpoint",
+    "note_session",
+    "ledger_begin",
+    "lock_ledger_lease",
+    "ledger_asked",
+    "ledger_complete",
+    "ledger_doubt",
+    "ledger_release",
+    "ledger_take_over",
+    "ledger_settle_doubt",
+)
+BEFORE = {
+    "forget_lost": "UPDATE $lease SET state = 'lost'",
+    "stops_asked": "UPDATE $run SET stop = 'cancelled'",
+    "adopt_leases": "UPDATE $lease SET keeper = 'worker'",
+}
+ENDED = {
+    "state": "succeeded",
+    "reason": None,
+    "ready_us": None,
+    "steps_back": False,
+    "refund": 0,
+    "resume": False,
+    "exit_code": 0,
+    "cost_micro": 5,
+    "summary": "said",
+    "log": "path",
+    "outcome": "succeeded",
+    "last_log": "the end",
+    "session": None,
+    "turns": 1,
+    "usage": None,
+    "never_began": False,
+    "began": True,
+}
 NEEDED = {"ledger_begin": "another"}  # the key of an effect, where it must not be known yet
 
 
@@ -65,6 +110,20 @@ def test_a_statement_touches_nothing_that_has_another_fence(scene: Scene, name: 
         lift(scene, tx, table, "- 1")
         before = scene.contents(tx)
         assert carried_out(scene, tx, name) or scene.contents(tx) != before, "with its own fence it does its work"
+
+    scene.play(act)
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("epoch", [1, -1])
+def test_a_statement_touches_nothing_that_has_another_epoch(scene: Scene, name: str, epoch: int) -> None:
+    def act(tx: Any) -> None:  # noqa: ANN401  # of either dialect
+        if name in BEFORE:
+            scene.by_hand(tx, BEFORE[name])
+        scene.by_hand(tx, f"UPDATE $lease SET epoch = epoch + {epoch}")
+        before = scene.contents(tx)
+        assert carried_out(scene, tx, name) == []
+        assert scene.contents(tx) == before
 
     scene.play(act)
 
@@ -91,6 +150,7 @@ def test_no_statement_that_names_a_fence_is_left_out_here(dialect: str) -> None:
         assert found.pop(name) == {"<": 1}, name
     assert found.pop("ledger_unreplayed") == {"<": 1}, "what is asked again at a restart: see test_ledger.py"
     assert {name: some for name, some in found.items() if some} == {}
+    assert {name for name, text in texts.items() if re.search(r"\bepoch\b(?! FROM)", text)} == {*KEPT}
 
 
 def lift(scene: Scene, tx: Any, tables: str, by: str) -> None:  # noqa: ANN401  # of either dialect
@@ -102,19 +162,30 @@ def conditions(text: str) -> list[str]:
     """Return how a statement compares fences with the one it is given."""
     lines = [line for line in text.splitlines() if not line.startswith("--")]
     _, _, where = "\n".join(lines).partition("WHERE")
-    return re.findall(r"fence (=|<|>|<=|>=|<>) (?::fence|%\(fence\)s|excluded\.fence)(?!,)", where)
+    given = r"(?::fence|%\(fence\)s|excluded\.fence|freed\.fence|one\.fence|\(given\.each)(?!,)"
+    listed = r"\(id, fence, epoch\) (?=IN \(SELECT)"
+    return [found or "=" for found in re.findall(rf"fence (=|<|>|<=|>=|<>) {given}|{listed}", where)]
 
 
 def carried_out(scene: Scene, tx: Any, name: str, *, above: int = 0) -> list[Any]:  # noqa: ANN401  # of either dialect
     lease, run = scene.leased.lease, scene.leased.run
     values = {
-        "id": run.id if name in ("start_run", "settle_run", "stop_asked") else lease.id,
+        "id": run.id if name == "stop_asked" else lease.id,
         "run_id": run.id,
         "ids": json.dumps([run.id]),
         "lease_id": lease.id,
         "fence": lease.fence + above,
+        "epoch": lease.epoch,
+        "adopt_keys": "{}",
+        "keeper": "another",
+        "leave_us": 1,
         "tenant": lease.tenant,
+        "starting": json.dumps({run.id: {"fence": lease.fence, "session": "abc"}}),
+        "ended": json.dumps({run.id: {**ENDED, "lease_id": lease.id, "fence": lease.fence}}),
         "keys": json.dumps([[lease.tenant, resource] for resource in lease.resources]),
+        "leases": kept([lease._replace(fence=lease.fence + above)]),
+        "taken": json.dumps(freed(lease._replace(fence=lease.fence + above), ())),
+        "freed": json.dumps(freed(lease._replace(fence=lease.fence + above), ())),
         "scope": "",
         "key": NEEDED.get(name, "invoice"),
         "call": "call-1",
@@ -127,20 +198,8 @@ def carried_out(scene: Scene, tx: Any, name: str, *, above: int = 0) -> list[Any
         "session": "abc",
         "content": "{}",
         "state": "succeeded",
-        "reason": None,
-        "ready_us": None,
-        "steps_back": False,
-        "refund": 0,
-        "resume": False,
-        "exit_code": 0,
-        "cost_micro": 5,
-        "summary": "said",
-        "log": "path",
-        "outcome": "succeeded",
-        "last_log": "the end",
-        "turns": 1,
-        "usage": None,
-        "never_began": False,
-        "began": True,
+        "resource": lease.resources[0],
+        "job": "digest",
+        "record": '{"state": "succeeded"}',
     }
     return list(tx.rows(name, **values))

@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Granted, Refused
+from fencepost.stores.lease_rows import kept
 from fencepost.stores.postgres.dialect import QUICK, TRIES
 from fencepost.stores.postgres.store import PostgresStore, open_store
 from fencepost.stores.transaction import Transaction
@@ -99,7 +100,7 @@ def test_silence_at_commit_is_an_unknown_outcome(store: PostgresStore, faulty_pr
     lease = granted(store, "lock:a")
 
     def go_silent(tx: Transaction) -> None:
-        tx.rows("renew", id=lease.id, fence=lease.fence)
+        tx.rows("renew_leases", leases=kept([lease]))
         faulty_proxy.switch(Hold(Direction.TO_CLIENT))
 
     with pytest.raises(StoreUnavailable, match="unknown"):

@@ -178,11 +178,14 @@ def test_a_read_only_database_is_refused(url: str) -> None:
         open_store(url, new_id="many")
 
 
-def test_a_database_of_another_encoding_is_refused(server: PostgresServer) -> None:
-    execute(server.admin_url, "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_of_another_encoding_is_refused(server: PostgresServer, encoding: str) -> None:
+    other = encoding.lower()
+    settings = f"ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    execute(server.admin_url, f"CREATE DATABASE {other} {settings}")
 
-    with pytest.raises(StoreUnavailable, match=r"LATIN1.*UTF8"):
-        open_store(server.url("latin"), new_id="many")
+    with pytest.raises(StoreUnavailable, match=rf"has the encoding {encoding};.*UTF8"):
+        open_store(server.url(other), new_id="many")
 
 
 def test_a_database_that_does_not_exist_is_one_sentence(server: PostgresServer) -> None:

@@ -385,7 +385,7 @@ def test_a_busy_schedule_does_not_keep_workers_from_others(runtime: Runtime) -> 
     other = runtime.another()
 
     def hold(tx: object) -> str:
-        tx.rows("lock_schedule", tenant="default", schedule="a")  # type: ignore[attr-defined]
+        assert tx.rows("lock_schedules_of", ids=json.dumps([runtime.runs("a")[0].id]))  # type: ignore[attr-defined]
         return str(runtime.leased().run.schedule)
 
     assert other.dialect.write(hold) == "b"

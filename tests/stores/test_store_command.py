@@ -60,12 +60,12 @@ def test_backup_and_restore_say_what_they_did_and_what_is_lost(
 
 def test_bump_prints_the_new_floor(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "migrate")
-    code, out, _ = run(capsys, "bump", "--to", str(2**52), "--json")
+    code, out, _ = run(capsys, "bump", "--to", str(4 * 10**15), "--json")
 
     assert code == 0
-    assert json.loads(out) == {"floor": 2**52}
+    assert json.loads(out) == {"floor": 4 * 10**15}
     code, out, _ = run(capsys, "bump")
-    assert out == f"every fence from now on is above {2**52}.\n"
+    assert out == f"every fence from now on is above {4 * 10**15}.\n"
 
 
 def test_bump_makes_no_store_at_a_mistyped_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ class Attempt:
     def __init__(self, store: AnyStore, *, resumed: bool = False) -> None:
         self.store = store
         self.lease = granted(store, "lock:a")._replace(run_id="r1")
-        self.calls = ToolCalls(self.lease, store.ledger)
+        self.calls = ToolCalls(self.lease, store.ledger, {})
         self.lost = False
         self.resumed = resumed
         self.said: list[str] = []
@@ -199,7 +199,7 @@ def test_without_the_lease_no_tool_is_called_and_everything_else_passes(store: A
 
     assert "lost" in refused(gate.from_agent(request()))
     assert "lost" in refused(gate.from_agent(request("look")))
-    assert gate.from_agent(listing) == Passage(listing)
+    assert json.loads(gate.from_agent(listing).onward) == json.loads(listing)
     assert store.ledger().entries("default") == []
 
 
@@ -272,12 +272,12 @@ def test_a_batch_passes_whole_or_without_what_is_refused(store: AnyStore) -> Non
     call = json.loads(request("send", number=91))
     batch = b" " + json.dumps([ping, call]).encode() + b"\r\n"
 
-    assert gate.from_agent(batch) == Passage(batch)
+    assert json.loads(gate.from_agent(batch).onward) == [ping, call]
     answers = [{"jsonrpc": "2.0", "id": 90, "result": {}}, json.loads(reply(json.dumps(call).encode()))]
     gate.from_server(json.dumps(answers).encode())
     attempt.lost = True
     part = gate.from_agent(batch)
 
-    assert json.loads(part.onward) == ping
+    assert json.loads(part.onward) == [ping]
     assert json.loads(part.back)["id"] == 91
     assert [entry.standing for entry in store.ledger().entries("default")] == ["completed"]

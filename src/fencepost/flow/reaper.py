@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fencepost.model.definition import agent_from_json, retry_of
+from fencepost.model.lease import Held
 from fencepost.model.moment import from_us
-from fencepost.model.outcome import Lost, Settlement
+from fencepost.model.outcome import Lost, Outcome, Settlement
 from fencepost.model.process import Fate
-from fencepost.model.retry import settle
+from fencepost.model.retry import end_of_lost, settle
 from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.processes import Processes
 from fencepost.ports.runs import AttemptRow, Report, RunRow, RunStore
@@ -26,6 +27,7 @@ class Reaper:
     processes: Processes
     now: Callable[[], datetime]
     batch_max: int = 100
+    has_known_end: Callable[[Held], bool] = lambda _: False  # its guard wrote it down: a worker of its host settles it
 
     def step(self) -> int:
         """Settle what was lost or waited too long, and return how many."""
@@ -34,7 +36,7 @@ class Reaper:
     def take_over(self) -> int:
         """Take leases from the dead on this host, settle what was lost, and return how many."""
         for held in self.leases.leases():
-            if not held.lost and self.processes.fate(held.supervisor) is Fate.DEAD:
+            if not held.lost and self.processes.fate(held.supervisor) is Fate.DEAD and not self.has_known_end(held):
                 self.leases.break_lease(held, why="holder dead")
         return sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))
 
@@ -46,17 +48,19 @@ class Reaper:
         """Settle one lost run; the store compares its fence again, so a run that moved on meanwhile is left alone."""
         attempts = self.runs.attempts(run.id)
         started = any(one.fence == run.fence and one.started_us is not None for one in attempts)
-        return self.runs.reap(
-            run, self._settlement(run, attempts, started=started), Report(outcome="lost"), started=started
-        )
+        left = started and self.runs.was_left(run)
+        resumable = left and self.runs.checkpoint(run.id) is not None
+        outcome = end_of_lost(started=started, left=left, resumable=resumable)
+        settlement = self._settlement(run, attempts, outcome)
+        return self.runs.reap(run, settlement, Report(outcome=type(outcome).__name__.lower()), started=started)
 
-    def _settlement(self, run: RunRow, attempts: Sequence[AttemptRow], *, started: bool) -> Settlement:
+    def _settlement(self, run: RunRow, attempts: Sequence[AttemptRow], outcome: Outcome) -> Settlement:
         """Decide as after any loss, except for a run that takes down whoever leases it before it can even start."""
         lost = [one for one in attempts if one.started_us is None and one.outcome in (None, "lost")]
-        if not started and len(lost) >= FRUITLESS_MAX:
+        if outcome == Lost(started=False) and len(lost) >= FRUITLESS_MAX:
             return Settlement(RunState.DEAD, Reason.LOST)
         return settle(
-            Lost(started=started),
+            outcome,
             run_id=RunId(run.id),
             attempt=run.attempt,
             retry=retry_of(agent_from_json(run.manifest)),

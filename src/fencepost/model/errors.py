@@ -14,6 +14,7 @@ FencepostError
 │   ├── KeyReused           its key stands for another request (exit 75)
 │   └── QueueFull           as many wait as may: nothing was accepted, come back later (exit 75)
 ├── LeaseLost           the resource was leased again, or the lease ran out (exit 76)
+│   └── LeaseMoved          another worker keeps it now: its run goes on (exit 76)
 ├── FenceRefused        a gate has seen a newer fence (exit 77)
 ├── FenceRegress        a gate has seen a fence that this store has not given out yet (exit 78)
 ├── AuditCut            the store has lost seals of the audit that this machine knows of (exit 78)
@@ -113,6 +114,12 @@ class LeaseLost(FencepostError):
     exit_code = 76
 
 
+class LeaseMoved(LeaseLost):
+    """Another worker has adopted the lease, and its run goes on: forget it, and never end its processes."""
+
+    code = "lease_moved"
+
+
 class FenceRefused(FencepostError):
     """A gate has seen a newer fence than yours: nothing was written, and trying again cannot help."""
 
@@ -146,3 +153,11 @@ class RunDiverged(FencepostError):
 
     code = "diverged"
     exit_code = 77
+
+
+def error_named(code: str) -> type[FencepostError]:
+    """Return the kind of error that a code stands for; one that only a newer program knows is just an error."""
+    kinds = [FencepostError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    return next((kind for kind in kinds if kind.code == code), FencepostError)

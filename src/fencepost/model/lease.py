@@ -11,6 +11,7 @@ from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, NamedTupl
 
 if TYPE_CHECKING:
     from fencepost.model.process import ProcessId
+    from fencepost.model.tick_claim import GrantedTick, TickOrder
 
 EVERYONE = "*"  # the tenant column of resources that all tenants share
 KINDS = ("lock", "project", "schedule", "run", "key", "scheduler", "repo", "cmd", "notary")
@@ -39,6 +40,8 @@ class Lease(NamedTuple):
     started: bool = False  # the start was recorded with the grant, since there was nothing to do in between
     fenced: tuple[str, ...] = ()  # free places of its project whose last holder did not end well: raised with its own
     owed: tuple[str, ...] | None = None  # of its gates, those that earlier grants owe; None: nobody knows any more
+    epoch: int = 0  # how often it was adopted: only its newest keeper extends or ends it
+    tick: GrantedTick | None = None  # the tick of a crontab line that was claimed with it
 
 
 class Turn(NamedTuple):
@@ -66,6 +69,10 @@ class Claim(NamedTuple):
     starts: bool = False  # at once: record the start with the grant if there is nothing to raise and nobody to end
     turn: Turn | None = None  # of a run, which keeps its place in the queue itself
     slots: int = 1  # how many may be in its project at once
+    keeper: str | None = None  # the worker that takes custody; None: nobody can adopt it
+    adopt_key: str | None = None  # what the next keeper will show to the guard; a secret
+    keeper_socket: str | None = None  # where the guard waits for its keeper
+    tick: TickOrder | None = None  # the crontab line whose newest tick is to be claimed with it
 
 
 class Held(NamedTuple):
@@ -88,6 +95,11 @@ class Held(NamedTuple):
     expires_us: int
     remaining_seconds: float
     lost: bool
+    keeper: str | None = None  # the worker that has custody
+    epoch: int = 0
+    left_us: int | None = None  # when its keeper left it on purpose; None: it is attended
+    adopt_key: str | None = None  # a secret: only whoever may adopt it is told
+    keeper_socket: str | None = None
 
     @property
     def expired(self) -> bool:
@@ -159,6 +171,28 @@ def still_owed(gates: Iterable[str], *, answered: bool) -> list[str]:
     be missing, and whoever is next raises those gates too.
     """
     return [] if answered else [gate for gate in gates if gate.partition(":")[0] not in LOCAL_GATES]
+
+
+def owed_after(lease: Lease, *, settled: bool, clean: bool, answered: bool) -> list[str] | None:
+    """Return the gates that are owed once a lease has ended; None: those that were owed before.
+
+    Only the clean end of an agent that was started settles what earlier grants owe: one that never started may not
+    have raised their gates. And what was sent to another machine must have been answered.
+    """
+    if settled:
+        return still_owed(lease.gates, answered=answered)
+    return None if not clean or lease.owed is None else list(lease.owed)
+
+
+HELD, LOST, MOVED = "held", "lost", "moved"  # what can have become of a lease
+RENEWED, BUSY = "renewed", "busy"  # what more a renewal can be answered
+
+
+def fate_of(lease: Lease, found: Held | None) -> str:
+    """Say what became of a keeper's lease, by what the store has of it."""
+    if found is None or found.lost or found.fence != lease.fence or found.epoch < lease.epoch:
+        return LOST
+    return MOVED if found.epoch > lease.epoch else HELD
 
 
 def key_of(tenant: str, name: str) -> tuple[str, str]:

@@ -142,7 +142,7 @@ def _before_a_closed_gate(closed: Closed, now: datetime) -> Settlement:
 
 def _after_failure(failed: Failed, attempt: int, retry: RetryPolicy, *, ready_at: datetime) -> Settlement:
     if failed.exit_code == FenceRefused.exit_code:
-        return Settlement(RunState.DEAD, Reason.FENCE_REFUSED)
+        return Settlement(RunState.DEAD, failed.refused or Reason.FENCE_REFUSED)
     if is_ambiguous(failed, retry):
         return _after_ambiguous_end(Reason.AMBIGUOUS, attempt, retry, ready_at=ready_at)
     if attempt < retry.max_attempts and retry.retries(failed.exit_code):
@@ -175,6 +175,11 @@ def _after_drain(retry: RetryPolicy, *, resumable: bool, now: datetime) -> Settl
         return Settlement(RunState.DEAD, Reason.INTERRUPTED, uses_attempt=False)
     resume = resumable or retry.on_lost is OnLost.RESUME
     return Settlement(RunState.READY, Reason.DRAINED, ready_at=now, resume=resume, uses_attempt=False)
+
+
+def end_of_lost(*, started: bool, left: bool, resumable: bool) -> Outcome:
+    """Say how an attempt ended whose lease has run out: one that its keeper left on purpose was drained."""
+    return Interrupted(resumable) if started and left else Lost(started)
 
 
 class DrainStep(StrEnum):

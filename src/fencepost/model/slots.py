@@ -6,6 +6,7 @@ edit of the limit takes effect while runs of both versions are on their way.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from fencepost.model.lease import keys_of
 
 SLOTS_MAX = 1000
 BETWEEN = "/"  # a key's name, and the number of its slot
+_PAIR = 2  # of tenant and name; a concurrency key has its limit behind
 
 
 class Pool(NamedTuple):
@@ -64,6 +66,18 @@ def seat(pool: Pool, taken: Collection[str]) -> str | None:
     return next(slot for slot in slots if slot not in taken)
 
 
-def seated(resources: str, seats: dict[str, str]) -> str:
-    """Return what a run leases with each key replaced by the slot that was found for it."""
-    return json.dumps([[tenant, seats.get(name, name)] for tenant, name, *_ in json.loads(resources)])
+class Together:
+    """Which runs could be leased at once, by what they want alone: no two want the same, and no bound is passed."""
+
+    def __init__(self) -> None:
+        self._wanted: Counter[tuple[str, str]] = Counter()
+
+    def admits(self, tenant: str, schedule: str | None, resources: str, lease_max: int) -> bool:
+        """Tell whether this run fits beside those that were admitted before it; if it does, it is one of them."""
+        bounds = {(one[0], one[1]): one[2] if len(one) > _PAIR else 1 for one in json.loads(resources)}
+        if schedule is not None:
+            bounds[tenant, f"of {schedule}"] = lease_max
+        if any(self._wanted[key] >= bound for key, bound in bounds.items()):
+            return False
+        self._wanted.update(bounds.keys())
+        return True

@@ -1,11 +1,12 @@
 """What workers, doors and the reaper ask of a store about runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.outcome import Settlement
+from fencepost.model.process import Host
 from fencepost.model.project import Workplace
 from fencepost.model.run import Reason
 from fencepost.ports.ticks import Counted
@@ -132,8 +133,34 @@ class Report(NamedTuple):
         return self.outcome == "succeeded"
 
 
+class Offer(NamedTuple):
+    """A ready run that a worker asks for, with all that its lease shall say: nothing is looked up meanwhile."""
+
+    run_id: str
+    claim: Claim
+
+
+class Starting(NamedTuple):
+    """A leased run whose agent is about to start."""
+
+    lease: Lease
+    run: RunRow
+    session: str | None = None  # the agent's conversation, where it is known beforehand
+
+
+class Adoptable(NamedTuple):
+    """A run under way whose guard is on this host, with all that another worker needs to go on with it."""
+
+    run: RunRow
+    lease: Lease  # its gates are all that are owed; which of them earlier grants owe is not known any more
+    held: Held  # with its adopt_key
+    checkpoint: str | None = None
+    session: str | None = None
+    so_far: SoFar = SoFar()
+
+
 class Ended(NamedTuple):
-    """An attempt of a batch that is over."""
+    """An attempt that is over."""
 
     leased: LeasedRun
     settlement: Settlement
@@ -196,6 +223,71 @@ class RunStore(Protocol):
         """
         ...
 
+    def next_runs(self, limit: int, *, passed: Collection[str] = (), places: Sequence[Workplace] = ()) -> list[RunRow]:
+        """Return whose turn it is, writing and locking nothing: tenants in turn, then by priority and age.
+
+        Runs that were passed are left out, and those that cannot start now: their schedule has no room, a resource of
+        theirs is held, or their tenant is halted.
+        """
+        ...
+
+    def lease_runs(
+        self, offers: Sequence[Offer], recheck: Callable[[RunRow, Standing], Reason | None]
+    ) -> list[LeasedRun]:
+        """Lease each of these runs that may start, with a lease and a fence of its own, all in one transaction.
+
+        A run that must not start any more is ended. One that another worker has, or whose resources are held or being
+        looked at, is left out: nothing is waited for. Asking again after an unknown answer returns what was granted.
+        """
+        ...
+
+    def start_runs(self, starting: Sequence[Starting]) -> dict[str, str]:
+        """Record that these agents are about to start, in one transaction.
+
+        Returns the runs that are no longer ours, each as `lost` or `moved`; nothing is written about them.
+        """
+        ...
+
+    def settle_runs(self, ended: Sequence[Ended]) -> dict[str, str]:
+        """Write down how attempts ended and give their leases back, in one transaction.
+
+        Returns the runs about which nothing was written: `lost`, `moved`, or `failed: WHY` for one that the store
+        refuses; the others are settled all the same. A lease whose time is up, and that is still held, is settled. Asking
+        again after an unknown answer finds an attempt settled, by its fence and its outcome.
+        """
+        ...
+
+    def leave_runs(self, leases: Sequence[Lease], *, leave_for_seconds: float) -> dict[str, str]:
+        """Leave leases to their guards until another worker adopts them.
+
+        Returns the runs that are no longer ours, each as `lost` or `moved`. The others run out after this time, never earlier than they would have, and then count as drained, not as lost.
+        """
+        ...
+
+    def adoptable(self, here: Host) -> list[Adoptable]:
+        """Return the runs that a worker keeps, or has kept, whose guard lives on this host, boot and pid namespace."""
+        ...
+
+    def adopt(self, lease: Lease, *, keeper: str, adopt_key: str | None = None) -> Lease | None:
+        """Take custody of a lease from the keeper of its epoch, and return it with the next one; None: too late.
+
+        A new `adopt_key` replaces the one that its guard was shown last.
+        """
+        ...
+
+    def adopt_runs(
+        self, leases: Sequence[Lease], *, keeper: str, adopt_keys: Mapping[str, str] | None = None
+    ) -> dict[str, Lease]:
+        """Take custody of many, and return those that we have now, each with its next epoch, by its id.
+
+        One that another transaction has locked is left out: look at it again later.
+        """
+        ...
+
+    def stops_asked_of(self, keeper: str) -> dict[str, str]:
+        """Return which of the runs that a worker keeps shall stop, and why."""
+        ...
+
     def start_run(self, leased: LeasedRun, *, session: str | None = None) -> None:
         """Record that the agent is about to start, with its session if that is known, or raise LeaseLost."""
         ...
@@ -206,6 +298,10 @@ class RunStore(Protocol):
 
     def lost_runs(self, limit: int) -> list[RunRow]:
         """Return the runs that are marked running while nobody holds their lease."""
+        ...
+
+    def was_left(self, run: RunRow) -> bool:
+        """Tell whether the keeper of a lost run has left it on purpose: then it was drained."""
         ...
 
     def reap(self, run: RunRow, settlement: Settlement, report: Report, *, started: bool) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple, Protocol
+from fencepost.model.lease import TTL_DEFAULT_SECONDS
+from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple, Protocol, Sequence
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
     from fencepost.ports.ledger import LedgerStore
+
+
+RENEWED_AT_ONCE = 250  # leases
 
 
 class StoreFacts(NamedTuple):
@@ -18,6 +22,9 @@ class StoreFacts(NamedTuple):
     schema: int
     counts_sleep: bool  # whether a lease runs on while its holder's host sleeps
     notices: tuple[str, ...]  # what a person should know, such as a store that went back in time
+    poll_seconds: float = 0.0  # how far apart a waiting caller looks at least, where each look costs something
+    ttl_seconds: float = TTL_DEFAULT_SECONDS  # of a lease whose caller names none
+    watches: bool = False  # whether a holder's silence is known by watching it, and by nothing else
 
 
 class LeaseStore(Protocol):
@@ -28,7 +35,7 @@ class LeaseStore(Protocol):
         ...
 
     def acquire(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Granted | Refused:
-        """Grant all resources with one new fence, or none.
+        """Grant all resources with one new fence, or none; with the claim's tick, or raise TickOver if it is not to be run.
 
         `dead` names leases and waiters whose process is proven dead. Asking again after an unknown
         answer returns the grant that was made.
@@ -45,6 +52,14 @@ class LeaseStore(Protocol):
 
     def renew(self, lease: Lease) -> None:
         """Extend the lease by its time to live, or raise LeaseLost."""
+        ...
+
+    def renew_leases(self, leases: Sequence[Lease]) -> dict[str, str]:
+        """Extend up to RENEWED_AT_ONCE leases, and return what became of each by its id.
+
+        `renewed`, `lost`, `moved` (another worker keeps it now) or `busy`: another transaction has its row, so that
+        nothing was extended, and asking again soon may help.
+        """
         ...
 
     def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
@@ -81,6 +96,10 @@ class LeaseStore(Protocol):
 
     def forget_gate(self, tenant: str, resource: str, gate: str) -> bool:
         """No longer owe a gate that is gone for good its fence; False if it was not owed."""
+        ...
+
+    def forget_tick(self, tenant: str, resource: str, job: str) -> bool:
+        """Throw away the record of a job's ticks; False if there is none."""
         ...
 
     def bump(self, floor: int) -> int:

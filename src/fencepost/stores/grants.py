@@ -11,8 +11,8 @@ from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.run import RunState
 from fencepost.ports.runs import LeasedRun, RunRow, Wanted
 from fencepost.stores.lane_look import Standings
-from fencepost.stores.lane_offers import Key, Offer, offers_among
-from fencepost.stores.lease_rows import claim_values, held_of, owed_by, waiter_of
+from fencepost.stores.lane_offers import Key, LaneOffer, offers_among
+from fencepost.stores.lease_rows import claim_values, held_of, kept, owed_by, waiter_of
 from fencepost.stores.run_rows import batch_entry, run_of
 from fencepost.stores.transaction import Later, Row, Transaction
 
@@ -39,7 +39,9 @@ def grant(
     """Lease the next runs of one line under one lease; `absent` gets the resources that have no row yet."""
     if wanted.again:
         return _granted_before(tx, wanted, store_id)
-    tx.later("lock_lease", id=wanted.claim.id)  # there is none yet; but whoever has all grants stand still is heeded
+    tx.later(
+        "lock_leases", ids=json.dumps([wanted.claim.id])
+    )  # there is none yet; but whoever has all grants stand still is heeded
     facts = tx.later("fence_facts")
     ahead = Standings(tx, hunch.tenant, hunch.agents) if hunch else None
     first = [run_of(row) for row in tx.rows("lane_next", limit=wanted.limit)]
@@ -52,7 +54,7 @@ def grant(
     return []
 
 
-def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set[Key]) -> list[Offer]:
+def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set[Key]) -> list[LaneOffer]:
     """Return who can go, looking further down the line while nobody can."""
     passed: list[str] = []
     for _ in range(LOOKS_MAX):
@@ -67,7 +69,7 @@ def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set
     return []
 
 
-def _free_of_others(tx: Transaction, offers: list[Offer], absent: set[Key]) -> list[Offer]:
+def _free_of_others(tx: Transaction, offers: list[LaneOffer], absent: set[Key]) -> list[LaneOffer]:
     """Keep those whose resources nobody holds, waits for, has locked, or was granted just before in this batch."""
     keys = sorted({key for offer in offers if not offer.is_new for key in offer.keys})
     if not keys:
@@ -80,10 +82,10 @@ def _free_of_others(tx: Transaction, offers: list[Offer], absent: set[Key]) -> l
     lost = [held_of(row) for row in tx.rows("lost_on", keys=text)]
     blocked = {key for held in rules.blockers(holders, ()) for key in rules.keys_of(held.tenant, held.resources)}
     blocked |= {key for one in rules.ahead(waiters, None, ()) for key in rules.keys_of(one.tenant, one.resources)}
-    kept = []
+    free = []
     for offer in offers:
         if offer.is_new:
-            kept.append(offer)
+            free.append(offer)
         elif not blocked.intersection(offer.keys) and (offer.alone or all(key in rows for key in offer.keys)):
             blocked.update(offer.keys)
             mine = [rows[key] for key in offer.keys if key in rows]
@@ -91,14 +93,14 @@ def _free_of_others(tx: Transaction, offers: list[Offer], absent: set[Key]) -> l
             offer.stored = max([offer.stored, *(row[2] for row in mine)])
             offer.gates = tuple(dict.fromkeys((*offer.gates, *owed_by(mine))))
             offer.predecessors = _before(offer, [*lost, *holders])
-            kept.append(offer)
+            free.append(offer)
     for held in holders:
-        if held.expired and any(held in offer.predecessors for offer in kept):
-            tx.rows("lose", id=held.id, fence=held.fence, why="expired")
-    return kept
+        if held.expired and any(held in offer.predecessors for offer in free):
+            tx.rows("lose_leases", leases=kept([held]), why="expired")
+    return free
 
 
-def _before(offer: Offer, helds: Sequence[Held]) -> tuple[Held, ...]:
+def _before(offer: LaneOffer, helds: Sequence[Held]) -> tuple[Held, ...]:
     """Return who may still be about that held what this run wants."""
     mine = set(offer.keys)
     return tuple(
@@ -107,7 +109,7 @@ def _before(offer: Offer, helds: Sequence[Held]) -> tuple[Held, ...]:
 
 
 def _take(
-    tx: Transaction, offers: Sequence[Offer], wanted: Wanted, store_id: str, facts: Sequence[Row]
+    tx: Transaction, offers: Sequence[LaneOffer], wanted: Wanted, store_id: str, facts: Sequence[Row]
 ) -> list[LeasedRun]:
     ((floor, clock_us, store),) = facts
     if store != store_id:
@@ -118,7 +120,7 @@ def _take(
     claim = wanted.claim._replace(tenant=offers[0].run.tenant, resources=names)
     resources = json.dumps(rules.keys_of(claim.tenant, claim.resources))
     values = {**claim_values(claim._replace(resources=())), "resources": resources}
-    tx.later("insert_lease", **values, fence=fence, starts=wanted.starts > 0)
+    tx.later("insert_leases", leases=json.dumps([{**values, "fence": fence, "starts": wanted.starts > 0}]))
     granted = _grant_resources(tx, offers, claim.id, fence)
     worker = f"{claim.supervisor.host.name}:{claim.supervisor.pid}"
     at_once = _startable(offers, wanted.starts)
@@ -129,7 +131,7 @@ def _take(
         if group
     ]
     _audit_leased(tx, offers, claim.id, fence, worker)
-    kept = _checkpoints(tx, offers)
+    left = _checkpoints(tx, offers)
     assert sum(len(rows()) for rows in taken) == len(offers), "the runs were locked while they were ready"
     written = sum(len(offer.keys) for offer in offers if not offer.granted_by_itself)
     assert granted() == written, "all resources are granted, or none"
@@ -138,7 +140,7 @@ def _take(
             _running(offer.run, claim.id, fence, worker),
             _lease_of(offer, claim, fence, store_id),
             offer.predecessors,
-            kept.get(offer.run.id),
+            left.get(offer.run.id),
             offer in at_once,
             None,
         )
@@ -146,36 +148,43 @@ def _take(
     ]
 
 
-def _startable(offers: Sequence[Offer], starts: int) -> set[Offer]:
+def _startable(offers: Sequence[LaneOffer], starts: int) -> set[LaneOffer]:
     """Return those that have nothing to do before their start: no gate to raise, nobody to end, nothing to retire."""
     plain = [offer for offer in offers if not (offer.gates or offer.predecessors or offer.once)]
     return set(plain[:starts])
 
 
-def _grant_resources(tx: Transaction, offers: Sequence[Offer], lease_id: str, fence: int) -> Callable[[], int]:
+def _grant_resources(tx: Transaction, offers: Sequence[LaneOffer], lease_id: str, fence: int) -> Callable[[], int]:
     """Grant what the runs want, and return a way to the number of resources that were."""
-    alike: dict[tuple[str, ...], list[Key]] = defaultdict(list)
-    for offer in offers:
-        if not offer.granted_by_itself:
-            alike[offer.gates] += offer.keys
-    taken = []
-    for gates, keys in alike.items():
-        values = {"id": lease_id, "fence": fence, "owed_gates": json.dumps(gates)}
-        taken.append(tx.later("grant_resources", keys=json.dumps(sorted(keys)), **values))
-    return lambda: sum(len(rows()) for rows in taken)
+    wanted = [
+        {"tenant": tenant, "name": name, "id": lease_id, "fence": fence, "owed_gates": json.dumps(offer.gates)}
+        for offer in offers
+        if not offer.granted_by_itself
+        for tenant, name in offer.keys
+    ]
+    if not wanted:
+        return lambda: 0
+    taken = tx.later("take_resources", taken=json.dumps(wanted))
+    return lambda: len(taken())
 
 
 def _take_alike(
-    tx: Transaction, offers: Sequence[Offer] | set[Offer], lease_id: str, fence: int, worker: str, *, started: bool
+    tx: Transaction,
+    offers: Sequence[LaneOffer] | set[LaneOffer],
+    lease_id: str,
+    fence: int,
+    worker: str,
+    *,
+    started: bool,
 ) -> Later:
-    ids = json.dumps(sorted(offer.run.id for offer in offers))
-    taken = tx.later("take_runs", ids=ids, lease_id=lease_id, fence=fence, worker=worker, started=started)
-    numbers = json.dumps([(offer.run.id, offer.run.attempt + 1) for offer in offers])
-    tx.later("insert_attempts", numbers=numbers, fence=fence, worker=worker, started=started)
+    alike = {"lease_id": lease_id, "fence": fence, "worker": worker, "started": started}
+    runs = json.dumps({offer.run.id: {"number": offer.run.attempt + 1, **alike} for offer in offers})
+    taken = tx.later("take_runs", runs=runs)
+    tx.later("insert_attempts", runs=runs)
     return taken
 
 
-def _audit_leased(tx: Transaction, offers: Sequence[Offer], lease_id: str, fence: int, worker: str) -> None:
+def _audit_leased(tx: Transaction, offers: Sequence[LaneOffer], lease_id: str, fence: int, worker: str) -> None:
     """Write down the decision once for all runs about which it says the same; most batches are alike."""
     alike: dict[tuple[int, str], list[str]] = defaultdict(list)
     for offer in offers:
@@ -206,7 +215,7 @@ def _running(run: RunRow, lease_id: str, fence: int, worker: str) -> RunRow:
     return RunRow._make(fields)
 
 
-def _lease_of(offer: Offer, claim: Claim, fence: int, store_id: str) -> Lease:
+def _lease_of(offer: LaneOffer, claim: Claim, fence: int, store_id: str) -> Lease:
     """Return the lease as one run of the batch has it: its own resources, the fence of all."""
     resources = tuple([name for _, name in offer.keys])
     return Lease(
@@ -214,7 +223,7 @@ def _lease_of(offer: Offer, claim: Claim, fence: int, store_id: str) -> Lease:
     )
 
 
-def _checkpoints(tx: Transaction, offers: Sequence[Offer]) -> dict[str, str]:
+def _checkpoints(tx: Transaction, offers: Sequence[LaneOffer]) -> dict[str, str]:
     """Return what earlier attempts left; a run that was never leased has none."""
     ids = [offer.run.id for offer in offers if offer.run.fence is not None]
     return dict(tx.rows("checkpoints", ids=json.dumps(ids))) if ids else {}
@@ -226,17 +235,17 @@ def _granted_before(tx: Transaction, wanted: Wanted, store_id: str) -> list[Leas
     if not runs or runs[0].fence is None:
         return []
     fence = runs[0].fence
-    if not tx.rows("renew", id=wanted.claim.id, fence=fence):
+    if not tx.rows("renew_leases", leases=json.dumps([(wanted.claim.id, fence, 0)])):
         return []
     claim = wanted.claim._replace(tenant=runs[0].tenant)
-    offers = [Offer(run, wanted.gates_of(run), once=False) for run in runs]
+    offers = [LaneOffer(run, wanted.gates_of(run), once=False) for run in runs]
     keys = json.dumps(sorted(key for offer in offers for key in offer.keys))
     begun = {row[0] for row in tx.rows("begun_of_lease", ids=json.dumps([run.id for run in runs]), fence=fence)}
     lost = [held_of(row) for row in tx.rows("lost_on", keys=keys)]
-    kept: dict[str, str] = dict(tx.rows("checkpoints", ids=json.dumps([run.id for run in runs])))
+    left: dict[str, str] = dict(tx.rows("checkpoints", ids=json.dumps([run.id for run in runs])))
     answers = []
     for offer in offers:
         lease = _lease_of(offer, claim, fence, store_id)
         before = _before(offer, lost)
-        answers.append(LeasedRun(offer.run, lease, before, kept.get(offer.run.id), started=offer.run.id in begun))
+        answers.append(LeasedRun(offer.run, lease, before, left.get(offer.run.id), started=offer.run.id in begun))
     return answers

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from fencepost.model.definition import schedule_from_json
 from fencepost.ports.runs import RunRow, Standing
-from fencepost.stores.queue import spending_beside
-from fencepost.stores.run_rows import ScheduleRow, try_schedule
+from fencepost.stores.run_rows import ScheduleRow, schedules_of
+from fencepost.stores.run_standings import spending_beside
 from fencepost.stores.transaction import Transaction
 
 
@@ -43,17 +43,23 @@ class Look:
         self._tenant = runs[0].tenant
         self.taken: Counter[str | None] = Counter()
         names = sorted({run.schedule for run in runs if run.schedule is not None})
-        self._schedules = {name: try_schedule(tx, self._tenant, name) for name in names}
-        self._known = {name for name in names if tx.rows("definition_of", tenant=self._tenant, schedule=name)}
+        self._schedules: dict[str, ScheduleRow] = {}
+        self._known: set[str] = set()
+        self._running: dict[str, int] = {}
+        if names:
+            ids = json.dumps([run.id for run in runs if run.schedule is not None])
+            found = schedules_of(tx.rows("try_schedules_of", ids=ids))
+            self._schedules = {name: schedule for (_, name), schedule in found.items()}
+            self._known = {row[1] for row in tx.rows("definitions_of", ids=ids)}
+            self._running = {row[1]: row[2] for row in tx.rows("running_beside", ids=ids)}
         if ahead is None or not ahead.covers(runs):
             alone = {run.agent for run in runs if run.schedule is None}
             ahead = Standings(tx, self._tenant, alone, names, min(run.ready_us for run in runs))
         self.now_us, self._agents, self._paused = ahead.read()
-        self._running: dict[str, int] = {}
 
     def is_busy(self, run: RunRow) -> bool:
         """Tell whether somebody else has the run's schedule at the moment."""
-        return self._schedules[run.schedule or ""] is None and run.schedule in self._known
+        return run.schedule in self._known and run.schedule not in self._schedules
 
     @property
     def halted(self) -> bool:
@@ -69,10 +75,7 @@ class Look:
         """Tell whether one more run of its schedule may run, beside those of this batch."""
         if run.schedule is None:
             return True
-        if run.schedule not in self._running:
-            ((running,),) = self._tx.rows("running_of", tenant=run.tenant, schedule=run.schedule)
-            self._running[run.schedule] = running
-        return self._running[run.schedule] + self.taken[run.schedule] < run.lease_max
+        return self._running.get(run.schedule, 0) + self.taken[run.schedule] < run.lease_max
 
     def standing(self, run: RunRow) -> Standing:
         """Return what the last check before the start wants to know."""

@@ -16,7 +16,7 @@ Key = tuple[str, str]
 Kind = tuple[str, str, str]
 
 
-class Offer:
+class LaneOffer:
     """A run that may start, what it wants, and what stands behind it."""
 
     __slots__ = ("alone", "gates", "has_row", "keys", "once", "predecessors", "run", "stored")
@@ -55,7 +55,7 @@ def _keys(run: RunRow) -> list[Key]:
 
 def offers_among(
     tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, ahead: Standings | None = None
-) -> Iterator[Offer]:
+) -> Iterator[LaneOffer]:
     """Look at each for the last time before it starts, and end those that must not any more."""
     if not runs:
         return
@@ -64,7 +64,7 @@ def offers_among(
     gates_of = _remembering(wanted.gates_of)
     for run in runs:
         if run.schedule is None and not look.halted and _kind(run) in may_go:
-            yield Offer(run, gates_of(run), once=False)  # as nearly all of them
+            yield LaneOffer(run, gates_of(run), once=False)  # as nearly all of them
             continue
         if run.schedule is not None and look.is_busy(run):
             continue
@@ -75,7 +75,7 @@ def offers_among(
             end_ready(tx, run, reason, actor="leaser")
             continue
         look.taken[run.schedule] += 1
-        yield Offer(run, gates_of(run), once=look.is_once(run))
+        yield LaneOffer(run, gates_of(run), once=look.is_once(run))
 
 
 def _remembering(gates_of: Callable[[RunRow], tuple[str, ...]]) -> Callable[[RunRow], tuple[str, ...]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fencepost.model import lease as rules
 from fencepost.model import light_json as json
-from fencepost.model.lease import Claim, Held, Waiter
-from fencepost.model.light import TYPE_CHECKING, Sequence
+from fencepost.model.lease import Claim, Held, Lease, Waiter
+from fencepost.model.light import TYPE_CHECKING, Iterable, Sequence
 from fencepost.model.process import Host, ProcessId
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def claim_values(claim: Claim) -> dict[str, object]:
         "resources": json.dumps(rules.keys_of(claim.tenant, claim.resources)),
         "run_id": claim.run_id,
         "holder": claim.holder,
-        "label": _storable(claim.label),
+        "label": storable(claim.label),
         "host": process.host.name,
         "machine": process.host.machine,
         "boot": process.host.boot,
@@ -32,23 +32,27 @@ def claim_values(claim: Claim) -> dict[str, object]:
         "guard_started": claim.guard.started if claim.guard else None,
         "cgroup": claim.cgroup,
         "ttl_ms": round(claim.ttl_seconds * 1000),
+        "keeper": claim.keeper,
+        "adopt_key": claim.adopt_key,
+        "keeper_socket": claim.keeper_socket,
     }
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """Replace what no database takes: bytes of an argv that were no UTF-8, and NUL."""
     return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 def leases_of(rows: list[Row]) -> list[Held]:
-    """Read rows of the view lease_fact."""
+    """Read rows of the view lease_custody."""
     return [held_of(row) for row in rows]
 
 
 def held_of(row: Row) -> Held:
-    """Read a row of the view lease_fact."""
+    """Read a row of the view lease_custody."""
     (id_, tenant, resources, fence, run_id, holder, label, *where, guard_pid, guard_started, cgroup) = row[:16]
-    ttl_ms, renewals, granted_us, started_us, expires_us, remaining_ns, lost = row[16:]
+    ttl_ms, renewals, granted_us, started_us, expires_us, remaining_ns, lost = row[16:23]
+    keeper, epoch, left_us, keeper_socket = row[23:]
     process = process_of(where)
     return Held(
         id=id_,
@@ -68,6 +72,10 @@ def held_of(row: Row) -> Held:
         expires_us=expires_us,
         remaining_seconds=remaining_ns / 1e9,
         lost=bool(lost),
+        keeper=keeper,
+        epoch=epoch,
+        left_us=left_us,
+        keeper_socket=keeper_socket,
     )
 
 
@@ -96,6 +104,11 @@ def _names(resources: str) -> tuple[str, ...]:
     return tuple(name for _, name in json.loads(resources))
 
 
-def owed_by(locked: list[Row]) -> tuple[str, ...]:
+def kept(leases: Iterable[Lease | Held]) -> str:
+    """Spell leases as their keeper has them: whoever extends or ends one names its fence and its epoch."""
+    return json.dumps([(lease.id, lease.fence, lease.epoch) for lease in leases])
+
+
+def owed_by(locked: Iterable[Row]) -> tuple[str, ...]:
     """Return the gates that earlier grants still owe, from locked rows of resources."""
     return tuple(dict.fromkeys(gate for row in locked for gate in json.loads(row[3])))

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from fencepost.model import lease as rules
 from fencepost.model import light_json as json
-from fencepost.model.errors import LeaseLost, StoreUnavailable
+from fencepost.model.errors import LeaseLost, LeaseMoved
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
-from fencepost.model.light import TYPE_CHECKING, Collection
+from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
+from fencepost.ports.store import RENEWED_AT_ONCE
+from fencepost.stores.lease_grants import Ground, answer_to, lease_again, write_grants
 from fencepost.stores.lease_places import all_of, lock_project, project_line, wanted_by
-from fencepost.stores.lease_rows import claim_values, leases_of, owed_by, waiter_of
+from fencepost.stores.lease_rows import claim_values, kept, leases_of, owed_by, waiter_of
 
 if TYPE_CHECKING:
+    from fencepost.model.tick_claim import Leave
     from fencepost.stores.care import SqlCare
     from fencepost.stores.ledger import SqlLedger
     from fencepost.stores.transaction import Dialect, Row, Transaction
+
+LEFT_BEHIND = "ended with processes left"
 
 
 class SqlLeases:
@@ -34,29 +39,49 @@ class SqlLeases:
         return self._dialect
 
     def acquire(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Granted | Refused:
-        """Grant all resources with one new fence, or none."""
-        return self._dialect.write(lambda tx: self._acquire(tx, claim, dead=dead, ticket=ticket))
+        """Grant all resources with one new fence, or none; a tick that is not to be run is TickOver."""
+        answer = self._dialect.write(lambda tx: self._acquire(tx, claim, dead=dead, ticket=ticket))
+        if isinstance(answer, (Granted, Refused)):
+            return answer
+        from fencepost.model.tick_claim import over
+
+        raise over(answer)  # after what there was to record has been committed
 
     def look(self, claim: Claim, *, dead: Collection[str] = (), ticket: str | None = None) -> Refused | None:
         """Tell whether a claim would be refused now, writing nothing."""
 
         def look(tx: Transaction) -> Refused | None:
-            keys = wanted_by(tx, claim)
-            holders = leases_of(tx.rows("holders", keys=json.dumps(keys)))
-            if _own(holders, claim):
+            keys = json.dumps(wanted_by(tx, claim))
+            holders = leases_of(tx.rows("holders", keys=keys))
+            if any(held.id == claim.id for held in holders):
                 return None
-            answer = _answer(tx, claim, keys=keys, holders=holders, dead=dead, ticket=ticket)
+            waiters = [waiter_of(row) for row in tx.rows("waiters_on", keys=keys)]
+            line = [*waiters, *project_line(tx, rules.project_in(claim.resources))]
+            answer = answer_to(claim, holders, line, dead=dead, ticket=ticket)
             return answer if isinstance(answer, Refused) else None
 
         return self._dialect.read(look)
 
     def start(self, lease: Lease) -> None:
         """Record that the agent is about to start, or raise LeaseLost."""
-        self._dialect.write(lambda tx: _still_ours(tx.rows("start", id=lease.id, fence=lease.fence), lease))
+
+        def start(tx: Transaction) -> None:
+            still_ours(tx, tx.rows("start_leases", leases=kept([lease])), lease)
+            if lease.tick is not None:
+                from fencepost.stores.guarded_ticks import note_start
+
+                note_start(tx, lease)
+
+        self._dialect.write(start)
 
     def renew(self, lease: Lease) -> None:
         """Extend the lease by its time to live, or raise LeaseLost."""
-        self._dialect.write(lambda tx: _still_ours(tx.rows("renew", id=lease.id, fence=lease.fence), lease))
+        self._dialect.write(lambda tx: _renew(tx, lease))
+
+    def renew_leases(self, leases: Sequence[Lease]) -> dict[str, str]:
+        """Extend leases, and return what became of each by its id; nothing is waited for."""
+        assert len(leases) <= RENEWED_AT_ONCE, "one statement is to be short"
+        return self._dialect.write(lambda tx: _renew_all(tx, leases), often=True)
 
     def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
         """End the lease, or raise LeaseLost."""
@@ -100,11 +125,16 @@ class SqlLeases:
             keys = rules.keys_of(tenant, all_of(tx, resource))
             owing = [row for row in tx.rows("lock_resources", keys=json.dumps(keys)) if gate in owed_by([row])]
             for row in owing:
-                kept = [one for one in owed_by([row]) if one != gate]
-                tx.rows("owe", keys=json.dumps(_named([row])), owed_gates=json.dumps(kept))
+                left = [one for one in owed_by([row]) if one != gate]
+                tx.rows("owe", keys=json.dumps([(row[0], row[1])]), owed_gates=json.dumps(left))
             return bool(owing)
 
         return self._dialect.write(forget)
+
+    def forget_tick(self, tenant: str, resource: str, job: str) -> bool:
+        """Throw away the record of a job's ticks; False if there is none."""
+        values = {"tenant": tenant, "resource": resource, "job": job}
+        return bool(self._dialect.write(lambda tx: tx.rows("drop_tick_record", **values)))
 
     def bump(self, floor: int) -> int:
         """Lift the fence floor so that every later fence is above it; return the floor now in force."""
@@ -124,82 +154,51 @@ class SqlLeases:
 
     def _acquire(
         self, tx: Transaction, claim: Claim, *, dead: Collection[str], ticket: str | None
-    ) -> Granted | Refused:
+    ) -> Granted | Refused | Leave:
         lock_project(tx, claim)
         keys = wanted_by(tx, claim)
         tx.rows("ensure_resources", keys=json.dumps(keys))
         locked = tx.rows("lock_resources", keys=json.dumps(keys))
         assert len(locked) == len(keys), "every resource has a row before it is locked"
-        holders = leases_of(tx.rows("lock_holders", keys=json.dumps(keys)))
-        lost = leases_of(tx.rows("lost_on", keys=json.dumps(keys)))
-        mine = _own(holders, claim)
+        ground = Ground(tx, locked, leases_of(tx.rows("lock_holders", keys=json.dumps(keys))))
+        mine = ground.holders.get(claim.id)
         if mine:
-            return Granted(self._again(tx, mine, locked), tuple(lost))
-        _check_new(claim, lost)
-        answer = _answer(tx, claim, keys=keys, holders=holders, dead=dead, ticket=ticket)
+            # Writing makes the answer as durable as a new grant's: the first one may have reached fewer disks.
+            tx.rows("renew_leases", leases=kept([mine]))
+            return Granted(_with_tick(tx, lease_again(mine, locked, self._store_id), claim), tuple(ground.lost))
+        _check_new(claim, ground.lost)
+        ground.look_up(self._store_id)
+        take = None
+        if claim.tick is not None:
+            from fencepost.model.tick_claim import Leave
+            from fencepost.stores.guarded_ticks import decide_tick, over_here
+
+            holders = list(ground.holders.values())
+            dead = {*dead, *over_here(claim.tick, holders)}
+            decided = decide_tick(tx, claim, rules.blockers(holders, dead))
+            if isinstance(decided, Leave):
+                return decided
+            take = decided
+        answer = ground.judge(claim, keys, dead=dead, ticket=ticket)
         if isinstance(answer, Refused):
             return answer
-        chosen = rules.keys_of(answer.tenant, answer.resources)
-        idle = _owing(locked, {*chosen, *(key for held in holders for key in _keys(held))})
-        if chosen != keys:  # one of several places: who is in the others is none of its business
-            keys, locked = chosen, _rows_of(locked, chosen)
-            holders, lost = _touching(holders, chosen), _touching(lost, [*chosen, *_named(idle)])
-        for held in holders:
-            tx.rows("lose", id=held.id, fence=held.fence, why="expired" if held.expired else "holder dead")
-        starts = claim.starts and not (holders or lost)
-        lease = self._grant(tx, answer._replace(starts=starts), keys=keys, locked=locked, idle=idle)
+        write_grants(tx, [answer])
+        lease = answer.lease(self._store_id)
+        if take is not None:
+            from fencepost.stores.guarded_ticks import note_claim
+
+            lease = note_claim(tx, lease, claim, take)
         tx.rows("sweep_waiters", ticket=ticket or "", dead=json.dumps(sorted(dead)))
-        return Granted(lease, (*lost, *(held._replace(lost=True) for held in holders)))
+        return Granted(lease, answer.predecessors)
 
-    def _grant(
-        self, tx: Transaction, claim: Claim, *, keys: list[tuple[str, str]], locked: list[Row], idle: list[Row]
-    ) -> Lease:
-        ((floor, clock_us, store_id),) = tx.rows("fence_facts")
-        if store_id != self._store_id:
-            raise StoreUnavailable(f"the store was restored as {store_id} while it was in use; start again.")
-        fence = rules.next_fence(max(row[2] for row in (*locked, *idle)), floor, clock_us)
-        tx.remember(fence)
-        owed = owed_by([*locked, *idle])
-        gates = tuple(dict.fromkeys((*claim.gates, *owed)))
-        starts = claim.starts and not gates
-        tx.rows("insert_lease", **claim_values(claim), fence=fence, starts=starts)
-        taken = tx.rows("take_resources", keys=json.dumps(keys), id=claim.id, fence=fence, owed_gates=json.dumps(gates))
-        assert len(taken) == len(keys), "all resources are granted, or none"
-        if idle:
-            tx.rows("lift_places", keys=json.dumps(_named(idle)), fence=fence)
-        return Lease(
-            id=claim.id,
-            tenant=claim.tenant,
-            resources=tuple(name for _, name in keys),
-            fence=fence,
-            run_id=claim.run_id,
-            store=self._store_id,
-            ttl_seconds=claim.ttl_seconds,
-            gates=gates,
-            started=starts,
-            fenced=tuple(name for _, name in _named(idle)),
-            owed=owed,
-        )
 
-    def _again(self, tx: Transaction, held: Held, locked: list[Row]) -> Lease:
-        """Repeat the grant whose answer was lost on the way, with its full time to live.
+def _with_tick(tx: Transaction, lease: Lease, claim: Claim) -> Lease:
+    """Return a lease that was granted before, with the tick that was claimed with it."""
+    if claim.tick is None:
+        return lease
+    from fencepost.stores.guarded_ticks import found_claim
 
-        Writing also makes the answer as durable as a new grant's: the first one may have reached fewer disks.
-        """
-        tx.rows("renew", id=held.id, fence=held.fence)
-        rows = [row for row in locked if row[2] == held.fence]  # its own, and those that it fences off
-        return Lease(
-            id=held.id,
-            tenant=held.tenant,
-            resources=held.resources,
-            fence=held.fence,
-            run_id=held.run_id,
-            store=self._store_id,
-            ttl_seconds=held.ttl_seconds,
-            gates=owed_by(rows),
-            started=held.started_us is not None,
-            fenced=tuple(name for _, name in _named(rows) if name not in held.resources),
-        )
+    return found_claim(tx, lease, claim.tick)
 
 
 def lift(tx: Transaction, floor: int) -> int:
@@ -218,17 +217,20 @@ def give_back(tx: Transaction, lease: Lease, *, clean: bool, answered: bool) -> 
     never started may not have raised them, and leaves what was owed before. And what was sent to another machine
     must have been answered.
     """
-    keys = _lock(tx, lease, lease.fenced)
+    _lock(tx, lease, lease.fenced)
+    if lease.tick is not None:
+        from fencepost.stores.guarded_ticks import note_end
+
+        note_end(tx, lease, well=answered)
     if clean:
-        rows = tx.rows("forget_held", id=lease.id, fence=lease.fence)
-        _still_ours(rows, lease)
+        rows = tx.rows("forget_leases", leases=kept([lease]))
+        still_ours(tx, rows, lease)
         settled = rows[0][1] is not None
     else:
-        _still_ours(tx.rows("lose", id=lease.id, fence=lease.fence, why="ended with processes left"), lease)
+        rows = tx.rows("lose_leases", leases=kept([lease]), why=LEFT_BEHIND)
+        still_ours(tx, rows, lease)
         settled = False
-    owed = rules.still_owed(lease.gates, answered=answered) if settled else lease.owed if clean else None
-    values = {"id": lease.id, "fence": lease.fence, "owed_gates": None if owed is None else json.dumps(owed)}
-    tx.rows("free_resources", keys=keys, **values)
+    free(tx, lease, rules.owed_after(lease, settled=settled, clean=clean, answered=answered))
     if settled and lease.fenced:
         fenced = rules.keys_of(lease.tenant, lease.fenced)
         tx.rows("settle_places", keys=json.dumps(fenced), fence=lease.fence)
@@ -236,72 +238,69 @@ def give_back(tx: Transaction, lease: Lease, *, clean: bool, answered: bool) -> 
 
 def take_away(tx: Transaction, held: Held, *, why: str) -> bool:
     """Take a lease from its holder; False if it is in other hands by now."""
-    keys = _lock(tx, held)
-    lost = tx.rows("lose", id=held.id, fence=held.fence, why=why)
-    tx.rows("free_resources", keys=keys, id=held.id, fence=held.fence, owed_gates=None)
+    _lock(tx, held)
+    lost = tx.rows("lose_leases", leases=kept([held]), why=why)
+    if lost:
+        free(tx, held, None)
     return bool(lost)
 
 
-def _lock(tx: Transaction, lease: Lease | Held, fenced: tuple[str, ...] = ()) -> str:
-    """Lock the resources of a lease, like every verb that locks both, before the lease itself; return its own."""
-    tx.rows("lock_resources", keys=json.dumps(rules.keys_of(lease.tenant, (*lease.resources, *fenced))))
-    return json.dumps(_keys(lease))
+def free(tx: Transaction, lease: Lease | Held, owed: Collection[str] | None) -> None:
+    """Let go of what a lease is on; None: what is owed to gates stays as it is."""
+    tx.later("free_resources", freed=json.dumps(freed(lease, owed)))
 
 
-def _still_ours(rows: list[Row], lease: Lease) -> None:
+def freed(lease: Lease | Held, owed: Collection[str] | None) -> list[dict[str, object]]:
+    """Spell the resources of a lease that others may have."""
+    owed_gates = None if owed is None else json.dumps(list(owed))
+    return [
+        {"tenant": tenant, "name": name, "id": lease.id, "fence": lease.fence, "owed_gates": owed_gates}
+        for tenant, name in rules.keys_of(lease.tenant, lease.resources)
+    ]
+
+
+def still_ours(tx: Transaction, rows: list[Row], lease: Lease) -> None:
+    """Raise unless a statement found the lease as its keeper has it: LeaseMoved if another worker keeps it now."""
     if not rows:
-        raise LeaseLost(f"the lease on {' '.join(lease.resources)} with fence {lease.fence} is no longer held.")
+        check_not_moved(tx, lease)
+        raise LeaseLost(f"{_named(lease)} is no longer held.")
 
 
-def _own(holders: list[Held], claim: Claim) -> Held | None:
-    return next((held for held in holders if held.id == claim.id), None)
+def check_not_moved(tx: Transaction, lease: Lease) -> None:
+    """Raise LeaseMoved if another worker keeps the lease."""
+    found = leases_of(tx.rows("leases_named", ids=json.dumps([lease.id])))
+    if rules.fate_of(lease, found[0] if found else None) == rules.MOVED:
+        raise LeaseMoved(f"{_named(lease)} is kept by another worker, which has adopted it: its run goes on there.")
+
+
+def _named(lease: Lease) -> str:
+    return f"the lease on {' '.join(lease.resources)} with fence {lease.fence}"
+
+
+def _renew(tx: Transaction, lease: Lease) -> None:
+    """Renew one lease, and wait for whoever is busy with it: one holder's renewal holds up nobody else."""
+    rows = tx.rows("renew_leases", leases=kept([lease]))
+    if not rows:
+        tx.rows("lock_leases", ids=json.dumps([lease.id]))
+        rows = tx.rows("renew_leases", leases=kept([lease]))
+    still_ours(tx, rows, lease)
+
+
+def _renew_all(tx: Transaction, leases: Sequence[Lease]) -> dict[str, str]:
+    renewed = {str(row[0]) for row in tx.rows("renew_leases", leases=kept(leases))}
+    others = [lease.id for lease in leases if lease.id not in renewed]
+    found = {held.id: held for held in leases_of(tx.rows("leases_named", ids=json.dumps(others)))} if others else {}
+    fates = {lease.id: rules.fate_of(lease, found.get(lease.id)) for lease in leases if lease.id not in renewed}
+    busy = {lease_id: rules.BUSY if fate == rules.HELD else fate for lease_id, fate in fates.items()}
+    return {lease.id: busy.get(lease.id, rules.RENEWED) for lease in leases}
+
+
+def _lock(tx: Transaction, lease: Lease | Held, fenced: tuple[str, ...] = ()) -> None:
+    """Lock the resources of a lease, like every verb that locks both, before the lease itself."""
+    tx.rows("lock_resources", keys=json.dumps(rules.keys_of(lease.tenant, (*lease.resources, *fenced))))
 
 
 def _check_new(claim: Claim, lost: list[Held]) -> None:
     """Refuse to revive a lease: this id was granted, and taken away since."""
     if any(held.id == claim.id for held in lost):
         raise LeaseLost(f"the lease on {' '.join(claim.resources)} was granted and lost; ask as a new claim.")
-
-
-def _keys(lease: Lease | Held) -> list[tuple[str, str]]:
-    return rules.keys_of(lease.tenant, lease.resources)
-
-
-def _named(rows: list[Row]) -> list[tuple[str, str]]:
-    return [(row[0], row[1]) for row in rows]
-
-
-def _rows_of(locked: list[Row], keys: list[tuple[str, str]]) -> list[Row]:
-    return [row for row in locked if (row[0], row[1]) in keys]
-
-
-def _owing(locked: list[Row], taken: set[tuple[str, str]]) -> list[Row]:
-    """Return the places that nobody is in and whose last holder left a gate behind that it may still write to."""
-    return [row for row in locked if (row[0], row[1]) not in taken and owed_by([row])]
-
-
-def _touching(leases: list[Held], keys: list[tuple[str, str]]) -> list[Held]:
-    return [held for held in leases if set(_keys(held)).intersection(keys)]
-
-
-def _answer(
-    tx: Transaction,
-    claim: Claim,
-    *,
-    keys: list[tuple[str, str]],
-    holders: list[Held],
-    dead: Collection[str],
-    ticket: str | None,
-) -> Claim | Refused:
-    """Say who is in the way of a claim, or what it gets."""
-    waiters = [waiter_of(row) for row in tx.rows("waiters_on", keys=json.dumps(keys))]
-    line = [*waiters, *project_line(tx, rules.project_in(claim.resources))]
-    before = rules.ahead(line, claim.turn or rules.turn_of(waiters, ticket), dead)
-    if claim.slots == 1:
-        blocking = rules.blockers(holders, dead)
-        return Refused(blocking, before) if blocking or before else claim
-    chosen = rules.choose(claim, holders, before, dead)
-    if isinstance(chosen, Refused):
-        return chosen
-    project = rules.project_in(claim.resources)
-    return claim._replace(resources=tuple(chosen if name == project else name for name in claim.resources))

@@ -24,6 +24,7 @@ from fencepost.model.ledger import (
     judge,
 )
 from fencepost.model.light import TYPE_CHECKING
+from fencepost.stores.leases import check_not_moved, still_ours
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
@@ -55,15 +56,15 @@ class SqlLedger:
                 return
             entry = _entry(tx, lease.tenant, call.scope, call.key)
             known = entry is not None and entry.call == call.id and entry.state == COMPLETED and entry.answer == answer
-            if not known or not tx.rows("ledger_asked", **_asked(lease, call)):
-                raise _lost(lease, call)
+            asked = tx.rows("ledger_asked", **_asked(lease, call)) if known else []
+            _still_its(tx, asked, lease, call)
 
         self._dialect.write(work)
 
     def doubt(self, lease: Lease, call: Call, why: str) -> None:
         """Record that this call cannot tell whether its effect took place, or raise LeaseLost."""
         values = {**_of(lease, call), "doubt": doubt_of(why)}
-        self._dialect.write(lambda tx: _still_its(tx.rows("ledger_doubt", **values), lease, call))
+        self._dialect.write(lambda tx: _still_its(tx, tx.rows("ledger_doubt", **values), lease, call))
 
     def release(self, lease: Lease, call: Call) -> None:
         """Forget an effect that certainly did not take place, or raise LeaseLost; asking again finds it forgotten."""
@@ -74,7 +75,7 @@ class SqlLedger:
             _hold(tx, lease)
             entry = _entry(tx, lease.tenant, call.scope, call.key)
             if entry is not None and entry.call == call.id:
-                raise _lost(lease, call)
+                _still_its(tx, [], lease, call)
 
         self._dialect.write(work)
 
@@ -102,7 +103,13 @@ class SqlLedger:
             if not _is_as_seen(tx, seen, {AMBIGUOUS}, lease):
                 return False
             by = f"probe of run:{lease.run_id}"
-            values = {**_named(seen), "lease_id": lease.id, "fence": lease.fence, "seen": seen.call}
+            values = {
+                **_named(seen),
+                "lease_id": lease.id,
+                "fence": lease.fence,
+                "epoch": lease.epoch,
+                "seen": seen.call,
+            }
             done = bool(tx.rows("ledger_settle_doubt", **values, answer=answer, by=by))
             if done:
                 _audit(tx, seen, actor=f"run:{lease.run_id}", verb="ledger_probe", found="done")
@@ -181,8 +188,8 @@ def _begin(tx: Transaction, lease: Lease, call: Call) -> Verdict:
 
 def _hold(tx: Transaction, lease: Lease) -> None:
     """Keep the lease from being given away until this is committed, or raise LeaseLost."""
-    if not tx.rows("lock_ledger_lease", lease_id=lease.id, fence=lease.fence, tenant=lease.tenant):
-        raise LeaseLost(f"the lease on {' '.join(lease.resources)} with fence {lease.fence} is no longer held.")
+    values = {"lease_id": lease.id, "fence": lease.fence, "epoch": lease.epoch, "tenant": lease.tenant}
+    still_ours(tx, tx.rows("lock_ledger_lease", **values), lease)
 
 
 def _is_as_seen(tx: Transaction, seen: Entry, standings: set[str], lease: Lease | None = None) -> bool:
@@ -219,7 +226,7 @@ def _of(lease: Lease, call: Call) -> dict[str, object]:
 
 def _asked(lease: Lease, call: Call) -> dict[str, object]:
     where = {"tenant": lease.tenant, "scope": call.scope, "key": call.key}
-    return {**where, "lease_id": lease.id, "fence": lease.fence}
+    return {**where, "lease_id": lease.id, "fence": lease.fence, "epoch": lease.epoch}
 
 
 def _audit(tx: Transaction, entry: Entry, *, actor: str, verb: str, found: str) -> None:
@@ -229,10 +236,7 @@ def _audit(tx: Transaction, entry: Entry, *, actor: str, verb: str, found: str) 
     tx.rows("write_audit", entries=json.dumps([row]))
 
 
-def _still_its(rows: list[Row], lease: Lease, call: Call) -> None:
+def _still_its(tx: Transaction, rows: list[Row], lease: Lease, call: Call) -> None:
     if not rows:
-        raise _lost(lease, call)
-
-
-def _lost(lease: Lease, call: Call) -> LeaseLost:
-    return LeaseLost(f"the ledger entry {call.key!r} is no longer this run's, whose fence is {lease.fence}: stop.")
+        check_not_moved(tx, lease)
+        raise LeaseLost(f"the ledger entry {call.key!r} is no longer this run's, whose fence is {lease.fence}: stop.")

@@ -8,7 +8,7 @@ from fencepost.model.moment import FOREVER_US
 from fencepost.model.notice import SUMMARY_MAX, Delivery, Notice, Wish, last_lines, settled_events
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import RunState
-from fencepost.ports.runs import Ended, Report, RunRow
+from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.transaction import Dialect, Transaction
 
 DAY_US = 24 * 3600 * 1_000_000
@@ -132,30 +132,26 @@ def put_notices(tx: Transaction, notices: Sequence[Notice]) -> None:
         tx.rows("put_notices", notices=json.dumps(spelt))
 
 
-def end_notices(tx: Transaction, group: Sequence[Ended]) -> Callable[[], list[Notice]]:
-    """Return a way to what there is to tell of attempts that ended alike; where nobody listens, nothing is spelt out."""
-    first = group[0]
-    settlement, report, fence = first.settlement, first.report, first.leased.lease.fence
-    reason = settlement.reason.value if settlement.reason else None
-    events = settled_events(settlement.state.value, reason, alarm=settlement.alarm, stalled=report.stalled)
+def end_notices(tx: Transaction, ended: Sequence[tuple[RunRow, int, Settlement, Report]]) -> Callable[[], list[Notice]]:
+    """Return a way to what there is to tell of attempts that ended; where nobody listens, nothing is spelt out."""
+    alike = {(settlement, report.stalled) for _, _, settlement, report in ended}
+    events = sorted({event for settlement, stalled in alike for event in _events(settlement, stalled=stalled)})
     if not events:
         return list
-    tenants = json.dumps(sorted({one.leased.run.tenant for one in group}))
+    tenants = json.dumps(sorted({run.tenant for run, *_ in ended}))
     wished = tx.later("any_wish", tenants=tenants, events=json.dumps(events))
+    return lambda: [told for one in ended for told in end_notice(*one)] if wished() else []
 
-    def notices() -> list[Notice]:
-        if not wished():
-            return []
-        return [told for one in group for told in end_notice(one.leased.run, fence, settlement, report)]
 
-    return notices
+def _events(settlement: Settlement, *, stalled: bool) -> Sequence[str]:
+    reason = settlement.reason.value if settlement.reason else None
+    return settled_events(settlement.state.value, reason, alarm=settlement.alarm, stalled=stalled)
 
 
 def end_notice(run: RunRow, fence: int | None, settlement: Settlement, report: Report | None) -> list[Notice]:
     """Return what there is to tell of the end of an attempt, or of a run that never had one."""
     reason = settlement.reason.value if settlement.reason else None
-    stalled = report is not None and report.stalled
-    events = settled_events(settlement.state.value, reason, alarm=settlement.alarm, stalled=stalled)
+    events = _events(settlement, stalled=report is not None and report.stalled)
     if not events:
         return []
     summary = (report.summary or "")[:SUMMARY_MAX] if report else ""

@@ -16,7 +16,8 @@ from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wan
 from fencepost.model.run import TriggerKind
 from fencepost.ports.registry import BEYOND, AgentRow, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
 from fencepost.stores.hooks import write_hooks
-from fencepost.stores.registry_writing import Writing, storable, write_audit
+from fencepost.stores.lease_rows import storable
+from fencepost.stores.registry_writing import Writing, write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
 EVERYTHING = ""  # the schedule column of a halt

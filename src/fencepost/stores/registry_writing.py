@@ -11,6 +11,7 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.registry import ChangeKind, Plan, ScheduleChange
 from fencepost.model.run import TriggerKind
 from fencepost.model.zone import tzdata_version
+from fencepost.stores.lease_rows import storable
 from fencepost.stores.transaction import Transaction
 
 AT_ONCE = 5_000  # rows in one statement
@@ -141,8 +142,3 @@ def write_audit(
         "detail": json.dumps(detail),
     }
     tx.rows("write_audit", entries=json.dumps([entry]))
-
-
-def storable(text: str) -> str:
-    """Replace what no database takes: bytes that were no UTF-8, and NUL."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "?")

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from fencepost.model.definition import schedule_from_json, trigger_of
 from fencepost.model.moment import FOREVER_US, from_us, to_us
@@ -35,33 +36,21 @@ def run_of(row: Row) -> RunRow:
     return RunRow(*fields)
 
 
-def lock_schedule(tx: Transaction, tenant: str, schedule: str) -> ScheduleRow | None:
-    """Lock a schedule's row, as everybody does before its runs."""
-    return _schedule(tx.rows("lock_schedule", tenant=tenant, schedule=schedule))
+def schedules_of(rows: Sequence[Row]) -> dict[tuple[str, str], ScheduleRow]:
+    """Read schedules that are locked, by their key."""
+    return {(row[0], row[1]): _schedule_of(row[2:]) for row in rows}
 
 
-def try_schedule(tx: Transaction, tenant: str, schedule: str) -> ScheduleRow | None:
-    """Lock a schedule's row unless somebody else has it now."""
-    return _schedule(tx.rows("try_schedule", tenant=tenant, schedule=schedule))
-
-
-def _schedule(rows: list[Row]) -> ScheduleRow | None:
-    if not rows:
-        return None
-    found = ScheduleRow(*rows[0])
+def _schedule_of(row: Sequence[Any]) -> ScheduleRow:
+    found = ScheduleRow(*row)
     return found._replace(in_force=bool(found.in_force), once_done=bool(found.once_done))
 
 
 def lock_run(tx: Transaction, run_id: str, tenant: str) -> RunRow | None:
     """Lock a run, its schedule's row first, and return it as it is now."""
-    rows = tx.rows("run", id=run_id, tenant=tenant)
-    if not rows:
-        return None
-    schedule = run_of(rows[0]).schedule
-    if schedule is not None:
-        lock_schedule(tx, tenant, schedule)
+    tx.later("lock_schedules_of", ids=json.dumps([run_id]))
     locked = tx.rows("lock_run", id=run_id, tenant=tenant)
-    return run_of(locked[0]) if locked else None  # pruned while we waited for its schedule
+    return run_of(locked[0]) if locked else None
 
 
 def end_ready(tx: Transaction, run: RunRow, reason: Reason, *, actor: str) -> None:
@@ -72,31 +61,47 @@ def end_ready(tx: Transaction, run: RunRow, reason: Reason, *, actor: str) -> No
     verb = "give_up" if state is RunState.DEAD else "cancel"
     audit(tx, run.tenant, actor=actor, verb=verb, subject=f"run:{run.id}", detail={"reason": reason.value})
     put_notices(tx, end_notice(run, None, Settlement(state, reason), None))
-    note_end(tx, run, state, ended_us=int(ended[0][1]))
+    note_ends(tx, [(run, state, int(ended[0][1]))])
 
 
-def note_end(tx: Transaction, run: RunRow, state: RunState, *, ended_us: int) -> None:
-    """Tell the schedule, whose row is locked: failures in a row, the last success, and when `every` is due again."""
-    schedule = lock_schedule(tx, run.tenant, run.schedule) if run.schedule is not None else None
-    if schedule is None:
+def note_ends(tx: Transaction, ended: Sequence[tuple[RunRow, RunState, int]]) -> None:
+    """Tell the schedules, whose rows are locked: failures in a row, the last success, and when `every` is due again."""
+    mine = [one for one in ended if one[0].schedule is not None]
+    if not mine:
         return
-    failures = failures_after(schedule.failures, state)
-    tx.rows(
-        "note_end",
-        tenant=run.tenant,
-        schedule=run.schedule,
-        failures=failures,
-        last_success_us=_last_success(schedule, run, state),
-        run_id=run.id,
-        ended_us=ended_us,
-        due_us=_due_again(schedule, run, ended_us) if schedule.last_run == run.id else None,
-    )
+    schedules = schedules_of(tx.rows("lock_schedules_of", ids=json.dumps(sorted(run.id for run, *_ in mine))))
+    ends: dict[tuple[str, str], dict[str, int | None]] = {}
+    for run, state, ended_us in mine:
+        key = (run.tenant, run.schedule or "")
+        if key not in schedules:
+            continue
+        before = schedules[key]
+        failures = failures_after(before.failures, state)
+        schedules[key] = before._replace(failures=failures, last_success_us=_last_success(before, run, state))
+        if before.last_run == run.id:
+            ends[key] = {"ended_us": ended_us, "due_us": _due_again(before, run, ended_us)}
+        if state is RunState.DEAD:
+            _pause_on_failure(tx, key, schedules[key], from_us(ended_us))
+    learned = [
+        {
+            "tenant": key[0],
+            "name": key[1],
+            "failures": row.failures,
+            "last_success_us": row.last_success_us,
+            **ends.get(key, {}),
+        }
+        for key, row in schedules.items()
+    ]
+    tx.later("note_ends", schedules=json.dumps(learned))
+
+
+def _pause_on_failure(tx: Transaction, key: tuple[str, str], schedule: ScheduleRow, now: datetime) -> None:
     limit = schedule_from_json(schedule.definition).pause_on_failure
-    pause = pause_on_failure(failures, limit=limit, now=from_us(ended_us)) if state is RunState.DEAD else None
+    pause = pause_on_failure(schedule.failures, limit=limit, now=now)
     if pause is not None:
         until_us = FOREVER_US if pause.until == OPEN_END else to_us(pause.until)
         values = {"since_us": to_us(pause.since), "until_us": until_us, "note": pause.note}
-        tx.rows("insert_pause", tenant=run.tenant, schedule=run.schedule, **values, by_whom="fencepost")
+        tx.rows("insert_pause", tenant=key[0], schedule=key[1], **values, by_whom="fencepost")
 
 
 def _last_success(schedule: ScheduleRow, run: RunRow, state: RunState) -> int | None:
@@ -117,8 +122,13 @@ def _due_again(schedule: ScheduleRow, run: RunRow, ended_us: int) -> int | None:
 
 def audit(tx: Transaction, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> None:
     """Write down who did what, in the same transaction."""
-    entry = {"tenant": tenant, "actor": actor, "verb": verb, "subject": subject, "detail": json.dumps(detail)}
+    entry = audit_entry(tenant, actor=actor, verb=verb, subject=subject, detail=detail)
     tx.later("write_audit", entries=json.dumps([entry]))
+
+
+def audit_entry(tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> dict[str, str]:
+    """Spell one row of the audit."""
+    return {"tenant": tenant, "actor": actor, "verb": verb, "subject": subject, "detail": json.dumps(detail)}
 
 
 def batch_entry(
@@ -127,5 +137,5 @@ def batch_entry(
     """Spell what was decided about runs of one lease: one row, which names all of them if they are several."""
     several = len(run_ids) > 1
     subject = f"batch:{lease_id}" if several else f"run:{run_ids[0]}"
-    text = json.dumps({**detail, "runs": list(run_ids)} if several else detail)
-    return {"tenant": tenant, "actor": actor, "verb": verb, "subject": subject, "detail": text}
+    said = {**detail, "runs": list(run_ids)} if several else detail
+    return audit_entry(tenant, actor=actor, verb=verb, subject=subject, detail=said)

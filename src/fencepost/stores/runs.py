@@ -4,53 +4,56 @@ Rows are locked in the order schedule, run, resource, lease by every verb, so th
 """
 
 import json
+from collections.abc import Collection, Sequence
 
 from fencepost.model.definition import schedule_from_json
-from fencepost.model.errors import LeaseLost
-from fencepost.model.lease import Lease, keys_of
-from fencepost.model.moment import to_us
+from fencepost.model.errors import LeaseLost, LeaseMoved, StoreUnavailable
+from fencepost.model.lease import HELD, LOST, MOVED, Lease, keys_of
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState, TriggerKind
-from fencepost.ports.runs import AttemptRow, Completion, LeasedRun, Report, RunRow
-from fencepost.stores.lease_rows import held_of
-from fencepost.stores.leases import give_back, take_away
-from fencepost.stores.notices import end_notice, put_notices, run_notice
-from fencepost.stores.queue import SqlQueue, checkpoint_of
-from fencepost.stores.run_rows import audit, end_ready, lock_run, lock_schedule, note_end, run_of
-from fencepost.stores.transaction import Row, Transaction
+from fencepost.ports.runs import AttemptRow, Completion, Ended, LeasedRun, Report, RunRow, Starting
+from fencepost.stores.lease_rows import held_of, kept, leases_of
+from fencepost.stores.leases import still_ours, take_away
+from fencepost.stores.notices import put_notices, run_notice
+from fencepost.stores.run_ends import End, end_runs, fate_of_attempt, heeding, note_terminal, write_ends
+from fencepost.stores.run_leases import SqlRunLeases, checkpoint_of
+from fencepost.stores.run_rows import audit, end_ready, lock_run, run_of
+from fencepost.stores.transaction import RowRefused, Transaction
 
 
-class SqlRuns(SqlQueue):
+class SqlRuns(SqlRunLeases):
     """RunStore's verbs over named statements."""
+
+    def start_runs(self, starting: Sequence[Starting]) -> dict[str, str]:
+        """Record that these agents are about to start; return the runs that are no longer ours, as `lost` or `moved`."""
+        return self._dialect.write(lambda tx: _start(tx, starting), often=True) if starting else {}
 
     def start_run(self, leased: LeasedRun, *, session: str | None = None) -> None:
         """Record that the agent is about to start, with its session if that is known, or raise LeaseLost."""
-        lease = leased.lease
+        _check(self.start_runs([Starting(leased.lease, leased.run, session)]), leased.lease)
 
-        def work(tx: Transaction) -> None:
-            _spend_once(tx, leased.run)
-            _still_ours(tx.rows("start_run", id=lease.run_id, fence=lease.fence), lease)
-            _still_ours(tx.rows("start", id=lease.id, fence=lease.fence), lease)
-            tx.rows("start_attempt", run_id=lease.run_id, fence=lease.fence, session=session)
-            put_notices(tx, [run_notice(leased.run, f"started {lease.run_id} {lease.fence}", ("started",))])
+    def settle_runs(self, ended: Sequence[Ended]) -> dict[str, str]:
+        """Write down how attempts ended and give their leases back; return the runs about which nothing was written.
 
-        self._dialect.write(work)
+        One that the store refuses, whatever it is about it, is found by halving, and keeps nobody else from an end.
+        """
+        if not ended:
+            return {}
+        try:
+            _, lost = end_runs(self._dialect, ended, None, lambda _: None)
+        except RowRefused as error:
+            if len(ended) == 1:
+                return {ended[0].leased.run.id: f"failed: {error}"}
+            half = len(ended) // 2
+            return self.settle_runs(ended[:half]) | self.settle_runs(ended[half:])
+        return lost
 
     def settle(self, lease: Lease, settlement: Settlement, report: Report, *, clean: bool) -> None:
-        """Write down how an attempt ended and give its lease back, or raise LeaseLost and change nothing.
-
-        Asking again after an unknown answer finds the attempt settled, by its fence and its outcome.
-        """
-
-        def work(tx: Transaction) -> None:
-            run = lock_run(tx, lease.run_id, lease.tenant)
-            if run is None:
-                raise _lost(lease)
-            if not settled_before(tx, run, lease.fence, report):
-                self._settle(tx, run, lease.fence, settlement, report)
-                give_back(tx, lease, clean=clean, answered=report.answered)
-
-        self._dialect.write(work)
+        """Write down how an attempt ended and give its lease back, or raise LeaseLost and change nothing."""
+        run = self.run(lease.run_id, tenant=lease.tenant)
+        if run is None:
+            raise _lost(lease)
+        _check(self.settle_runs([Ended(LeasedRun(run, lease, (), None), settlement, report, clean=clean)]), lease)
 
     def lost_runs(self, limit: int) -> list[RunRow]:
         """Return the runs that are marked running while nobody holds their lease."""
@@ -67,7 +70,10 @@ class SqlRuns(SqlQueue):
                 return False
             if _was_started(tx, run.id, fence) is not started or not _is_lost(tx, locked):
                 return False
-            self._settle(tx, locked, fence, settlement, report)
+            end = End(locked, run.lease_id or "", fence, heeding(locked, settlement), report)
+            settled, notices = write_ends(tx, [end])
+            note_terminal(tx, [end], settled())
+            notices()
             return True
 
         return self._dialect.write(work)
@@ -79,9 +85,13 @@ class SqlRuns(SqlQueue):
 
     def stop_asked(self, lease: Lease) -> str | None:
         """Return why a running run shall stop, if somebody asked; raise LeaseLost if it is not ours any more."""
-        rows = self._dialect.read(lambda tx: tx.rows("stop_asked", id=lease.run_id, fence=lease.fence))
-        _still_ours(rows, lease)
-        return None if rows[0][0] is None else str(rows[0][0])
+
+        def ask(tx: Transaction) -> str | None:
+            rows = tx.rows("stop_asked", id=lease.run_id, fence=lease.fence)
+            still_ours(tx, rows, lease)
+            return None if rows[0][0] is None else str(rows[0][0])
+
+        return self._dialect.read(ask)
 
     def checkpoint(self, run_id: str) -> str | None:
         """Return what the run's last attempt left for the next."""
@@ -89,13 +99,13 @@ class SqlRuns(SqlQueue):
 
     def put_checkpoint(self, lease: Lease, content: str) -> None:
         """Keep what a resumed run shall get back, or raise LeaseLost."""
-        values = {"run_id": lease.run_id, "fence": lease.fence, "content": content}
-        self._dialect.write(lambda tx: _still_ours(tx.rows("put_checkpoint", **values), lease))
+        values = {"run_id": lease.run_id, "fence": lease.fence, "epoch": lease.epoch, "content": content}
+        self._dialect.write(lambda tx: still_ours(tx, tx.rows("put_checkpoint", **values), lease))
 
     def note_session(self, lease: Lease, session: str) -> None:
         """Record which conversation the agent is in, so that it can be taken up again, or raise LeaseLost."""
-        values = {"run_id": lease.run_id, "fence": lease.fence, "session": session}
-        self._dialect.write(lambda tx: _still_ours(tx.rows("note_session", **values), lease))
+        values = {"run_id": lease.run_id, "fence": lease.fence, "epoch": lease.epoch, "session": session}
+        self._dialect.write(lambda tx: still_ours(tx, tx.rows("note_session", **values), lease))
 
     def completion(self, run_id: str) -> Completion | None:
         """Return what was last heard of a run that is carried out elsewhere; its end before anything else."""
@@ -175,92 +185,60 @@ class SqlRuns(SqlQueue):
 
         return self._dialect.write(work)
 
-    def _settle(self, tx: Transaction, run: RunRow, fence: int, settlement: Settlement, report: Report) -> None:
-        settlement = heeding(run, settlement)
-        rows = tx.rows(
-            "settle_run",
-            id=run.id,
-            fence=fence,
-            state=settlement.state.value,
-            reason=settlement.reason.value if settlement.reason else None,
-            ready_us=to_us(settlement.ready_at) if settlement.ready_at else None,
-            steps_back=settlement.reason is Reason.RETRY,
-            refund=0 if settlement.uses_attempt else 1,
-            resume=settlement.resume,
-            exit_code=report.exit_code,
-            cost_micro=report.cost_micro,
-            summary=report.summary,
-            log=report.log,
-        )
-        if not rows:
-            raise LeaseLost(f"run {run.id} with fence {fence} is no longer running: it was settled or leased again.")
-        _end_attempt(tx, run.id, fence, report)
-        detail = {"state": settlement.state.value, "reason": settlement.reason, "fence": fence, "attempt": run.attempt}
-        audit(tx, run.tenant, actor="settler", verb="settle", subject=f"run:{run.id}", detail=detail)
-        if settlement.alarm:
-            audit_alarm(tx, run, settlement, report, fence)
-        put_notices(tx, end_notice(run, fence, settlement, report))
-        if settlement.state.terminal:
-            note_end(tx, run, settlement.state, ended_us=rows[0][0])
-        else:
-            tx.rows("announce", what="ready")
+
+def _start(tx: Transaction, starting: Sequence[Starting]) -> dict[str, str]:
+    ids = json.dumps(sorted(one.run.id for one in starting))
+    once = _once(tx, starting)
+    if once:
+        tx.rows("lock_schedules_of", ids=json.dumps(sorted(one.run.id for one in once)))
+    runs = tx.later("lock_runs", ids=ids)
+    leases = tx.later("lock_leases", ids=json.dumps(sorted({one.lease.id for one in starting})))
+    now = {row[0]: row[1:] for row in runs()}
+    held = {one.id: one for one in leases_of(leases())}
+    fates = {one.run.id: fate_of_attempt(one.lease, held.get(one.lease.id), now.get(one.run.id)) for one in starting}
+    ours = [one for one in starting if fates[one.run.id] == HELD]
+    if ours:
+        _write_starts(tx, ours, {(one.run.tenant, str(one.run.schedule)) for one in once if one in ours})
+    return {run_id: fate for run_id, fate in fates.items() if fate != HELD}
 
 
-def audit_alarm(tx: Transaction, run: RunRow, settlement: Settlement, report: Report, fence: int) -> None:
-    """Put down that a person should look; the decision says so once, when its bound is passed."""
-    said = {"reason": settlement.reason, "last_log": report.last_log, "fence": fence}
-    audit(tx, run.tenant, actor="settler", verb="alarm", subject=f"run:{run.id}", detail=said)
+def _write_starts(tx: Transaction, starting: Sequence[Starting], once: Collection[tuple[str, str]]) -> None:
+    values = json.dumps({one.run.id: {"fence": one.lease.fence, "session": one.session} for one in starting})
+    started = tx.later("start_runs", starting=values)
+    leases = tx.later("start_leases", leases=kept({one.lease.id: one.lease for one in starting}.values()))
+    tx.later("start_attempts", starting=values)
+    for tenant, schedule in sorted(once):
+        _spend(tx, tenant, schedule)
+    assert leases(), "the leases were locked while they were held"
+    assert len(started()) == len(starting), "the runs were locked while they were running"
+    told = [run_notice(one.run, f"started {one.run.id} {one.lease.fence}", ("started",)) for one in starting]
+    put_notices(tx, told)
 
 
-def heeding(run: RunRow, settlement: Settlement) -> Settlement:
-    """Let a run that was asked to stop end, where it would otherwise have come back."""
-    if settlement.state is not RunState.READY or run.stop is None:
-        return settlement
-    return Settlement(RunState.CANCELLED, Reason(run.stop), uses_attempt=settlement.uses_attempt)
+def _once(tx: Transaction, starting: Sequence[Starting]) -> list[Starting]:
+    """Return those whose schedule shall run once, and is to be retired now that a run of its ticks starts."""
+    born = [one for one in starting if one.run.schedule is not None and TriggerKind(one.run.trigger).tick_born]
+    if not born:
+        return []
+    rows = tx.rows("definitions_of", ids=json.dumps(sorted(one.run.id for one in born)))
+    once = {(row[0], row[1]) for row in rows if schedule_from_json(row[2]).once}
+    return [one for one in born if (one.run.tenant, one.run.schedule) in once]
 
 
-def settled_before(tx: Transaction, run: RunRow, fence: int, report: Report) -> bool:
-    """Tell whether this very attempt was settled with this very outcome; then write it again, to wait for the same disks.
-
-    A synchronous standby may have missed the first answer; a commit that comes later in the log waits for both.
-    """
-    if run.state == RunState.RUNNING and run.fence == fence:
-        return False
-    rows = tx.rows("attempt_of", run_id=run.id, fence=fence)
-    attempt = AttemptRow(*rows[0]) if rows else None
-    if attempt is None or attempt.ended_us is None:
-        return False
-    if (attempt.outcome, attempt.exit_code) != (report.outcome, report.exit_code):
-        return False
-    _end_attempt(tx, run.id, fence, report)
-    return True
+def _spend(tx: Transaction, tenant: str, schedule: str) -> None:
+    for (cursor_us,) in tx.rows("spend_once", tenant=tenant, schedule=schedule):
+        tx.rows("close_version", tenant=tenant, schedule=schedule, cursor_us=cursor_us)
 
 
-def _end_attempt(tx: Transaction, run_id: str, fence: int, report: Report) -> None:
-    tx.rows(
-        "end_attempt",
-        run_id=run_id,
-        fence=fence,
-        outcome=report.outcome,
-        exit_code=report.exit_code,
-        last_log=report.last_log,
-        session=report.session,
-        cost_micro=report.cost_micro,
-        turns=report.turns,
-        usage=report.usage,
-    )
-
-
-def _spend_once(tx: Transaction, run: RunRow) -> None:
-    """Retire a schedule that shall run once, now that a run of its ticks starts."""
-    if run.schedule is None or not TriggerKind(run.trigger).tick_born:
-        return
-    rows = tx.rows("definition_of", tenant=run.tenant, schedule=run.schedule)
-    if not rows or not schedule_from_json(rows[0][0]).once:
-        return
-    lock_schedule(tx, run.tenant, run.schedule)
-    for (cursor_us,) in tx.rows("spend_once", tenant=run.tenant, schedule=run.schedule):
-        tx.rows("close_version", tenant=run.tenant, schedule=run.schedule, cursor_us=cursor_us)
+def _check(lost: dict[str, str], lease: Lease) -> None:
+    """Raise if nothing was written about the run of a lease."""
+    why = lost.get(lease.run_id)
+    if why == MOVED:
+        raise LeaseMoved(f"run {lease.run_id} with fence {lease.fence} is kept by another worker: it goes on there.")
+    if why == LOST:
+        raise _lost(lease)
+    if why is not None:
+        raise StoreUnavailable(f"the store does not take what became of run {lease.run_id}: {why}")
 
 
 def _was_started(tx: Transaction, run_id: str, fence: int) -> bool:
@@ -270,21 +248,16 @@ def _was_started(tx: Transaction, run_id: str, fence: int) -> bool:
 
 def _is_lost(tx: Transaction, run: RunRow) -> bool:
     """Look again with everything locked that a renewal would need; a lease whose time is up is taken away now."""
-    seen = tx.rows("lease_of", id=run.lease_id)
+    seen = tx.rows("leases_named", ids=json.dumps([run.lease_id]))
     if not seen:
         return True
     keys = keys_of(run.tenant, held_of(seen[0]).resources)
     tx.rows("lock_resources", keys=json.dumps(keys))
-    rows = tx.rows("lock_lease", id=run.lease_id)
+    rows = tx.rows("lock_leases", ids=json.dumps([run.lease_id]))
     if not rows or held_of(rows[0]).lost:
         return True
     held = held_of(rows[0])
     return held.expired and take_away(tx, held, why="expired")
-
-
-def _still_ours(rows: list[Row], lease: Lease) -> None:
-    if not rows:
-        raise _lost(lease)
 
 
 def _lost(lease: Lease) -> LeaseLost:

@@ -4,6 +4,7 @@ from fencepost.model.light import TYPE_CHECKING, Protocol
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.agenda import SqlAgenda
 from fencepost.stores.audit import SqlAudit
+from fencepost.stores.custody import SqlCustody
 from fencepost.stores.history import SqlHistory
 from fencepost.stores.notices import SqlNotices
 from fencepost.stores.pruning import SqlPruning
@@ -12,6 +13,7 @@ from fencepost.stores.transaction import Dialect
 from fencepost.stores.workplaces import SqlWorkplaces
 
 if TYPE_CHECKING:
+    from fencepost.stores.cells import SqlCells
     from fencepost.stores.deliveries import SqlDeliveries
     from fencepost.stores.hooks import SqlHooks
     from fencepost.stores.keys import SqlKeys
@@ -36,7 +38,7 @@ class Opened(Protocol):
         ...
 
 
-class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces):
+class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces):
     """Every verb that the scheduler, the workers and the doors need."""
 
     def __init__(self, opened: Opened) -> None:
@@ -71,6 +73,12 @@ class RuntimeStore(SqlRequests, SqlAgenda, SqlHistory, SqlPruning, SqlWorkplaces
         from fencepost.stores.keys import SqlKeys
 
         return SqlKeys(self._dialect)
+
+    def cells(self) -> "SqlCells":
+        """Return the verbs about cells of other machines."""
+        from fencepost.stores.cells import SqlCells
+
+        return SqlCells(self._dialect)
 
     def hooks(self) -> "SqlHooks":
         """Return the verbs about webhooks."""

@@ -1,29 +1,51 @@
-"""Finds a slot of each concurrency key of a run, in the transaction that is about to lease it."""
+"""Finds a slot of each concurrency key, in the transaction that is about to lease runs."""
 
-import json
+from collections.abc import Iterable
 
-from fencepost.model.slots import Pool, pools_of, seat, seated
+from fencepost.model.lease import Claim
+from fencepost.model.slots import Pool, pools_of, seat
 from fencepost.ports.runs import RunRow
 from fencepost.stores.transaction import Transaction
 
+Key = tuple[str, str]
 
-def take_seats(tx: Transaction, run: RunRow) -> RunRow | None:
-    """Return the run with a free slot in place of each of its keys; None: a key has no room.
 
-    The key's door is locked, so that nobody else looks for a slot of it before this transaction is over. Nobody ever
-    leases the door: it is locked here alone, before all resources, so that no two verbs wait for each other in a circle.
+class Seats:
+    """The slots of the keys whose doors are locked.
+
+    A key's door is locked while somebody looks for a slot of it. Nobody ever leases the door: it is locked by those
+    alone who look for slots.
     """
-    pools = pools_of(run.resources)
-    if not pools:
-        return run
-    doors = json.dumps([(pool.tenant, pool.door) for pool in pools])
-    tx.rows("ensure_resources", keys=doors)
-    tx.rows("lock_resources", keys=doors)
-    found = {pool.name: seat(pool, _taken(tx, pool)) for pool in pools}
-    seats = {name: slot for name, slot in found.items() if slot is not None}
-    return run._replace(resources=seated(run.resources, seats)) if len(seats) == len(found) else None
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._taken: dict[Pool, set[str]] = {}
+
+    def take(self, run: RunRow, claim: Claim) -> Claim | None:
+        """Return the claim with a free slot in place of each key; None: a key has no room."""
+        pools = pools_of(run.resources)
+        found = {pool.name: seat(pool, self._in(pool)) for pool in pools}
+        slots = {name: slot for name, slot in found.items() if slot is not None}
+        if len(slots) < len(found):
+            return None
+        for pool in pools:
+            self._in(pool).add(slots[pool.name])
+        return claim._replace(resources=tuple(slots.get(name, name) for name in claim.resources)) if pools else claim
+
+    def _in(self, pool: Pool) -> set[str]:
+        """Return what is leased of a key; a lease whose time is up takes no room, and whoever comes next ends it."""
+        if pool not in self._taken:
+            rows = self._tx.rows("taken_slots", tenant=pool.tenant, name=pool.name)
+            self._taken[pool] = {str(name) for (name,) in rows}
+        return self._taken[pool]
 
 
-def _taken(tx: Transaction, pool: Pool) -> set[str]:
-    """Return what is leased of a key; a lease whose time is up takes no room, and whoever comes next ends it."""
-    return {str(name) for (name,) in tx.rows("taken_slots", tenant=pool.tenant, name=pool.name)}
+def doors_of(runs: Iterable[RunRow]) -> set[Key]:
+    """Return what is locked while somebody looks for slots for these runs."""
+    return {(pool.tenant, pool.door) for run in runs for pool in pools_of(run.resources)}
+
+
+def outside_of(run: RunRow, claim: Claim) -> tuple[str, ...]:
+    """Return what a claim wants whatever slots it gets."""
+    names = {pool.name for pool in pools_of(run.resources)}
+    return tuple(name for name in claim.resources if name not in names)

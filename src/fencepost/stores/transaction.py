@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from fencepost.model.errors import StoreUnavailable
 from fencepost.model.light import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 Row = tuple[Any, ...]
 Later = Callable[[], list[Row]]
 T = TypeVar("T")
+
+
+class RowRefused(StoreUnavailable):
+    """The database does not take what was to be written, whoever tries: asking again cannot help."""
 
 
 class Transaction(Protocol):

@@ -4,6 +4,7 @@ import psycopg
 
 from fencepost.model.errors import StoreUnavailable
 from fencepost.stores.postgres.server import Server, Silent
+from fencepost.stores.transaction import RowRefused
 
 SENTENCES = {
     "25006": "answers read-only, as a standby does; name the primary, or add target_session_attrs=read-write.",
@@ -48,6 +49,8 @@ def unavailable(server: Server, error: psycopg.Error) -> StoreUnavailable:
     said = server.without_secrets(_first_line(error))
     if isinstance(error, Silent):
         return StoreUnavailable(f"{server.url} has gone silent; nothing is known to be wrong with the store itself.")
+    if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
+        return RowRefused(f"{server.url} does not take it: {said}.")
     sentence = SENTENCES.get(error.sqlstate or "") or _by_words(str(error))
     return StoreUnavailable(f"{server.url} {(sentence or 'cannot be used: {said}.').format(said=said)}")
 

@@ -1,6 +1,6 @@
 """A first look at a server: what it is, and whether promises can be kept on it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -47,7 +47,8 @@ def look(connection: Connection) -> Sight:
     """Ask a server what it is."""
     row = connection.execute(LOOK).fetchone()
     assert row is not None, "a SELECT without FROM has one row"
-    return Sight(*row)
+    texts: Any = (one.decode() if isinstance(one, bytes) else one for one in row)  # so SQL_ASCII gives its texts
+    return Sight(*texts)
 
 
 def identify(connection: Connection) -> Identity:

@@ -19,7 +19,8 @@ SELECT tablename FROM pg_catalog.pg_tables
  WHERE schemaname = 'fencepost' AND tablename NOT IN ('ready', 'running', 'served')
  ORDER BY tablename
 """
-ROWS = sql.SQL("SELECT to_jsonb(one) - 'kept' FROM {table} AS one")
+# Whoever reads a backup must not be able to adopt what was under way.
+ROWS = sql.SQL("SELECT to_jsonb(one) - 'kept' - 'adopt_key' FROM {table} AS one")
 LOCK = sql.SQL("LOCK TABLE {tables} IN EXCLUSIVE MODE")
 CLEAR = sql.SQL("DELETE FROM {table}")
 ADD = sql.SQL(

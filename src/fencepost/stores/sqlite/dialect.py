@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STATEMENTS = sql.load(__file__)
 BUSY_MS = 5_000
+REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)  # the row itself, whoever writes it
 STATEMENTS_KEPT = 512  # compiled; the wrapper keeps a hundred, and a station has more than that in turn
 
 
@@ -165,6 +166,10 @@ class errors_of:  # noqa: N801  # reads as what it does: with errors_of(path)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Raise StoreUnavailable in place of what SQLite said."""
+        if isinstance(error, REFUSED):
+            from fencepost.stores.transaction import RowRefused
+
+            raise RowRefused(f"{self._path} does not take it: {error}.") from None
         sentence = sentence_for(self._path, error)
         if sentence:
             raise StoreUnavailable(sentence) from None

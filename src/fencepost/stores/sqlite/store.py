@@ -61,14 +61,19 @@ class Opening:
         network_kind: Callable[[str], str | None],
         busy_ms: int = BUSY_MS,
         throwaway: bool = False,
+        synced_by: Callable[[str], str | None] = lambda _: None,
     ) -> None:
-        """Open under this host's clock and boot; `network_kind` names a network file system, or nothing."""
+        """Open under this host's clock and boot.
+
+        `network_kind` names a network file system, `synced_by` the service that copies the folder to other machines.
+        """
         self.path = os.path.abspath(path)
         self._clock = clock
         self._boot = boot
         self._network_kind = network_kind
         self._busy_ms = busy_ms
         self._throwaway = throwaway
+        self._synced_by = synced_by
 
     def open(self, *, new_id: str) -> SqliteStore:
         """Open the file, creating it and its folder if need be; `new_id` names a store that is new."""
@@ -116,6 +121,13 @@ class Opening:
             raise StoreUnavailable(
                 f"{self.path} is on a network file system ({kind}), where SQLite's locks cannot be trusted; "
                 "put the store on a local disk, or set FENCEPOST_STORE=postgresql://… for several machines."
+            )
+        service = self._synced_by(self.path)
+        if service:
+            raise StoreUnavailable(
+                f"{self.path} is in a folder that {service} copies to other machines, each of which would have a store of its "
+                "own until the copies collide. Put the store on a local disk; for several machines without a server, set "
+                "FENCEPOST_STORE=git+ssh://git@host/team/site.git, or another kind: see docs/reference/stores.md."
             )
 
     def _read_meta(self, connection: apsw.Connection) -> dict[str, str]:

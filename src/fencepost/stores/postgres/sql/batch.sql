@@ -81,44 +81,6 @@ SELECT head.*
  ORDER BY ready.place_us, ready.id
  LIMIT %(limit)s
 
--- :name try_resources
-SELECT tenant, name, fence, owed_gates
-  FROM fencepost.resource
- WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))
- ORDER BY tenant, name
-   FOR UPDATE SKIP LOCKED
-
--- :name grant_resources
-INSERT INTO fencepost.resource (tenant, name, fence, lease_id, owed_gates)
-SELECT tenant, name, %(fence)s, %(id)s, %(owed_gates)s
-  FROM fencepost.keys(%(keys)s)
- ORDER BY tenant COLLATE "C", name COLLATE "C"
-ON CONFLICT (tenant, name) DO UPDATE
-   SET fence = excluded.fence, lease_id = excluded.lease_id, owed_gates = excluded.owed_gates
- WHERE resource.fence < excluded.fence
-RETURNING name
-
--- :name take_runs
-WITH taken AS (
-    UPDATE fencepost.run
-       SET state = 'running', reason = NULL, lease_id = %(lease_id)s, fence = %(fence)s, worker = %(worker)s,
-           attempt = attempt + 1, stop = NULL, kept = coalesce(kept, 0) + 1,
-           started_us = CASE WHEN %(started)s THEN coalesce(started_us, (SELECT fencepost.clock_us())) ELSE started_us END
-     WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND state = 'ready'
-    RETURNING id, in_process, tenant, rank, place_us, schedule),
-gone AS (
-    DELETE FROM fencepost.ready USING taken
-     WHERE ready.in_process = taken.in_process AND ready.tenant = taken.tenant AND ready.rank = taken.rank
-       AND ready.place_us = taken.place_us AND ready.id = taken.id),
-now AS (
-    INSERT INTO fencepost.running (lease_id, id, tenant, schedule) SELECT %(lease_id)s, id, tenant, schedule FROM taken)
-SELECT id, (SELECT fencepost.note_served(min(tenant), %(fence)s) FROM taken) FROM taken
-
--- :name insert_attempts
-INSERT INTO fencepost.attempt (run_id, number, fence, worker, started_us)
-SELECT one ->> 0, (one ->> 1)::bigint, %(fence)s, %(worker)s, CASE WHEN %(started)s THEN (SELECT fencepost.clock_us()) END
-  FROM jsonb_array_elements(%(numbers)s::jsonb) AS one
-
 -- :name checkpoints
 SELECT run_id, content FROM fencepost.checkpoint
  WHERE run_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
@@ -134,39 +96,6 @@ SELECT run_fact.*
 SELECT run_id FROM fencepost.attempt
  WHERE run_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND fence = %(fence)s
    AND started_us IS NOT NULL
-
--- :name lock_runs
-SELECT id, fence, state, stop
-  FROM fencepost.run
- WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
- ORDER BY id
-   FOR UPDATE
-
--- :name settle_runs
--- Those that end for good are taken out of `running` here; for those that come back, the triggers see to it.
-WITH settled AS (
-    UPDATE fencepost.run
-       SET state = %(state)s, reason = %(reason)s, ready_us = coalesce(%(ready_us)s::bigint, ready_us),
-           place_us = CASE WHEN %(steps_back)s THEN coalesce(%(ready_us)s::bigint, place_us) ELSE place_us END,
-           attempt = attempt - %(refund)s, resume = %(resume)s,
-           started_us = CASE WHEN %(never_began)s THEN NULL ELSE started_us END,
-           ended_us = CASE WHEN %(state)s <> 'ready' THEN (SELECT fencepost.clock_us()) END,
-           exit_code = %(exit_code)s, cost_micro = coalesce(cost_micro + %(cost_micro)s::bigint, %(cost_micro)s::bigint, cost_micro),
-           summary = coalesce(%(summary)s::text, summary), log = coalesce(%(log)s::text, log),
-           lease_id = NULL, worker = NULL, kept = CASE WHEN %(state)s <> 'ready' THEN coalesce(kept, 0) + 1 ELSE kept END
-     WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
-       AND fence = %(fence)s AND state = 'running'
-    RETURNING id, ended_us),
-gone AS (
-    DELETE FROM fencepost.running USING settled
-     WHERE running.lease_id = %(lease_id)s AND running.id = settled.id AND settled.ended_us IS NOT NULL)
-SELECT id, ended_us FROM settled
-
--- :name end_attempts
-UPDATE fencepost.attempt
-   SET ended_us = coalesce(ended_us, (SELECT fencepost.clock_us())), outcome = %(outcome)s, exit_code = %(exit_code)s,
-       last_log = %(last_log)s, started_us = CASE WHEN %(began)s THEN started_us END
- WHERE run_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND fence = %(fence)s
 
 -- :name stops_asked
 SELECT run.id, run.stop

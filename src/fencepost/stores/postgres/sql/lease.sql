@@ -4,56 +4,93 @@ INSERT INTO fencepost.resource (tenant, name)
 SELECT tenant, name FROM fencepost.keys(%(keys)s) ORDER BY tenant COLLATE "C", name COLLATE "C"
 ON CONFLICT DO NOTHING
 
+-- :name resources_named
+SELECT tenant, name, fence, owed_gates, lease_id
+  FROM fencepost.resource
+ WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))
+ ORDER BY tenant, name
+
 -- :name lock_resources
-SELECT tenant, name, fence, owed_gates
+SELECT tenant, name, fence, owed_gates, lease_id
   FROM fencepost.resource
  WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))
  ORDER BY tenant, name
    FOR UPDATE
 
+-- :name try_resources
+SELECT tenant, name, fence, owed_gates, lease_id
+  FROM fencepost.resource
+ WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))
+ ORDER BY tenant, name
+   FOR UPDATE SKIP LOCKED
+
 -- :name lock_holders
 -- Renewals do not lock the resource: without this, one could succeed while its lease is being given away.
-SELECT * FROM fencepost.lease_fact
+SELECT * FROM fencepost.lease_custody
  WHERE NOT lost
    AND id = ANY (ARRAY(SELECT lease_id FROM fencepost.resource
                         WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))))
  ORDER BY fence, id
    FOR UPDATE
 
+-- :name try_expired
+-- Those whose time is up, unless somebody is busy with them: they may be renewing.
+SELECT * FROM fencepost.lease_custody
+ WHERE NOT lost AND remaining_ns <= 0
+   AND id = ANY (ARRAY(SELECT lease_id FROM fencepost.resource
+                        WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))))
+   FOR UPDATE SKIP LOCKED
+
 -- :name holders
-SELECT * FROM fencepost.lease_fact
+SELECT * FROM fencepost.lease_custody
  WHERE NOT lost
    AND id = ANY (ARRAY(SELECT lease_id FROM fencepost.resource
                         WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))))
  ORDER BY fence, id
 
 -- :name lost_on
-SELECT * FROM fencepost.lease_fact
+SELECT * FROM fencepost.lease_custody
  WHERE lost AND fencepost.each_key(resources) && fencepost.each_key(%(keys)s)
  ORDER BY fence, id
 
 -- :name all_leases
-SELECT * FROM fencepost.lease_fact ORDER BY fence, id
+SELECT * FROM fencepost.lease_custody ORDER BY fence, id
+
+-- :name leases_named
+SELECT * FROM fencepost.lease_custody WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
+
+-- :name lock_leases
+SELECT * FROM fencepost.lease_custody
+ WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
+ ORDER BY id
+   FOR UPDATE
 
 -- :name fence_facts
 SELECT (SELECT value::bigint FROM fencepost.meta WHERE key = 'fence_high'), fencepost.clock_us(),
        (SELECT value FROM fencepost.meta WHERE key = 'store_id')
 
--- :name insert_lease
+-- :name insert_leases
 INSERT INTO fencepost.lease (id, tenant, resources, fence, run_id, holder, label,
                              host, machine, boot, pid_namespace, pid, pid_started, guard_pid, guard_started, cgroup,
-                             ttl_ms, granted_us, started_us, expires_us)
-VALUES (%(id)s, %(tenant)s, %(resources)s, %(fence)s, %(run_id)s, %(holder)s, %(label)s,
-        %(host)s, %(machine)s, %(boot)s, %(pid_namespace)s, %(pid)s, %(pid_started)s,
-        %(guard_pid)s, %(guard_started)s, %(cgroup)s,
-        %(ttl_ms)s, fencepost.clock_us(), CASE WHEN %(starts)s THEN fencepost.clock_us() END,
-        fencepost.clock_us() + %(ttl_ms)s::bigint * 1000)
+                             ttl_ms, granted_us, started_us, expires_us, keeper, adopt_key, keeper_socket)
+SELECT id, tenant, resources, fence, run_id, holder, label,
+       host, machine, boot, pid_namespace, pid, pid_started, guard_pid, guard_started, cgroup,
+       ttl_ms, now.us, CASE WHEN starts THEN now.us END, now.us + ttl_ms * 1000, keeper, adopt_key, keeper_socket
+  FROM (SELECT fencepost.clock_us() AS us) AS now,
+       jsonb_to_recordset(%(leases)s::jsonb) AS one (
+       id text, tenant text, resources text, fence bigint, run_id text, holder text, label text,
+       host text, machine text, boot text, pid_namespace text, pid bigint, pid_started text,
+       guard_pid bigint, guard_started text, cgroup text, ttl_ms bigint, starts boolean,
+       keeper text, adopt_key text, keeper_socket text)
 
 -- :name take_resources
-UPDATE fencepost.resource
-   SET fence = %(fence)s, lease_id = %(id)s, owed_gates = %(owed_gates)s
- WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))
-   AND fence < %(fence)s
+INSERT INTO fencepost.resource (tenant, name, fence, lease_id, owed_gates)
+SELECT tenant, name, fence, id, owed_gates
+  FROM jsonb_to_recordset(%(taken)s::jsonb) AS one (tenant text, name text, fence bigint, id text, owed_gates text)
+ ORDER BY tenant COLLATE "C", name COLLATE "C"
+ON CONFLICT (tenant, name) DO UPDATE
+   SET fence = excluded.fence, lease_id = excluded.lease_id, owed_gates = excluded.owed_gates
+ WHERE resource.fence < excluded.fence
 RETURNING name
 
 -- :name places_beside
@@ -72,39 +109,76 @@ UPDATE fencepost.resource SET owed_gates = '[]'
  WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s)) AND fence = %(fence)s
 RETURNING name
 
--- :name start
+-- :name start_leases
 UPDATE fencepost.lease SET started_us = fencepost.clock_us()
- WHERE id = %(id)s AND fence = %(fence)s AND state = 'held'
+ WHERE (id, fence, epoch) IN (SELECT * FROM fencepost.kept(%(leases)s)) AND state = 'held'
 RETURNING id
 
--- :name renew
--- No test of the time: a late holder that nobody replaced may go on; its own deadline is the stricter one.
+-- :name renew_leases
+-- What another transaction has locked is left out: one row must not hold up the others. No test of the time: a late
+-- holder that nobody replaced may go on; its own deadline is the stricter one. What was left for longer stays so.
 UPDATE fencepost.lease
-   SET expires_us = fencepost.clock_us() + ttl_ms * 1000, renewals = renewals + 1
- WHERE id = %(id)s AND fence = %(fence)s AND state = 'held'
+   SET expires_us = CASE WHEN left_us IS NULL THEN fencepost.clock_us() + ttl_ms * 1000
+                         ELSE greatest(expires_us, fencepost.clock_us() + ttl_ms * 1000) END,
+       renewals = renewals + 1
+ WHERE id = ANY (ARRAY(SELECT id FROM fencepost.lease
+                        WHERE (id, fence, epoch) IN (SELECT * FROM fencepost.kept(%(leases)s)) AND state = 'held'
+                          FOR UPDATE SKIP LOCKED))
 RETURNING id
+
+-- :name leave_leases
+-- Never for less time than it has: its guard may count on that.
+UPDATE fencepost.lease
+   SET left_us = fencepost.clock_us(), expires_us = greatest(expires_us, fencepost.clock_us() + %(leave_us)s::bigint)
+ WHERE (id, fence, epoch) IN (SELECT * FROM fencepost.kept(%(leases)s)) AND state = 'held'
+RETURNING id
+
+-- :name adopt_leases
+-- What another transaction has locked is left out.
+UPDATE fencepost.lease
+   SET keeper = %(keeper)s, epoch = epoch + 1, left_us = NULL, expires_us = fencepost.clock_us() + ttl_ms * 1000,
+       adopt_key = coalesce(%(adopt_keys)s::jsonb ->> id, adopt_key), renewals = renewals + 1
+ WHERE id = ANY (ARRAY(SELECT id FROM fencepost.lease
+                        WHERE (id, fence, epoch) IN (SELECT * FROM fencepost.kept(%(leases)s)) AND state = 'held'
+                          AND keeper IS NOT NULL
+                          FOR UPDATE SKIP LOCKED))
+RETURNING id
+
+-- :name adoptable
+SELECT lease_custody.*, (SELECT adopt_key FROM fencepost.lease WHERE lease.id = lease_custody.id)
+  FROM fencepost.lease_custody
+ WHERE keeper IS NOT NULL AND keeper_socket IS NOT NULL AND NOT lost
+   AND machine = %(machine)s AND boot = %(boot)s AND pid_namespace = %(pid_namespace)s
+ ORDER BY fence, id
 
 -- :name free_resources
 -- A run's own row is leased by nobody but its next attempt, which declares the same gates: there a known end settles all.
 UPDATE fencepost.resource
    SET lease_id = NULL,
-       owed_gates = CASE WHEN %(owed_gates)s::text IS NULL THEN owed_gates
-                         WHEN name LIKE 'run:%%' THEN '[]'
-                         ELSE %(owed_gates)s END
- WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s))
-   AND lease_id = %(id)s AND fence = %(fence)s
-RETURNING name
+       owed_gates = CASE WHEN freed.owed_gates IS NULL THEN resource.owed_gates
+                         WHEN resource.name LIKE 'run:%%' THEN '[]'
+                         ELSE freed.owed_gates END
+  FROM fencepost.freed(%(freed)s) AS freed
+ WHERE resource.tenant = freed.tenant AND resource.name = freed.name
+   AND resource.lease_id = freed.id AND resource.fence = freed.fence
+RETURNING resource.name
 
--- :name lose
+-- :name lose_leases
 UPDATE fencepost.lease SET state = 'lost', lost_us = fencepost.clock_us(), lost_why = %(why)s
- WHERE id = %(id)s AND fence = %(fence)s AND state = 'held'
+ WHERE (id, fence, epoch) IN (SELECT * FROM fencepost.kept(%(leases)s)) AND state = 'held'
 RETURNING id
 
--- :name forget_held
-DELETE FROM fencepost.lease WHERE id = %(id)s AND fence = %(fence)s AND state = 'held' RETURNING id, started_us
+-- :name forget_leases
+DELETE FROM fencepost.lease
+ WHERE (id, fence, epoch) IN (SELECT * FROM fencepost.kept(%(leases)s)) AND state = 'held'
+RETURNING id, started_us
 
 -- :name forget_lost
-DELETE FROM fencepost.lease WHERE id = %(id)s AND fence = %(fence)s AND state = 'lost' RETURNING id
+-- One that was left on purpose is kept until its run is settled: that it was left says how.
+DELETE FROM fencepost.lease
+ WHERE id = %(id)s AND fence = %(fence)s AND state = 'lost'
+   AND (left_us IS NULL OR (SELECT min(running.id) FROM fencepost.running WHERE running.lease_id = lease.id) IS NULL)
+RETURNING id
 
 -- :name owe
 UPDATE fencepost.resource SET owed_gates = %(owed_gates)s

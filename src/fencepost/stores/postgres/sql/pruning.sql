@@ -48,7 +48,7 @@ DELETE FROM fencepost.ledger
 -- processes are known to be gone, and a gate that is owed its fence keeps it for good.
 DELETE FROM fencepost.resource
  WHERE tenant = %(tenant)s AND name = ANY (SELECT 'run:' || jsonb_array_elements_text(%(ids)s::jsonb))
-   AND lease_id IS NULL AND owed_gates = '[]'
+   AND owed_gates = '[]' AND NOT EXISTS (SELECT 1 FROM fencepost.lease WHERE lease.id = resource.lease_id)
    AND NOT EXISTS (SELECT 1 FROM fencepost.lease
                     WHERE lease.tenant = %(tenant)s AND 'run:' || lease.run_id = resource.name)
 RETURNING fence

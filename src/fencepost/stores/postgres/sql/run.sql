@@ -21,7 +21,7 @@ SELECT tenant, rank
 -- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
 -- Those passed are an array, not a join: a join may lose the index's order, and then everybody who waits is looked at.
-SELECT ready.id, ready.schedule
+SELECT ready.id, ready.schedule, run.resources, run.lease_max
   FROM fencepost.ready
  CROSS JOIN LATERAL (SELECT * FROM fencepost.run WHERE id = ready.id AND state = 'ready' OFFSET 0) AS run
  WHERE ready.in_process = false AND ready.tenant = %(tenant)s AND ready.rank = %(rank)s
@@ -52,27 +52,48 @@ SELECT resource.name
    AND resource.name >= %(name)s AND resource.name < %(name)s || '0'
    AND (resource.name = %(name)s OR resource.name > %(name)s || '/')
 
--- :name running_of
--- A lease whose time is up takes no room: its run is about to be settled as lost.
-SELECT count(*)
-  FROM fencepost.running
-  JOIN fencepost.lease_fact ON lease_fact.id = running.lease_id AND NOT lease_fact.lost
- WHERE running.tenant = %(tenant)s AND running.schedule = %(schedule)s AND lease_fact.remaining_ns > 0
+-- :name definitions_of
+SELECT tenant, name, definition FROM fencepost.schedule
+ WHERE (tenant, name) IN (SELECT tenant, schedule FROM fencepost.run WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))))
 
--- :name lock_schedule
-SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
+-- :name lock_schedules_of
+SELECT tenant, name, definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
   FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND name = %(schedule)s
+ WHERE (tenant, name) IN (SELECT tenant, schedule FROM fencepost.run WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))))
+ ORDER BY tenant, name
    FOR UPDATE
 
--- :name try_schedule
-SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
+-- :name try_schedules_of
+SELECT tenant, name, definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
   FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND name = %(schedule)s
+ WHERE (tenant, name) IN (SELECT tenant, schedule FROM fencepost.run WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))))
+ ORDER BY tenant, name
    FOR UPDATE SKIP LOCKED
 
--- :name try_run
-SELECT * FROM fencepost.run_fact WHERE id = %(id)s AND state = 'ready' FOR UPDATE SKIP LOCKED
+-- :name runs_named
+SELECT * FROM fencepost.run_fact WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
+
+-- :name try_runs
+SELECT * FROM fencepost.run_fact
+ WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND state = 'ready'
+   FOR UPDATE SKIP LOCKED
+
+-- :name agents_of
+-- The runs without a schedule whose agent is still defined.
+SELECT run.id
+  FROM fencepost.run
+  JOIN fencepost.agent ON agent.tenant = run.tenant AND agent.name = run.agent AND agent.retired_us IS NULL
+ WHERE run.id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND run.schedule IS NULL
+
+-- :name running_beside
+-- How many runs of their schedules are under way. A lease whose time is up takes no room: its run is about to be settled.
+SELECT mine.tenant, mine.schedule,
+       (SELECT count(*)
+          FROM fencepost.running
+          JOIN fencepost.lease_fact ON lease_fact.id = running.lease_id AND NOT lease_fact.lost
+         WHERE running.tenant = mine.tenant AND running.schedule = mine.schedule AND lease_fact.remaining_ns > 0)
+  FROM (SELECT DISTINCT tenant, schedule FROM fencepost.run
+         WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND schedule IS NOT NULL) AS mine
 
 -- :name lock_run
 SELECT * FROM fencepost.run_fact WHERE id = %(id)s AND tenant = %(tenant)s FOR UPDATE
@@ -93,15 +114,34 @@ SELECT counted_us,
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND counted_us > %(since_us)s AND id <> %(id)s
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= %(counted_us)s))
 
--- :name take_run
-UPDATE fencepost.run
-   SET state = 'running', reason = NULL, lease_id = %(lease_id)s, fence = %(fence)s, worker = %(worker)s,
-       attempt = attempt + 1, stop = NULL
- WHERE id = %(id)s AND state = 'ready'
-RETURNING attempt
+-- :name take_runs
+-- Keeps the queue's own tables itself, instead of the triggers: whoever leases is in a hurry.
+WITH taken AS (
+    UPDATE fencepost.run
+       SET state = 'running', reason = NULL, attempt = attempt + 1, stop = NULL, kept = coalesce(kept, 0) + 1,
+           (lease_id, fence, worker, started_us) = (
+               SELECT one.lease_id, one.fence, one.worker,
+                      CASE WHEN one.started THEN coalesce(run.started_us, fencepost.clock_us()) ELSE run.started_us END
+                 FROM jsonb_to_record(given.each -> run.id) AS one (
+                      lease_id text, fence bigint, worker text, started boolean))
+      FROM (SELECT %(runs)s::jsonb AS each OFFSET 0) AS given
+     WHERE run.id = ANY (ARRAY(SELECT jsonb_object_keys(%(runs)s::jsonb))) AND run.state = 'ready'
+    RETURNING run.id, run.lease_id, run.fence, run.in_process, run.tenant, run.rank, run.place_us, run.schedule),
+gone AS (
+    DELETE FROM fencepost.ready USING taken
+     WHERE ready.in_process = taken.in_process AND ready.tenant = taken.tenant AND ready.rank = taken.rank
+       AND ready.place_us = taken.place_us AND ready.id = taken.id),
+now AS (
+    INSERT INTO fencepost.running (lease_id, id, tenant, schedule) SELECT lease_id, id, tenant, schedule FROM taken),
+served AS (
+    SELECT fencepost.note_served(tenant, max(fence)) FROM taken GROUP BY tenant)
+SELECT id, (SELECT count(*) FROM served) FROM taken
 
--- :name insert_attempt
-INSERT INTO fencepost.attempt (run_id, number, fence, worker) VALUES (%(run_id)s, %(number)s, %(fence)s, %(worker)s)
+-- :name insert_attempts
+INSERT INTO fencepost.attempt (run_id, number, fence, worker, started_us)
+SELECT given.id, one.number, one.fence, one.worker, CASE WHEN one.started THEN (SELECT fencepost.clock_us()) END
+  FROM jsonb_each(%(runs)s::jsonb) AS given (id, each)
+ CROSS JOIN jsonb_to_record(given.each) AS one (number bigint, fence bigint, worker text, started boolean)
 
 -- :name spend_once
 -- Retire at the first start what shall run once: nothing is due any more.
@@ -114,47 +154,81 @@ RETURNING cursor_us
 UPDATE fencepost.schedule_version SET until_us = %(cursor_us)s
  WHERE tenant = %(tenant)s AND name = %(schedule)s AND until_us IS NULL
 
--- :name start_run
+-- :name lock_runs
+SELECT id, fence, state, stop
+  FROM fencepost.run
+ WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
+ ORDER BY id
+   FOR UPDATE
+
+-- :name start_runs
 UPDATE fencepost.run SET started_us = coalesce(started_us, fencepost.clock_us())
- WHERE id = %(id)s AND fence = %(fence)s AND state = 'running'
-RETURNING id
+  FROM (SELECT %(starting)s::jsonb AS each OFFSET 0) AS given
+ WHERE run.id = ANY (ARRAY(SELECT jsonb_object_keys(%(starting)s::jsonb)))
+   AND run.fence = (given.each -> run.id ->> 'fence')::bigint AND run.state = 'running'
+RETURNING run.id
 
--- :name start_attempt
-UPDATE fencepost.attempt SET started_us = fencepost.clock_us(), session = %(session)s
- WHERE run_id = %(run_id)s AND fence = %(fence)s
+-- :name start_attempts
+UPDATE fencepost.attempt SET started_us = fencepost.clock_us(), session = given.each -> run_id ->> 'session'
+  FROM (SELECT %(starting)s::jsonb AS each OFFSET 0) AS given
+ WHERE attempt.run_id = ANY (ARRAY(SELECT jsonb_object_keys(%(starting)s::jsonb)))
+   AND attempt.fence = (given.each -> attempt.run_id ->> 'fence')::bigint
 
--- :name settle_run
--- Each attempt says what it cost itself; the run has cost all of them.
-UPDATE fencepost.run
-   SET state = %(state)s, reason = %(reason)s, ready_us = coalesce(%(ready_us)s::bigint, ready_us),
-       place_us = CASE WHEN %(steps_back)s THEN coalesce(%(ready_us)s::bigint, place_us) ELSE place_us END,
-       attempt = attempt - %(refund)s, resume = %(resume)s,
-       ended_us = CASE WHEN %(state)s <> 'ready' THEN fencepost.clock_us() END,
-       exit_code = %(exit_code)s, cost_micro = coalesce(cost_micro + %(cost_micro)s::bigint, %(cost_micro)s::bigint, cost_micro),
-       summary = coalesce(%(summary)s::text, summary), log = coalesce(%(log)s::text, log),
-       lease_id = NULL, worker = NULL
- WHERE id = %(id)s AND fence = %(fence)s AND state = 'running'
-RETURNING ended_us
+-- :name settle_runs
+-- Each attempt says what it cost itself; the run has cost all of them. Those that end for good are taken out of
+-- `running` here; for those that come back, the triggers see to it.
+WITH settled AS (
+    UPDATE fencepost.run
+       SET lease_id = NULL, worker = NULL,
+           (state, reason, ready_us, place_us, attempt, resume, started_us, ended_us, exit_code, cost_micro, summary,
+            log, kept) = (
+               SELECT one.state, one.reason, coalesce(one.ready_us, run.ready_us),
+                      CASE WHEN one.steps_back THEN coalesce(one.ready_us, run.place_us) ELSE run.place_us END,
+                      run.attempt - one.refund, one.resume, CASE WHEN NOT one.never_began THEN run.started_us END,
+                      CASE WHEN one.state <> 'ready' THEN given.now_us END, one.exit_code,
+                      coalesce(run.cost_micro + one.cost_micro, one.cost_micro, run.cost_micro),
+                      coalesce(one.summary, run.summary), coalesce(one.log, run.log),
+                      CASE WHEN one.state <> 'ready' THEN coalesce(run.kept, 0) + 1 ELSE run.kept END
+                 FROM jsonb_to_record(given.each -> run.id) AS one (
+                      state text, reason text, ready_us bigint, steps_back boolean, refund bigint, resume boolean,
+                      never_began boolean, exit_code bigint, cost_micro bigint, summary text, log text))
+      FROM (SELECT %(ended)s::jsonb AS each, fencepost.clock_us() AS now_us OFFSET 0) AS given
+     WHERE run.id = ANY (ARRAY(SELECT jsonb_object_keys(%(ended)s::jsonb)))
+       AND run.fence = (given.each -> run.id ->> 'fence')::bigint AND run.state = 'running'
+    RETURNING run.id, run.ended_us, given.each -> run.id ->> 'lease_id' AS lease_id),
+gone AS (
+    DELETE FROM fencepost.running USING settled
+     WHERE running.lease_id = settled.lease_id AND running.id = settled.id AND settled.ended_us IS NOT NULL)
+SELECT id, ended_us FROM settled
 
--- :name end_attempt
+-- :name end_attempts
 UPDATE fencepost.attempt
-   SET ended_us = coalesce(ended_us, fencepost.clock_us()), outcome = %(outcome)s, exit_code = %(exit_code)s,
-       last_log = %(last_log)s, session = coalesce(%(session)s::text, session),
-       cost_micro = %(cost_micro)s, turns = %(turns)s, usage = %(usage)s
- WHERE run_id = %(run_id)s AND fence = %(fence)s
+   SET ended_us = coalesce(ended_us, given.now_us),
+       (outcome, exit_code, last_log, session, cost_micro, turns, usage, started_us) = (
+           SELECT one.outcome, one.exit_code, one.last_log, coalesce(one.session, attempt.session), one.cost_micro,
+                  one.turns, one.usage, CASE WHEN one.began THEN attempt.started_us END
+             FROM jsonb_to_record(given.each -> attempt.run_id) AS one (
+                  outcome text, exit_code bigint, last_log text, session text, cost_micro bigint, turns bigint,
+                  usage text, began boolean))
+  FROM (SELECT %(ended)s::jsonb AS each, fencepost.clock_us() AS now_us OFFSET 0) AS given
+ WHERE attempt.run_id = ANY (ARRAY(SELECT jsonb_object_keys(%(ended)s::jsonb)))
+   AND attempt.fence = (given.each -> attempt.run_id ->> 'fence')::bigint
+
+-- :name note_ends
+-- The end of the newest tick-born run is what `every` counts from.
+UPDATE fencepost.schedule
+   SET failures = one.failures, last_success_us = one.last_success_us,
+       last_ended_us = coalesce(one.ended_us, last_ended_us),
+       due_us = CASE WHEN one.ended_us IS NOT NULL AND NOT once_done AND retired_us IS NULL
+                     THEN coalesce(one.due_us, schedule.due_us) ELSE schedule.due_us END
+  FROM jsonb_to_recordset(%(schedules)s::jsonb) AS one (
+       tenant text, name text, failures bigint, last_success_us bigint, ended_us bigint, due_us bigint)
+ WHERE schedule.tenant = one.tenant AND schedule.name = one.name
 
 -- :name attempt_of
 SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
   FROM fencepost.attempt
  WHERE run_id = %(run_id)s AND fence = %(fence)s
-
--- :name note_end
-UPDATE fencepost.schedule
-   SET failures = %(failures)s, last_success_us = %(last_success_us)s,
-       last_ended_us = CASE WHEN last_run = %(run_id)s THEN %(ended_us)s::bigint ELSE last_ended_us END,
-       due_us = CASE WHEN last_run = %(run_id)s AND NOT once_done AND retired_us IS NULL
-                     THEN coalesce(%(due_us)s::bigint, due_us) ELSE due_us END
- WHERE tenant = %(tenant)s AND name = %(schedule)s
 
 -- :name insert_pause
 INSERT INTO fencepost.pause (tenant, schedule, since_us, until_us, note, by_whom)
@@ -173,6 +247,14 @@ RETURNING id
 -- :name stop_asked
 SELECT stop FROM fencepost.run WHERE id = %(id)s AND fence = %(fence)s AND state = 'running'
 
+-- :name stops_asked_of
+SELECT run.id, run.stop
+  FROM fencepost.lease
+  JOIN fencepost.running ON running.lease_id = lease.id
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run WHERE id = running.id OFFSET 0) AS run
+ WHERE lease.keeper = %(keeper)s AND lease.state = 'held' AND run.fence = lease.fence AND run.state = 'running'
+   AND run.stop IS NOT NULL
+
 -- :name lost_runs
 SELECT run_fact.*
   FROM fencepost.running
@@ -181,12 +263,6 @@ SELECT run_fact.*
  WHERE lease_fact.id IS NULL OR lease_fact.lost OR lease_fact.remaining_ns <= 0
  ORDER BY run_fact.fence
  LIMIT %(limit)s
-
--- :name lease_of
-SELECT * FROM fencepost.lease_fact WHERE id = %(id)s
-
--- :name lock_lease
-SELECT * FROM fencepost.lease_fact WHERE id = %(id)s FOR UPDATE
 
 -- :name run
 SELECT * FROM fencepost.run_fact WHERE id = %(id)s AND tenant = %(tenant)s
@@ -216,7 +292,8 @@ INSERT INTO fencepost.checkpoint (run_id, fence, content, at_us)
 SELECT id, fence, %(content)s::text, fencepost.clock_us()
   FROM (SELECT run.id, run.fence
           FROM fencepost.run
-          JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.state = 'held'
+          JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.epoch = %(epoch)s
+                               AND lease.state = 'held'
          WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running'
            FOR SHARE) AS mine
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
@@ -238,22 +315,23 @@ SELECT run_fact.*
  ORDER BY ready.give_up_us
  LIMIT %(limit)s
 
--- :name definition_of
-SELECT definition FROM fencepost.schedule WHERE tenant = %(tenant)s AND name = %(schedule)s
-
 -- :name note_session
 -- Only a run that still holds its lease may name its session.
 UPDATE fencepost.attempt SET session = %(session)s
  WHERE run_id = %(run_id)s AND fence = %(fence)s
    AND EXISTS (SELECT 1
                  FROM fencepost.run
-                 JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.state = 'held'
+                 JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.epoch = %(epoch)s
+                               AND lease.state = 'held'
                 WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running')
 RETURNING run_id
 
 -- :name sessions_of
--- Which conversations the attempts of a run were in, the latest first, and what they told.
-SELECT session, cost_micro, usage FROM fencepost.attempt WHERE run_id = %(run_id)s AND session IS NOT NULL ORDER BY fence DESC
+-- Which conversations the attempts of runs were in, the latest first, and what they told.
+SELECT run_id, fence, session, cost_micro, usage
+  FROM fencepost.attempt
+ WHERE run_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND session IS NOT NULL
+ ORDER BY fence DESC
 
 -- :name put_completion
 -- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.

@@ -91,33 +91,6 @@ SELECT * FROM lane_run
  ORDER BY place_us, id
  LIMIT :limit
 
--- :name try_resources
-SELECT tenant, name, fence, owed_gates
-  FROM resource
- WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
- ORDER BY tenant, name
-
--- :name grant_resources
-INSERT INTO resource (tenant, name, fence, lease_id, owed_gates)
-SELECT value ->> 0, value ->> 1, :fence, :id, :owed_gates FROM json_each(:keys) WHERE true
-ON CONFLICT (tenant, name) DO UPDATE
-   SET fence = excluded.fence, lease_id = excluded.lease_id, owed_gates = excluded.owed_gates
- WHERE resource.fence < excluded.fence
-RETURNING name
-
--- :name take_runs
-UPDATE run
-   SET state = 'running', reason = NULL, lease_id = :lease_id, fence = :fence, worker = :worker,
-       attempt = attempt + 1, stop = NULL,
-       started_us = CASE WHEN :started THEN coalesce(started_us, wall_us()) ELSE started_us END
- WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'ready'
-RETURNING id
-
--- :name insert_attempts
-INSERT INTO attempt (run_id, number, fence, worker, started_us)
-SELECT value ->> 0, value ->> 1, :fence, :worker, CASE WHEN :started THEN wall_us() END
-  FROM json_each(:numbers)
-
 -- :name checkpoints
 SELECT run_id, content FROM checkpoint
  WHERE run_id IN (SELECT value FROM json_each(:ids))
@@ -129,32 +102,6 @@ SELECT * FROM run_fact WHERE lease_id = :lease_id AND state = 'running' ORDER BY
 SELECT run_id FROM attempt
  WHERE run_id IN (SELECT value FROM json_each(:ids)) AND fence = :fence
    AND started_us IS NOT NULL
-
--- :name lock_runs
-SELECT id, fence, state, stop
-  FROM run
- WHERE id IN (SELECT value FROM json_each(:ids))
- ORDER BY id
-
--- :name settle_runs
-UPDATE run
-   SET state = :state, reason = :reason, ready_us = coalesce(:ready_us, ready_us),
-       place_us = CASE WHEN :steps_back THEN coalesce(:ready_us, place_us) ELSE place_us END,
-       attempt = attempt - :refund, resume = :resume,
-       started_us = CASE WHEN :never_began THEN NULL ELSE started_us END,
-       ended_us = CASE WHEN :state <> 'ready' THEN wall_us() END,
-       exit_code = :exit_code, cost_micro = coalesce(cost_micro + :cost_micro, :cost_micro, cost_micro),
-       summary = coalesce(:summary, summary), log = coalesce(:log, log),
-       lease_id = NULL, worker = NULL
- WHERE id IN (SELECT value FROM json_each(:ids))
-   AND +fence = :fence AND state = 'running' AND +lease_id = :lease_id
-RETURNING id, ended_us
-
--- :name end_attempts
-UPDATE attempt
-   SET ended_us = coalesce(ended_us, wall_us()), outcome = :outcome, exit_code = :exit_code,
-       last_log = :last_log, started_us = CASE WHEN :began THEN started_us END
- WHERE run_id IN (SELECT value FROM json_each(:ids)) AND fence = :fence
 
 -- :name stops_asked
 SELECT id, stop FROM run

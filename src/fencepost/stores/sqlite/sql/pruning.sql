@@ -47,7 +47,7 @@ DELETE FROM ledger
 -- processes are known to be gone, and a gate that is owed its fence keeps it for good.
 DELETE FROM resource
  WHERE tenant = :tenant AND name IN (SELECT 'run:' || value FROM json_each(:ids))
-   AND lease_id IS NULL AND owed_gates = '[]'
+   AND owed_gates = '[]' AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.id = resource.lease_id)
    AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.tenant = :tenant AND 'run:' || lease.run_id = resource.name)
 RETURNING fence
 

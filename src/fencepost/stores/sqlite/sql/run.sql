@@ -30,7 +30,7 @@ SELECT tenant, rank
 -- :name line_heads
 -- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
-SELECT id, schedule
+SELECT id, schedule, resources, lease_max
   FROM run
  WHERE state = 'ready' AND NOT in_process AND tenant = :tenant AND rank = :rank
    AND place_us <= wall_us() AND ready_us <= wall_us()
@@ -70,26 +70,46 @@ SELECT resource.name
    AND (resource.name = :name OR resource.name > :name || '/')
    AND lease_fact.remaining_ns > 0
 
--- :name running_of
--- A lease whose time is up takes no room: its run is about to be settled as lost.
-SELECT count(*)
-  FROM run INDEXED BY run_live
-  JOIN lease_fact ON lease_fact.id = run.lease_id AND NOT lease_fact.lost
- WHERE run.tenant = :tenant AND run.schedule = :schedule AND run.state = 'running'
-   AND run.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0
+-- :name definitions_of
+SELECT tenant, name, definition FROM schedule
+ WHERE (tenant, name) IN (SELECT tenant, schedule FROM run WHERE id IN (SELECT value FROM json_each(:ids)))
 
--- :name lock_schedule
-SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
+-- :name lock_schedules_of
+-- The whole file is locked already.
+SELECT tenant, name, definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
   FROM schedule
- WHERE tenant = :tenant AND name = :schedule
+ WHERE (tenant, name) IN (SELECT tenant, schedule FROM run WHERE id IN (SELECT value FROM json_each(:ids)))
+ ORDER BY tenant, name
 
--- :name try_schedule
-SELECT definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
+-- :name try_schedules_of
+SELECT tenant, name, definition, retired_us IS NULL, once_done, failures, last_success_us, last_run
   FROM schedule
- WHERE tenant = :tenant AND name = :schedule
+ WHERE (tenant, name) IN (SELECT tenant, schedule FROM run WHERE id IN (SELECT value FROM json_each(:ids)))
+ ORDER BY tenant, name
 
--- :name try_run
-SELECT * FROM run_fact WHERE id = :id AND state = 'ready'
+-- :name runs_named
+SELECT * FROM run_fact WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- :name try_runs
+SELECT * FROM run_fact WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'ready'
+
+-- :name agents_of
+-- The runs without a schedule whose agent is still defined.
+SELECT run.id
+  FROM run
+  JOIN agent ON agent.tenant = run.tenant AND agent.name = run.agent AND agent.retired_us IS NULL
+ WHERE run.id IN (SELECT value FROM json_each(:ids)) AND run.schedule IS NULL
+
+-- :name running_beside
+-- How many runs of their schedules are under way. A lease whose time is up takes no room: its run is about to be settled.
+SELECT mine.tenant, mine.schedule,
+       (SELECT count(*)
+          FROM run AS other INDEXED BY run_live
+          JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
+         WHERE other.tenant = mine.tenant AND other.schedule = mine.schedule AND other.state = 'running'
+           AND other.state IN ('ready', 'running') AND lease_fact.remaining_ns > 0)
+  FROM (SELECT DISTINCT tenant, schedule FROM run
+         WHERE id IN (SELECT value FROM json_each(:ids)) AND schedule IS NOT NULL) AS mine
 
 -- :name lock_run
 SELECT * FROM run_fact WHERE id = :id AND tenant = :tenant
@@ -109,15 +129,21 @@ SELECT counted_us,
  WHERE tenant = :tenant AND schedule = :schedule AND counted_us > :since_us AND id <> :id
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= :counted_us))
 
--- :name take_run
+-- :name take_runs
 UPDATE run
-   SET state = 'running', reason = NULL, lease_id = :lease_id, fence = :fence, worker = :worker,
-       attempt = attempt + 1, stop = NULL
- WHERE id = :id AND state = 'ready'
-RETURNING attempt
+   SET state = 'running', reason = NULL, lease_id = one.lease_id, fence = one.fence, worker = one.worker,
+       attempt = attempt + 1, stop = NULL,
+       started_us = CASE WHEN one.started THEN coalesce(started_us, wall_us()) ELSE started_us END
+  FROM (SELECT key AS id, value ->> 'lease_id' AS lease_id, value ->> 'fence' AS fence,
+               value ->> 'worker' AS worker, value ->> 'started' AS started FROM json_each(:runs)) AS one
+ WHERE run.id = one.id AND run.state = 'ready'
+RETURNING run.id
 
--- :name insert_attempt
-INSERT INTO attempt (run_id, number, fence, worker) VALUES (:run_id, :number, :fence, :worker)
+-- :name insert_attempts
+INSERT INTO attempt (run_id, number, fence, worker, started_us)
+SELECT key, value ->> 'number', value ->> 'fence', value ->> 'worker',
+       CASE WHEN value ->> 'started' THEN wall_us() END
+  FROM json_each(:runs)
 
 -- :name spend_once
 -- Retire at the first start what shall run once: nothing is due any more.
@@ -130,47 +156,75 @@ RETURNING cursor_us
 UPDATE schedule_version SET until_us = :cursor_us
  WHERE tenant = :tenant AND name = :schedule AND until_us IS NULL
 
--- :name start_run
+-- :name lock_runs
+-- The whole file is locked already.
+SELECT id, fence, state, stop
+  FROM run
+ WHERE id IN (SELECT value FROM json_each(:ids))
+ ORDER BY id
+
+-- :name start_runs
 UPDATE run SET started_us = coalesce(started_us, wall_us())
- WHERE id = :id AND fence = :fence AND state = 'running'
-RETURNING id
+  FROM (SELECT key AS id, value ->> 'fence' AS fence
+          FROM json_each(:starting)) AS one
+ WHERE run.id = one.id AND run.fence = one.fence AND run.state = 'running'
+RETURNING run.id
 
--- :name start_attempt
-UPDATE attempt SET started_us = wall_us(), session = :session
- WHERE run_id = :run_id AND fence = :fence
+-- :name start_attempts
+UPDATE attempt SET started_us = wall_us(), session = one.session
+  FROM (SELECT key AS id, value ->> 'fence' AS fence, value ->> 'session' AS session
+          FROM json_each(:starting)) AS one
+ WHERE attempt.run_id = one.id AND attempt.fence = one.fence
 
--- :name settle_run
+-- :name settle_runs
 -- Each attempt says what it cost itself; the run has cost all of them.
 UPDATE run
-   SET state = :state, reason = :reason, ready_us = coalesce(:ready_us, ready_us),
-       place_us = CASE WHEN :steps_back THEN coalesce(:ready_us, place_us) ELSE place_us END,
-       attempt = attempt - :refund, resume = :resume,
-       ended_us = CASE WHEN :state <> 'ready' THEN wall_us() END,
-       exit_code = :exit_code, cost_micro = coalesce(cost_micro + :cost_micro, :cost_micro, cost_micro),
-       summary = coalesce(:summary, summary), log = coalesce(:log, log),
+   SET state = one.state, reason = one.reason, ready_us = coalesce(one.ready_us, run.ready_us),
+       place_us = CASE WHEN one.steps_back THEN coalesce(one.ready_us, place_us) ELSE place_us END,
+       attempt = attempt - one.refund, resume = one.resume,
+       started_us = CASE WHEN one.never_began THEN NULL ELSE started_us END,
+       ended_us = CASE WHEN one.state <> 'ready' THEN wall_us() END,
+       exit_code = one.exit_code, cost_micro = coalesce(run.cost_micro + one.cost_micro, one.cost_micro, run.cost_micro),
+       summary = coalesce(one.summary, run.summary), log = coalesce(one.log, run.log),
        lease_id = NULL, worker = NULL
- WHERE id = :id AND fence = :fence AND state = 'running'
-RETURNING ended_us
+  FROM (SELECT key AS id, value ->> 'fence' AS fence, value ->> 'state' AS state,
+               value ->> 'reason' AS reason, value ->> 'ready_us' AS ready_us,
+               value ->> 'steps_back' AS steps_back, value ->> 'refund' AS refund, value ->> 'resume' AS resume,
+               value ->> 'never_began' AS never_began, value ->> 'exit_code' AS exit_code,
+               value ->> 'cost_micro' AS cost_micro, value ->> 'summary' AS summary, value ->> 'log' AS log
+          FROM json_each(:ended)) AS one
+ WHERE run.id = one.id AND run.fence = one.fence AND run.state = 'running'
+RETURNING run.id, run.ended_us
 
--- :name end_attempt
+-- :name end_attempts
 UPDATE attempt
-   SET ended_us = coalesce(ended_us, wall_us()), outcome = :outcome, exit_code = :exit_code,
-       last_log = :last_log, session = coalesce(:session, session),
-       cost_micro = :cost_micro, turns = :turns, usage = :usage
- WHERE run_id = :run_id AND fence = :fence
+   SET ended_us = coalesce(ended_us, wall_us()), outcome = one.outcome, exit_code = one.exit_code,
+       last_log = one.last_log, session = coalesce(one.session, attempt.session), cost_micro = one.cost_micro,
+       turns = one.turns, usage = one.usage, started_us = CASE WHEN one.began THEN started_us END
+  FROM (SELECT key AS id, value ->> 'fence' AS fence, value ->> 'outcome' AS outcome,
+               value ->> 'exit_code' AS exit_code, value ->> 'last_log' AS last_log,
+               value ->> 'session' AS session, value ->> 'cost_micro' AS cost_micro, value ->> 'turns' AS turns,
+               value ->> 'usage' AS usage, value ->> 'began' AS began
+          FROM json_each(:ended)) AS one
+ WHERE attempt.run_id = one.id AND attempt.fence = one.fence
+
+-- :name note_ends
+-- The end of the newest tick-born run is what `every` counts from.
+UPDATE schedule
+   SET failures = one.failures, last_success_us = one.last_success_us,
+       last_ended_us = coalesce(one.ended_us, last_ended_us),
+       due_us = CASE WHEN one.ended_us IS NOT NULL AND NOT once_done AND retired_us IS NULL
+                     THEN coalesce(one.due_us, schedule.due_us) ELSE schedule.due_us END
+  FROM (SELECT value ->> 'tenant' AS tenant, value ->> 'name' AS name, value ->> 'failures' AS failures,
+               value ->> 'last_success_us' AS last_success_us, value ->> 'ended_us' AS ended_us,
+               value ->> 'due_us' AS due_us
+          FROM json_each(:schedules)) AS one
+ WHERE schedule.tenant = one.tenant AND schedule.name = one.name
 
 -- :name attempt_of
 SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
   FROM attempt
  WHERE run_id = :run_id AND fence = :fence
-
--- :name note_end
-UPDATE schedule
-   SET failures = :failures, last_success_us = :last_success_us,
-       last_ended_us = CASE WHEN last_run = :run_id THEN :ended_us ELSE last_ended_us END,
-       due_us = CASE WHEN last_run = :run_id AND NOT once_done AND retired_us IS NULL
-                     THEN coalesce(:due_us, due_us) ELSE due_us END
- WHERE tenant = :tenant AND name = :schedule
 
 -- :name insert_pause
 INSERT INTO pause (tenant, schedule, since_us, until_us, note, by_whom)
@@ -189,6 +243,12 @@ RETURNING id
 -- :name stop_asked
 SELECT stop FROM run WHERE id = :id AND fence = :fence AND state = 'running'
 
+-- :name stops_asked_of
+SELECT run.id, run.stop
+  FROM lease
+  JOIN run ON run.lease_id = lease.id AND run.state = 'running'
+ WHERE lease.keeper = :keeper AND lease.state = 'held' AND run.fence = lease.fence AND run.stop IS NOT NULL
+
 -- :name lost_runs
 SELECT run_fact.* FROM run_fact
   LEFT JOIN lease_fact ON lease_fact.id = run_fact.lease_id
@@ -196,12 +256,6 @@ SELECT run_fact.* FROM run_fact
    AND (lease_fact.id IS NULL OR lease_fact.lost OR lease_fact.remaining_ns <= 0)
  ORDER BY run_fact.fence
  LIMIT :limit
-
--- :name lease_of
-SELECT * FROM lease_fact WHERE id = :id
-
--- :name lock_lease
-SELECT * FROM lease_fact WHERE id = :id
 
 -- :name run
 SELECT * FROM run_fact WHERE id = :id AND tenant = :tenant
@@ -228,7 +282,8 @@ RETURNING id
 -- Only a run that still holds its lease may leave a checkpoint: it may have been taken before anybody has the run.
 INSERT INTO checkpoint (run_id, fence, content, at_us)
 SELECT run.id, run.fence, :content, wall_us()
-  FROM run JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.state = 'held'
+  FROM run JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.epoch = :epoch
+                               AND lease.state = 'held'
  WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running'
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
 RETURNING run_id
@@ -246,22 +301,23 @@ SELECT * FROM run_fact
  ORDER BY give_up_us
  LIMIT :limit
 
--- :name definition_of
-SELECT definition FROM schedule WHERE tenant = :tenant AND name = :schedule
-
 -- :name note_session
 -- Only a run that still holds its lease may name its session.
 UPDATE attempt SET session = :session
  WHERE run_id = :run_id AND fence = :fence
    AND EXISTS (SELECT 1
                  FROM run
-                 JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.state = 'held'
+                 JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.epoch = :epoch
+                               AND lease.state = 'held'
                 WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running')
 RETURNING run_id
 
 -- :name sessions_of
--- Which conversations the attempts of a run were in, the latest first, and what they told.
-SELECT session, cost_micro, usage FROM attempt WHERE run_id = :run_id AND session IS NOT NULL ORDER BY fence DESC
+-- Which conversations the attempts of runs were in, the latest first, and what they told.
+SELECT run_id, fence, session, cost_micro, usage
+  FROM attempt
+ WHERE run_id IN (SELECT value FROM json_each(:ids)) AND session IS NOT NULL
+ ORDER BY fence DESC
 
 -- :name put_completion
 -- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.

@@ -1,0 +1,68 @@
+"""What pictures are drawn from, asked of the store: once for both dialects, each question about one tenant."""
+
+from fencepost.ports.charts import AttemptFact, RunBin, SpanFact, TickBin, TickFact
+from fencepost.stores.transaction import Dialect, Row
+
+APART_US = 2 * 86_400_000_000  # how long before a stretch the runs were made that are looked for in it
+
+
+class SqlCharts:
+    """Questions over named statements."""
+
+    __slots__ = ("_dialect", "_tenant")
+
+    def __init__(self, dialect: Dialect, tenant: str) -> None:
+        self._dialect = dialect
+        self._tenant = tenant
+
+    def attempts(
+        self, from_us: int, until_us: int, *, schedule: str = "", project: str = "", limit: int
+    ) -> list[AttemptFact]:
+        """Return the tries at the runs of [from, until), newest first; not those that were made days before it."""
+        rows = self._rows(
+            "chart_attempts",
+            since_us=from_us - APART_US,
+            from_us=from_us,
+            until_us=until_us,
+            schedule=schedule,
+            project=project,
+            limit=limit,
+        )
+        return [AttemptFact(*row) for row in rows]
+
+    def bins(self, from_us: int, until_us: int, *, bin_us: int, schedule: str = "", project: str = "") -> list[RunBin]:
+        """Return how many runs of each kind began in each part of [from, until)."""
+        rows = self._rows(
+            "chart_bins",
+            since_us=from_us - APART_US,
+            from_us=from_us,
+            until_us=until_us,
+            bin_us=bin_us,
+            schedule=schedule,
+            project=project,
+        )
+        return [RunBin(*row) for row in rows]
+
+    def ticks(self, from_us: int, until_us: int, *, schedule: str = "", limit: int) -> list[TickFact]:
+        """Return the ticks of [from, until) that made no run, newest first; not those that were decided days later."""
+        rows = self._rows(
+            "chart_ticks",
+            from_us=from_us,
+            until_us=until_us,
+            decided_us=until_us + APART_US,
+            schedule=schedule,
+            limit=limit,
+        )
+        return [TickFact(*row) for row in rows]
+
+    def tick_bins(self, from_us: int, until_us: int, *, bin_us: int, schedule: str = "") -> list[TickBin]:
+        """Return how many ticks were decided in each part of [from, until), by what became of them."""
+        rows = self._rows("chart_tick_bins", from_us=from_us, until_us=until_us, bin_us=bin_us, schedule=schedule)
+        return [TickBin(*row) for row in rows]
+
+    def spans(self, schedule: str, *, since_us: int, limit: int) -> list[SpanFact]:
+        """Return what the runs of a schedule took and cost since an instant, newest first."""
+        return [SpanFact(*row) for row in self._rows("chart_spans", schedule=schedule, since_us=since_us, limit=limit)]
+
+    def _rows(self, statement: str, /, **values: object) -> list[Row]:
+        return self._dialect.read(lambda tx: tx.rows(statement, tenant=self._tenant, **values))

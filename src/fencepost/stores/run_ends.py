@@ -1,0 +1,280 @@
+"""How attempts end: written down in batches, each by its fence and the epoch of its lease.
+
+Rows are locked in the order schedule, run, resource, lease, each sorted, as every verb does that waits for them.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from fencepost.model.lease import HELD, LOST, Held, Lease, fate_of, keys_of, owed_after
+from fencepost.model.moment import to_us
+from fencepost.model.outcome import Settlement
+from fencepost.model.run import Reason, RunState
+from fencepost.ports.runs import AttemptRow, Ended, Report, RunRow
+from fencepost.stores.lease_rows import kept, leases_of, storable
+from fencepost.stores.leases import LEFT_BEHIND, freed
+from fencepost.stores.notices import end_notices, put_notices
+from fencepost.stores.run_rows import audit, batch_entry, note_ends
+from fencepost.stores.transaction import Dialect, Later, Row, Transaction
+
+T = TypeVar("T")
+Key = tuple[str, str]
+Lost = dict[str, str]  # runs about which nothing was written, and why
+
+
+class End(NamedTuple):
+    """One attempt's end, as it is written down."""
+
+    run: RunRow
+    lease_id: str
+    fence: int
+    settlement: Settlement
+    report: Report
+    began: bool = True
+
+
+class _Unexpected(Exception):
+    """A lease or a run was not as its keeper had it."""
+
+
+def end_runs(
+    dialect: Dialect, ended: Sequence[Ended], closing: Sequence[Lease] | None, beside: Callable[[Transaction], T]
+) -> tuple[T, Lost]:
+    """Settle what has ended and end leases, with whatever else is to be done in the same transaction.
+
+    `closing` names the leases that have no run left; None: each run has its own, which ends with it. A run that is
+    not ours any more is left alone and named; the others are settled all the same.
+    """
+
+    def carry_out(end: Callable[[Transaction], Callable[[], Lost]]) -> tuple[T, Lost]:
+        def work(tx: Transaction) -> tuple[T, Lost]:
+            lost = end(tx)
+            answer = beside(tx)
+            return answer, lost()
+
+        return dialect.write(work, often=True)
+
+    if _is_plain(ended):
+        try:
+            return carry_out(lambda tx: _end_as_expected(tx, ended, closing))
+        except _Unexpected:  # nothing of it was written
+            pass
+    return carry_out(lambda tx: _end(tx, ended, closing))
+
+
+def _is_plain(ended: Sequence[Ended]) -> bool:
+    """Tell whether all end for good, and hold nothing that others may want: then nothing has to be looked up before."""
+    return bool(ended) and all(
+        one.settlement.state.terminal and one.leased.run.schedule is None and one.clean and not _to_free(one)
+        for one in ended
+    )
+
+
+def _end_as_expected(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | None) -> Callable[[], Lost]:
+    """Settle by fence and state alone, and look afterwards whether that was all: it nearly always is.
+
+    Each row is written under its fence, and the leases are locked after the runs, as ever. Where one of them is not
+    as it should be, all of it is undone, and done again with a look first.
+    """
+    leases = _leases(ended, closing or ())
+    settled, notices = write_ends(tx, [_end_of(one) for one in ended])
+    locked = tx.later("lock_leases", ids=json.dumps(sorted(leases)))
+    _close(tx, list(leases.values()) if closing is None else closing, ended)
+
+    def lost() -> Lost:
+        held = {one.id: one for one in leases_of(locked())}
+        if any(fate_of(lease, held.get(lease.id)) != HELD for lease in leases.values()) or len(settled()) < len(ended):
+            raise _Unexpected
+        notices()
+        return {}
+
+    return lost
+
+
+def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | None) -> Callable[[], Lost]:
+    """Settle what is still ours, and return a way to the runs that are not."""
+    if not ended and not closing:
+        return dict
+    ids = json.dumps(sorted({one.leased.run.id for one in ended}))
+    leases = _leases(ended, closing or ())
+    tx.later("lock_schedules_of", ids=ids)
+    locked = tx.later("lock_runs", ids=ids)
+    if wanted := sorted({key for one in ended for key in _to_lock(one)}):
+        tx.later("lock_resources", keys=json.dumps(wanted))
+    found = tx.later("lock_leases", ids=json.dumps(sorted(leases)))
+    held = {one.id: one for one in leases_of(found())}
+    now = {row[0]: row[1:] for row in locked()}
+    fates = [
+        fate_of_attempt(one.leased.lease, held.get(one.leased.lease.id), now.get(one.leased.run.id)) for one in ended
+    ]
+    ours = [one for one, fate in zip(ended, fates, strict=True) if fate == HELD]  # of two attempts at a run one at most
+    if ours:
+        _write_ours(tx, [_heeding(one, now[one.leased.run.id][2]) for one in ours], held)
+    still = [lease for lease in closing or () if fate_of(lease, held.get(lease.id)) == HELD]
+    _close(tx, [one.leased.lease for one in ours] if closing is None else still, ended)
+    others = [(one, fate) for one, fate in zip(ended, fates, strict=True) if fate != HELD]
+    lost = {one.leased.run.id: fate for one, fate in others if not _was_settled(tx, one, now.get(one.leased.run.id))}
+    return lambda: lost
+
+
+def fate_of_attempt(lease: Lease, held: Held | None, now: Sequence[object] | None) -> str:
+    """Say whether an attempt is still its keeper's, by the rows of its lease and of its run, which are locked."""
+    fate = fate_of(lease, held)
+    is_running = now is not None and tuple(now[:2]) == (lease.fence, RunState.RUNNING.value)
+    return LOST if fate == HELD and not is_running else fate
+
+
+def _leases(ended: Sequence[Ended], closing: Sequence[Lease]) -> dict[str, Lease]:
+    return {one.leased.lease.id: one.leased.lease for one in ended} | {lease.id: lease for lease in closing}
+
+
+def _write_ours(tx: Transaction, ended: Sequence[Ended], held: dict[str, Held]) -> None:
+    settled, notices = write_ends(tx, [_end_of(one) for one in ended])
+    _free(tx, ended, held)
+    rows = settled()
+    assert len(rows) == len(ended), "the runs were locked while they were running"
+    note_terminal(tx, [_end_of(one) for one in ended], rows)
+    notices()
+
+
+def note_terminal(tx: Transaction, ends: Sequence[End], rows: Sequence[Row]) -> None:
+    """Tell the schedules of those that ended for good."""
+    ended_us: dict[str, int] = dict(rows)
+    over = [one for one in ends if one.settlement.state.terminal]
+    note_ends(tx, [(one.run, one.settlement.state, int(ended_us[one.run.id])) for one in over])
+
+
+def _end_of(one: Ended) -> End:
+    lease = one.leased.lease
+    return End(one.leased.run, lease.id, lease.fence, one.settlement, one.report, one.began)
+
+
+def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[], None]]:
+    """Write attempts down as ended; return a way to the runs' rows, and a way to tell those who want to hear of it."""
+    values = json.dumps({one.run.id: _values(one) for one in ends})
+    settled = tx.later("settle_runs", ended=values)
+    tx.later("end_attempts", ended=values)
+    tx.later("write_audit", entries=json.dumps(_entries(ends)))
+    for one in ends:
+        if one.settlement.alarm:
+            _audit_alarm(tx, one)
+    if not all(one.settlement.state.terminal for one in ends):
+        tx.later("announce", what="ready")
+    notices = end_notices(tx, [(one.run, one.fence, one.settlement, one.report) for one in ends])
+    return settled, lambda: put_notices(tx, notices())
+
+
+def _values(one: End) -> dict[str, object]:
+    settlement, report = one.settlement, one.report
+    return {
+        "lease_id": one.lease_id,
+        "fence": one.fence,
+        "state": settlement.state.value,
+        "reason": settlement.reason.value if settlement.reason else None,
+        "ready_us": to_us(settlement.ready_at) if settlement.ready_at else None,
+        "steps_back": settlement.reason is Reason.RETRY,
+        "refund": 0 if settlement.uses_attempt else 1,
+        "resume": settlement.resume,
+        "never_began": not one.began and one.run.started_us is None,
+        "began": one.began,
+        **_reported(report),
+    }
+
+
+def _reported(report: Report) -> dict[str, object]:
+    """Spell a report; what no database takes must not keep the end from being written down."""
+    told = report._asdict()
+    return {name: storable(value) if isinstance(value, str) else value for name, value in told.items()}
+
+
+def _entries(ends: Sequence[End]) -> list[dict[str, str]]:
+    """Spell each decision once for all runs of a lease about which it says the same."""
+    alike: dict[tuple[object, ...], list[End]] = defaultdict(list)
+    for one in ends:
+        alike[one.lease_id, one.fence, one.settlement.state, one.settlement.reason, one.run.attempt].append(one)
+    return [_entry(group) for group in alike.values()]
+
+
+def _entry(group: Sequence[End]) -> dict[str, str]:
+    first = group[0]
+    said = {"state": first.settlement.state.value, "reason": first.settlement.reason, "fence": first.fence}
+    detail = {**said, "attempt": first.run.attempt}
+    ids = sorted(one.run.id for one in group)
+    return batch_entry(first.run.tenant, first.lease_id, ids, actor="settler", verb="settle", detail=detail)
+
+
+def _audit_alarm(tx: Transaction, one: End) -> None:
+    """Put down that a person should look; the decision says so once, when its bound is passed."""
+    said = {"reason": one.settlement.reason, "last_log": one.report.last_log, "fence": one.fence}
+    audit(tx, one.run.tenant, actor="settler", verb="alarm", subject=f"run:{one.run.id}", detail=said)
+
+
+def _heeding(one: Ended, stop: object) -> Ended:
+    asked = one.leased.run._replace(stop=None if stop is None else str(stop))
+    return one._replace(settlement=heeding(asked, one.settlement))
+
+
+def heeding(run: RunRow, settlement: Settlement) -> Settlement:
+    """Let a run that was asked to stop end, where it would otherwise have come back."""
+    if settlement.state is not RunState.READY or run.stop is None:
+        return settlement
+    return Settlement(RunState.CANCELLED, Reason(run.stop), uses_attempt=settlement.uses_attempt)
+
+
+def _was_settled(tx: Transaction, one: Ended, now: Sequence[object] | None) -> bool:
+    """Tell whether this attempt was settled in this very way, and the answer lost; then write it again.
+
+    A synchronous standby may have missed the first answer; a commit that comes later in the log waits for both.
+    """
+    lease, report = one.leased.lease, one.report
+    if now is None or tuple(now[:2]) == (lease.fence, RunState.RUNNING.value):
+        return False
+    rows = tx.rows("attempt_of", run_id=one.leased.run.id, fence=lease.fence)
+    attempt = AttemptRow(*rows[0]) if rows else None
+    if attempt is None or attempt.ended_us is None:
+        return False
+    if (attempt.outcome, attempt.exit_code) != (storable(report.outcome), report.exit_code):
+        return False
+    tx.rows("end_attempts", ended=json.dumps({one.leased.run.id: _values(_end_of(one))}))
+    return True
+
+
+def _to_free(one: Ended) -> list[Key]:
+    """Return what others may want. Nobody ever asks again for a run that has ended, so that is left with its lease."""
+    run, lease = one.leased.run, one.leased.lease
+    if lease.resources == (f"run:{run.id}",) and not lease.gates and one.settlement.state.terminal:
+        return []
+    return keys_of(lease.tenant, lease.resources)
+
+
+def _to_lock(one: Ended) -> list[Key]:
+    return [*_to_free(one), *keys_of(one.leased.lease.tenant, one.leased.lease.fenced)]
+
+
+def _free(tx: Transaction, ended: Sequence[Ended], held: dict[str, Held]) -> None:
+    """Let go of what the attempts' leases are on, and settle what is owed to gates by those that ended well."""
+    gone: list[dict[str, object]] = []
+    for one in ended:
+        lease = one.leased.lease
+        settled = one.clean and one.began and held[lease.id].started_us is not None
+        if _to_free(one):
+            owed = owed_after(lease, settled=settled, clean=one.clean, answered=one.report.answered)
+            gone += freed(lease, owed)
+        if settled and lease.fenced:
+            places = json.dumps(keys_of(lease.tenant, lease.fenced))
+            tx.later("settle_places", keys=places, fence=lease.fence)
+    if gone:
+        tx.later("free_resources", freed=json.dumps(gone))
+
+
+def _close(tx: Transaction, closing: Sequence[Lease], ended: Sequence[Ended]) -> None:
+    """End leases without runs; one whose processes may still be about is kept as lost, for whoever comes next."""
+    unclean = {one.leased.lease.id for one in ended if not one.clean}
+    left = [lease for lease in closing if lease.id in unclean]
+    clean = [lease for lease in closing if lease.id not in unclean]
+    if left:
+        tx.later("lose_leases", leases=kept(left), why=LEFT_BEHIND)
+    if clean:
+        tx.later("forget_leases", leases=kept(clean))
