@@ -24,28 +24,50 @@ and it knows its fence. No configuration, no daemon; made for a crontab line.
 options:
   --lock NAME         what to guard; default: this command in this folder
   --project WHAT      guard a project instead: its name, or a directory in it
-  --ttl D             how long the lease lasts without renewal (default 30s)
+  --ttl D             how long the lease lasts without renewal
+                      (default 30s; 10m in a git remote, 2m in S3)
   --timeout D         end the command after this time (exit 124)
   --wait[=D]          queue if it is busy, for at most D
+  --no-wait           do not stay to see whether a holder is alive (git, s3, …)
   --busy-exit N       exit code when busy (default 75)
   --holder ID         who you are, to take over from your own dead predecessor
   --gate KIND:TARGET  raise the fence there before the start; repeatable
-  --store URL         sqlite:/path or postgresql://host/db
+  --store URL         sqlite:/path or postgresql://host/db; also a git remote,
+                      S3, Redis, etcd or another Fencepost: see
+                      docs/reference/stores.md
   --config FILE       the store and the tenant of this fencepost.toml; without
                       it none is read, and the store is this user's own
+
+each tick once, whichever machine's cron comes first:
+  --tick CRON         run for the newest tick of this line, if nobody has
+  --timezone ZONE     where the line's times are from
+  --job NAME          what the line is called (default: the lock's name)
+  --missed P          a late tick: coalesce runs it (default), skip leaves it
+  --grace D           later than this is late (default 60s)
+  --retry N           try a tick that failed so often in all (default 1)
+  --on-lost P         a tick that was lost under way: keep (default), restart
+  --done-exit N       exit code when the tick is done (default 75)
 
 It exits with the command's own code; 75 busy, 76 lease lost, 77 refused by a
 gate, 124 timed out, 126 not executable, 127 not found, 69 store unavailable.
 
 examples:
   */15 * * * *  fencepost exec --lock digest -- claude -p "write the digest"
+  0 6 * * *  fencepost exec --tick '0 6 * * *' --timezone Europe/Berlin \\
+                 --lock digest -- claude -p "write the digest"
   fencepost exec --wait=10m --lock deploy -- ./deploy.sh
   fencepost exec --wait --project . -- claude
   fencepost exec --lock site --gate file:site/index.html -- \\
       sh -c './build | fencepost gate write-file site/index.html'
 """
 
-VALUED = ("--lock", "--project", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store", "--config")
+TICK_OPTIONS = ("--timezone", "--job", "--missed", "--grace", "--retry", "--on-lost", "--done-exit")
+VALUED = (
+    *("--lock", "--project", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store", "--config"),
+    "--tick",
+    *TICK_OPTIONS,
+)
+BARE = ("--wait", "--no-wait")
 EXIT_MAX = 255
 LABEL_MAX = 60
 
@@ -64,18 +86,33 @@ def main(argv: list[str]) -> int:
         )
     project = one(options, "--project")
     ground = wiring.find_ground(project) if project is not None else None
-    order = order_of(options, command, ground)
     usual = wiring.store_url if config else wiring.exec_store_url
     url = one(options, "--store") or (ground.store if ground else "") or usual(None)
+    check_store(options, url)
+    order = order_of(options, command, ground, ttl=wiring.default_ttl(url))
+    tools = wiring.exec_tools(url)._replace(say=tell)
+    if order.wait_seconds is not None:
+        tools = on_a_terminal(tools)
+    if "--tick" in options:
+        from fencepost.cli.exec_tick import run_tick
+
+        return run_tick(options, order, tools, url)
+    refuse_tick_options(options)
     from fencepost.service.supervisor import guard_command
 
-    tools = wiring.exec_tools(url)._replace(say=tell)
     try:
-        return guard_command(order, on_a_terminal(tools) if order.wait_seconds is not None else tools)
+        return guard_command(order, tools)
     except Busy as busy:
         advice = " To queue for it, add --wait." if order.wait_seconds is None else ""
         tell(f"busy: {busy}{advice}")
         return order.busy_exit
+
+
+def refuse_tick_options(options: dict[str, list[str]]) -> None:
+    """Refuse options that say something about a tick where there is none."""
+    for name in TICK_OPTIONS:
+        if name in options:
+            raise Invalid(f"{name} is about the ticks of a crontab line; add --tick, as in --tick '*/15 * * * *'.")
 
 
 def tell(text: str) -> None:
@@ -105,7 +142,7 @@ def split(argv: list[str]) -> tuple[dict[str, list[str]], list[str] | None]:
             break
         if name in ("-h", "--help"):
             return {}, None
-        if name == "--wait":
+        if name in BARE:
             options[name] = [value]
             continue
         if name not in VALUED:
@@ -120,11 +157,28 @@ def suggestion(name: str) -> str:
     """Offer the nearest option, if there is one."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, (*VALUED, "--wait"), n=1)
+    near = get_close_matches(name, (*VALUED, *BARE), n=1)
     return f" Did you mean {near[0]}?" if near else ""
 
 
-def order_of(options: dict[str, list[str]], command: list[str], ground: Ground | None = None) -> Order:
+def check_store(options: dict[str, list[str]], url: str) -> None:
+    """Refuse what a store that several machines share cannot guard."""
+    if not wiring.is_shared(url):
+        return
+    if "--lock" not in options and "--project" not in options:
+        raise Invalid(
+            f"{wiring.shown(url)} is shared by several machines, and this folder is another one on each: name what is "
+            "guarded with --lock NAME."
+        )
+    if "--project" in options and wiring.is_cells(url):
+        raise Invalid(
+            "a project is a directory of one machine and needs a runtime store: sqlite:/path or postgresql://…"
+        )
+
+
+def order_of(
+    options: dict[str, list[str]], command: list[str], ground: Ground | None = None, *, ttl: float = TTL_DEFAULT_SECONDS
+) -> Order:
     """Turn options into what the supervisor is asked."""
     lock = one(options, "--lock")
     if lock is not None and ground is not None:
@@ -137,7 +191,7 @@ def order_of(options: dict[str, list[str]], command: list[str], ground: Ground |
         tenant=wiring.tenant_name(None) if "--config" in options else "default",
         resources=(named,),
         label=label_of(command),
-        ttl_seconds=check_ttl(parse_duration(one(options, "--ttl") or f"{TTL_DEFAULT_SECONDS:g}s")),
+        ttl_seconds=check_ttl(parse_duration(one(options, "--ttl") or f"{ttl:g}s")),
         timeout_seconds=parse_duration(timeout) if timeout is not None else None,
         wait_seconds=None if wait is None else parse_duration(wait) if wait else float("inf"),
         busy_exit=exit_code(one(options, "--busy-exit") or "75"),
@@ -145,6 +199,7 @@ def order_of(options: dict[str, list[str]], command: list[str], ground: Ground |
         gates=tuple(dict.fromkeys(wiring.open_gate(target).target for target in options.get("--gate", []))),
         slots=ground.slots if ground else 1,
         what=ground.words if ground else "",
+        watch="--no-wait" not in options,
     )
 
 
@@ -156,10 +211,10 @@ def one(options: dict[str, list[str]], name: str) -> str | None:
     return values[0] if values else None
 
 
-def exit_code(text: str) -> int:
+def exit_code(text: str, name: str = "--busy-exit") -> int:
     """Return an exit code that a shell can see."""
     if not text.isascii() or not text.isdigit() or int(text) > EXIT_MAX:
-        raise Invalid(f"--busy-exit is a number from 0 to {EXIT_MAX}, not {text!r}.")
+        raise Invalid(f"{name} is a number from 0 to {EXIT_MAX}, not {text!r}.")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""`fencepost lease list|break|forget`."""
+"""`fencepost lease list|break|forget|reset-tick`."""
 
 import os
 import time
@@ -8,20 +8,28 @@ from fencepost.cli import render
 from fencepost.model import light_json as json
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
-from fencepost.model.lease import parse_resource
-from fencepost.operations.leases import Listed, break_lease, forget_gate, lease_fields, list_leases
+from fencepost.model.lease import parse_resource, renew_every
+from fencepost.model.light import TYPE_CHECKING
+from fencepost.operations.leases import Listed, break_lease, forget_gate, forget_tick, lease_fields, list_leases
+
+if TYPE_CHECKING:
+    from fencepost.model.lease import Held
+    from fencepost.ports.store import LeaseStore
 
 RESOURCE_WIDTH, HOST_WIDTH = 24, 12
 HELP = """\
 usage: fencepost lease list [--json] [--limit N] [--all-tenants]
        fencepost lease break RESOURCE [--note TEXT]
        fencepost lease forget RESOURCE GATE
+       fencepost lease reset-tick LOCK [JOB]
 each with: [--tenant NAME] [--store URL] [--config FILE]
 
 See who holds what, or take a lease from its holder. A broken lease's run ends
 at its next renewal; a successor on the same machine ends it before it starts.
 A run that ended badly leaves a debt: its gates are raised by the next one.
 forget drops that debt for a gate that is gone for good.
+reset-tick throws away what is known of a crontab line's ticks (exec --tick),
+after a clock was wrong: the newest tick may then run once more.
 
 examples:
   fencepost lease list
@@ -40,7 +48,7 @@ def main(argv: list[str]) -> int:
         os.environ["FENCEPOST_CONFIG"] = options["--config"]
     tenant = wiring.tenant_name(options.get("--tenant"))
     url = wiring.existing_store(options.get("--store"))
-    store = wiring.open_store(url)
+    store = wiring.open_leases(url)
     try:
         if verb == "list":
             listed = list_leases(store, None if "--all-tenants" in options else tenant)
@@ -51,10 +59,15 @@ def main(argv: list[str]) -> int:
         elif verb == "forget":
             forget_gate(store, parse_resource(words[0]), words[1], tenant=tenant)
             print(f"forgotten: {words[0]} no longer owes {words[1]} its fence")
+        elif verb == "reset-tick":
+            lock = words[0] if ":" in words[0] else f"lock:{words[0]}"
+            job = words[1] if words[1:] else lock.partition(":")[2]
+            forget_tick(store, parse_resource(lock), job, tenant=tenant)
+            print(f"forgotten: what was known of the ticks of {job}")
         else:
             note = options.get("--note", "broken by hand")
             held = break_lease(store, parse_resource(words[0]), tenant=tenant, why=note, on_this_machine=True)
-            print(f"broken: {words[0]} was held by {held.run_id} with fence {held.fence}")
+            print(f"broken: {words[0]} was held by {held.run_id} with fence {held.fence}{goes_on(store, held)}")
     finally:
         store.close()
     return 0
@@ -68,6 +81,13 @@ def refuse_unknown(url: str, tenant: str) -> None:
 
     with closing(wiring.open_runtime(url)) as runtime:
         check_tenant(runtime, tenant)
+
+
+def goes_on(store: "LeaseStore", held: "Held") -> str:
+    """Say how long a holder may go on that hears of it at its next renewal, where that is far off."""
+    if not store.facts().watches:
+        return ""
+    return f"; it may go on for {format_duration(int(renew_every(held.ttl_seconds)))}, until its next renewal"
 
 
 def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
@@ -90,8 +110,11 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
         else:
             words.append(name + equals + value)
     verb = words.pop(0) if words else "list"
-    if (verb, len(words)) not in (("list", 0), ("break", 1), ("forget", 2)):
-        raise Invalid("write 'lease list', 'lease break RESOURCE' or 'lease forget RESOURCE GATE'.")
+    known = {"list": (0,), "break": (1,), "forget": (2,), "reset-tick": (1, 2)}
+    if len(words) not in known.get(verb, ()):
+        raise Invalid(
+            "write 'lease list', 'lease break RESOURCE', 'lease forget RESOURCE GATE' or 'lease reset-tick LOCK [JOB]'."
+        )
     limit = options.get("--limit", "1")
     if not (limit.isascii() and limit.isdigit()):
         raise Invalid(f"--limit is a whole number, not {limit!r}.")

@@ -1,0 +1,64 @@
+"""What a lease costs on each kind of cells, beside the raw swap: `python -m bench.cells URL …`.
+
+Run it against servers of your own; the figures are theirs, and the network's. For each URL: the median of N raw
+swaps, and of N leases that are taken and given back, each by a caller that has the store open.
+"""
+
+import argparse
+import os
+import statistics
+import time
+
+from fencepost.cells.opening import open_cell_store
+from fencepost.model.lease import Claim, Granted
+from fencepost.model.process import ProcessId
+from fencepost.ports.cells import Cells
+from fencepost.wiring.cells import here, open_cells
+
+
+def main() -> None:
+    """Measure each store that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("urls", nargs="+", metavar="URL")
+    parser.add_argument("-n", type=int, default=50)
+    arguments = parser.parse_args()
+    print(f"{'store':40} {'swap ms':>9} {'lease ms':>9}")
+    for url in arguments.urls:
+        cells = open_cells(url)
+        swap, lease = raw_swaps(cells, arguments.n), leases(url, arguments.n)
+        print(f"{cells.facts.url[:40]:40} {swap:9.1f} {lease:9.1f}")
+        cells.close()
+
+
+def raw_swaps(cells: Cells, count: int) -> float:
+    """Return what one swap takes, in milliseconds."""
+    name, tag, spent = f"probe-{os.urandom(8).hex()}", None, []
+    for _ in range(count):
+        document = b'{"v": 1, "probe": "%s"}' % os.urandom(16).hex().encode()
+        began = time.perf_counter()
+        tag = cells.swap(name, tag, document, seconds=30).tag
+        spent.append(time.perf_counter() - began)
+        assert tag is not None, "nobody else swaps this one"
+    cells.swap(name, tag, None, seconds=30)
+    return statistics.median(spent) * 1000
+
+
+def leases(url: str, count: int) -> float:
+    """Return what taking a lease and giving it back takes, in milliseconds."""
+    place = here(url)
+    store = open_cell_store(open_cells(url), place)
+    spent = []
+    for number in range(count):
+        process = ProcessId(place.host, os.getpid(), "bench")
+        claim = Claim(os.urandom(16).hex(), "default", ("lock:bench",), f"bench-{number}", 60.0, process, starts=True)
+        began = time.perf_counter()
+        answer = store.acquire(claim)
+        assert isinstance(answer, Granted), "nobody else takes this one"
+        store.release(answer.lease, clean=True)
+        spent.append(time.perf_counter() - began)
+    store.close()
+    return statistics.median(spent) * 1000
+
+
+if __name__ == "__main__":
+    main()

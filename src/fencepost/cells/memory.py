@@ -1,0 +1,182 @@
+"""What this machine remembers of a store of cells, in a folder of its own: it outlives the callers, and the store's mishaps."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from fencepost.model import light_json as json
+from fencepost.model.cell import Known, Memory, Sighting
+from fencepost.model.errors import StoreUnavailable
+from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.process import Host, ProcessId
+from fencepost.model.tick_claim import TickRecord, record_of
+
+if TYPE_CHECKING:
+    from fencepost.model.light import Any, Callable
+
+KNOWN_MAX = 16  # leases of one cell whose processes may still be about
+FILE_MAX = 262_144
+
+
+class Remembered(NamedTuple):
+    """Everything about one cell."""
+
+    memory: Memory = Memory()
+    known: tuple[tuple[str, Known], ...] = ()  # by the lease's id
+    ticks: tuple[TickRecord, ...] = ()
+
+    def knows(self, lease_id: str) -> Known | None:
+        """Return what this machine knows of a lease, if it was its own."""
+        return dict(self.known).get(lease_id)
+
+    def with_known(self, lease_id: str, known: Known) -> Remembered:
+        """Remember how the processes of a lease are found."""
+        others = [one for one in self.known if one[0] != lease_id]
+        return self._replace(known=(*others, (lease_id, known))[-KNOWN_MAX:])
+
+    def without(self, lease_id: str) -> Remembered:
+        """Forget a lease of which nothing is left."""
+        return self._replace(known=tuple(one for one in self.known if one[0] != lease_id))
+
+
+class StoreMemory(NamedTuple):
+    """Everything about the store itself."""
+
+    id: str = ""
+    probed_us: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class MemoryFolder:
+    """One folder per store, one small file per cell; every change is a whole new file."""
+
+    __slots__ = ("_folder",)
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def store(self) -> StoreMemory:
+        """Return what is remembered of the store."""
+        fields = self._read("store")
+        return StoreMemory(
+            str(fields.get("id", "")), int(fields.get("probed_us", 0)), tuple(fields.get("warnings", ()))
+        )
+
+    def keep_store(self, memory: StoreMemory) -> None:
+        """Remember the store."""
+        with _Turn(self._folder):
+            self._write("store", memory._asdict())
+
+    def cell(self, name: str) -> Remembered:
+        """Return what is remembered of a cell."""
+        return _remembered(self._read(name))
+
+    def change(self, name: str, change: Callable[[Remembered], Remembered]) -> Remembered:
+        """Change what is remembered of a cell, one caller after the other."""
+        before = self.cell(name)
+        if change(before) == before:
+            return before
+        with _Turn(self._folder):
+            after = change(self.cell(name))
+            self._write(name, _fields(after))
+        return after
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            with open(os.path.join(self._folder, f"{name}.json"), encoding="utf-8") as file:
+                fields = json.loads(file.read(FILE_MAX))
+        except (OSError, ValueError):
+            return {}  # never seen, or written in a power cut: as good as never seen
+        return fields if isinstance(fields, dict) else {}
+
+    def _write(self, name: str, fields: dict[str, Any]) -> None:
+        path = os.path.join(self._folder, f"{name}.json")
+        draft = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+        try:
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write(json.dumps(fields))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except OSError as error:
+            raise _trouble(self._folder, error) from None
+
+
+class _Turn:
+    """One writer at a time; the file of the lock is never deleted."""
+
+    __slots__ = ("_fd", "_folder")
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        try:
+            make_private(self._folder)
+            self._fd = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _trouble(self._folder, error) from None
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def make_private(folder: str) -> None:
+    """Make a folder and what is missing above it, for this user only."""
+    if os.path.isdir(folder):
+        return
+    make_private(os.path.dirname(folder))
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # another process was quicker
+        return
+
+
+def _trouble(folder: str, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"this machine cannot remember what it sees of the store: {folder}: {error.strerror}. "
+        "Make the folder writable, or name another one with XDG_STATE_HOME."
+    )
+
+
+def _fields(one: Remembered) -> dict[str, Any]:
+    memory = one.memory
+    return {
+        "fence": memory.fence,
+        "ttl_ms": memory.ttl_ms,
+        "cursors": memory.cursors,
+        "resets": memory.resets,
+        "sighting": memory.sighting,
+        "known": {lease_id: _known_fields(known) for lease_id, known in one.known},
+        "ticks": [record._asdict() for record in one.ticks],
+    }
+
+
+def _known_fields(known: Known) -> dict[str, Any]:
+    guard = known.guard
+    return {
+        "run_id": known.run_id,
+        "host": known.supervisor.host,
+        "pid": known.supervisor.pid,
+        "started": known.supervisor.started,
+        "guard": [guard.pid, guard.started] if guard else None,
+        "cgroup": known.cgroup,
+    }
+
+
+def _remembered(fields: dict[str, Any]) -> Remembered:
+    if not fields:
+        return Remembered()
+    sighting = Sighting(*fields["sighting"]) if fields["sighting"] else None
+    cursors = tuple([(str(job), int(cursor)) for job, cursor in fields["cursors"]])
+    memory = Memory(int(fields["fence"]), int(fields["ttl_ms"]), cursors, int(fields["resets"]), sighting)
+    known = tuple([(lease_id, _known(one)) for lease_id, one in fields["known"].items()])
+    return Remembered(memory, known, tuple([record_of(one) for one in fields["ticks"]]))
+
+
+def _known(fields: dict[str, Any]) -> Known:
+    host = Host(*fields["host"])
+    guard = ProcessId(host, *fields["guard"]) if fields["guard"] else None
+    return Known(fields["run_id"], ProcessId(host, fields["pid"], fields["started"]), guard, fields["cgroup"])
