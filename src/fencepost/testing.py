@@ -32,8 +32,8 @@ from fencepost.operations.requests import request_run
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.service.agent_environment import run_variables
 from fencepost.service.answers import Answers
+from fencepost.service.custody import Term
 from fencepost.service.order import new_id
-from fencepost.service.renewal import Term
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.run_socket import RunSocket
@@ -176,7 +176,9 @@ class Rehearsal:
         if leased.run.resume:
             folder.put_checkpoint(leased.checkpoint or "null")
         basics = Answers(leased.lease, term, lambda: self._ending, self._store)
-        answering = RunSocket(folder.socket, key, RunAnswers(basics, self._store, leased.lease, self._names).handlers())
+        answering = RunSocket(
+            folder.socket, key, RunAnswers(basics, self._store, leased.lease, self._names, leased.checkpoint).handlers()
+        )
         run = leased.run._replace(**self._facts)
         self.context = RunContext({**os.environ, **run_variables(run, leased.lease, folder=folder, key=key)})
         told, tell = os.pipe()

@@ -207,9 +207,9 @@ def test_a_worker_that_is_asked_to_stop_hands_its_resumable_run_back_without_wai
     site.until(lambda: site.runs(state="cancelled"))
 
 
-def test_a_poison_run_that_kills_its_supervisor_every_time_ends_as_a_dead_letter(site: Site) -> None:
+def test_a_poison_run_that_kills_its_guard_every_time_ends_as_a_dead_letter(site: Site) -> None:
     """F25 and F66: counted before the start, bounded, and others are unharmed."""
-    script = "echo x >> tries; kill -9 $(ps -o ppid= -p $PPID)"
+    script = "echo x >> tries; kill -9 $PPID"
     site.configure(agent(script, on_lost='"restart"') + "[agents.calm]\ncommand = ['true']\n")
     site.up("--workers", "2", "--ttl", "2s")
     site.fencepost("run", "worker")

@@ -16,7 +16,7 @@ from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import Fate
 from fencepost.operations.requests import request_run
-from fencepost.service.renewal import Renewer, Term
+from fencepost.service.custody import Custody, Term
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.transaction import Dialect, Transaction
 from tests.stores.rig import ManualClock, SqliteRig, claim
@@ -287,13 +287,13 @@ class RollingBack:
         self.rolled_back = 0
 
     def __enter__(self) -> RuntimeStore:
-        def write(work: Callable[[Transaction], object], *, patient: bool = False) -> object:
+        def write(work: Callable[[Transaction], object], *, patient: bool = False, often: bool = False) -> object:
             def fail(tx: Transaction) -> object:
                 work(tx)
                 self.rolled_back += 1
                 raise StoreUnavailable("rolled back at the last moment.")
 
-            return self._write(fail, patient=patient)
+            return self._write(fail, patient=patient, often=often)
 
         self._store._dialect = cast("Dialect", SimpleNamespace(write=write, read=self._store.dialect.read))
         self._store.close = lambda: None  # type: ignore[method-assign]  # the next try gets the same one
@@ -314,9 +314,10 @@ def test_a_renewal_that_was_rolled_back_lends_no_authority(runtime: Runtime) -> 
     until = term.deadline_ns
     failing = RollingBack(runtime.another())
     with failing as store:
-        renewer = Renewer(granted.lease, term, lambda: store)
-        while renewer.lost is None:
-            clock.pass_time(renewer.step() or 1)
+        custody = Custody(lambda: store, clock, counts_sleep=False)
+        kept = custody.keep(granted.lease, term)
+        while kept.lost is None:
+            clock.pass_time(custody.step() or 1)
             assert term.deadline_ns == until, "only an explicit success lends more time"
         with pytest.raises(StoreUnavailable):
             store.acquire(claim._replace(id="l2", run_id="r2"))

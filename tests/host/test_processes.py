@@ -36,7 +36,7 @@ os.wait()
 
 GUARD = f"""
 import os, signal, subprocess, sys
-from fencepost.host.processes import become_subreaper
+from fencepost.host.libc import become_subreaper
 assert become_subreaper()
 subprocess.run([sys.executable, "-S", "-c", {DETACHING!r}], env={{}})
 signal.pause()

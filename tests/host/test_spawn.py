@@ -1,4 +1,4 @@
-"""An agent is started in two ways, quickly or by a fork; nobody can tell which."""
+"""An agent starts in a group of its own, with clean signals, and dies with the guard that started it."""
 
 import errno
 import json
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.host import spawn
+from tests.support.ground import state_of
+from tests.support.scratch import wait_until
 
 Start = Callable[[list[str], dict[str, str], tuple[int, ...]], int]
 
@@ -26,11 +28,9 @@ open(sys.argv[1], "w").write(json.dumps(facts))
 """
 
 
-@pytest.fixture(params=["quickly", "by a fork"])
-def start(request: pytest.FixtureRequest) -> Start:
-    if request.param == "quickly":
-        return lambda argv, env, ignore: spawn.spawn(argv, env, ignore=ignore)
-    return lambda argv, env, ignore: spawn._fork(argv, env, ignore=ignore)
+@pytest.fixture
+def start() -> Start:
+    return lambda argv, env, ignore: spawn.spawn(argv, env, ignore=ignore)
 
 
 def ended(pid: int) -> int:
@@ -85,3 +85,22 @@ def test_a_file_that_is_no_program_is_refused(start: Start, tmp_path: Path) -> N
     with pytest.raises(OSError, match="format") as refusal:
         start([str(tmp_path / "words")], {}, ())
     assert refusal.value.errno == errno.ENOEXEC
+
+
+def test_it_dies_with_the_process_that_started_it_and_is_killed_first_when_memory_runs_out() -> None:
+    reader, writer = os.pipe()
+    guard = os.fork()
+    if guard == 0:
+        pid = spawn.spawn(["sleep", "60"], {"PATH": os.environ["PATH"]})
+        os.write(writer, str(pid).encode())
+        signal.pause()
+    pid = int(os.read(reader, 32))
+    mine = int(Path("/proc/self/oom_score_adj").read_text())
+    assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) > mine
+
+    os.kill(guard, signal.SIGKILL)  # noqa: TID251  # our own child
+    os.waitpid(guard, 0)
+
+    wait_until(lambda: state_of(pid) in ("", "Z"), what="the agent is dead", seconds=10)
+    for descriptor in (reader, writer):
+        os.close(descriptor)

@@ -23,7 +23,7 @@ station.POLL_SECONDS = 3600.0
 fall_asleep = station.Station._wait
 
 def say_and_fall_asleep(self, seconds, hint=None):
-    if hint is not None and not self._nursery.running + self._nursery.starting:
+    if hint is not None and not self._worker.running:
         print("asleep", round(seconds), file=sys.stderr, flush=True)
     fall_asleep(self, seconds, hint)
 

@@ -93,7 +93,7 @@ def test_after_supervisor_and_guard_were_killed_the_next_run_clears_up_before_it
     until(lambda: not is_alive(guard), "the guard is dead")
     holder.kill()
     holder.wait(10)
-    assert is_alive(old_agent)
+    until(lambda: not is_alive(old_agent), "the agent dies with its guard")
     told = yard.run("exec", "--lock", "z", "--", "sh", "-c", f"{sh_dead(old_agent)} && echo clear")
     assert (told.code, told.out) == (0, b"clear\n")
     check_gone(yard)

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 from threading import Event
 
-from tests.support.ground import children, is_alive, send
+from tests.support.ground import is_alive, send
 from tests.support.site import Site
 
 
@@ -128,23 +128,9 @@ def test_a_running_agent_can_be_cancelled(site: Site) -> None:
     assert site.runs()[0].reason == "cancelled"
 
 
-def test_an_agent_killed_by_the_death_of_its_worker_goes_to_a_person(site: Site) -> None:
-    site.configure(agent("sleep 322"))
-    daemon = site.up("--workers", "1", "--ttl", "5s")
-    site.fencepost("run", "worker")
-    site.until(lambda: [run for run in site.runs(state="running") if run.started_us])
-
-    daemon.send_signal(signal.SIGKILL)
-    site.until(lambda: site.runs(state="dead"))
-
-    assert site.runs()[0].reason == "lost"
-    assert "sleep 322" not in _commands()
-    assert [letter["id"] for letter in site.rows("dead", "list")] == [site.runs()[0].id]
-
-
-def test_what_a_killed_worker_left_alive_is_ended_before_anything_new_is_leased_there(site: Site) -> None:
+def test_what_a_killed_worker_and_guard_left_alive_is_ended_before_anything_new_is_leased_there(site: Site) -> None:
     site.configure(
-        '[agents.left]\ncommand = ["sleep", "323"]\n'
+        '[agents.left]\ncommand = ["sh", "-c", "setsid sleep 323 & wait"]\n'
         '[agents.next]\ncommand = ["sh", "-c", "pgrep -fx \'sleep 323\' > beside; touch next"]\n'
     )
     worker = site.up("--workers", "1", "--ttl", "30s")
@@ -152,14 +138,12 @@ def test_what_a_killed_worker_left_alive_is_ended_before_anything_new_is_leased_
     site.until(lambda: [run for run in site.runs(state="running") if run.started_us])
     site.until(lambda: "sleep 323" in _commands())
     (lease,) = (row for row in site.rows("lease", "list") if row["resource"].startswith("run:"))
-    supervisor = int(lease["pid"])
-    (guard,) = children(supervisor)
-    send(supervisor, signal.SIGSTOP)  # so that nobody can clear up after the other
-    for pid in (guard, worker.pid, supervisor):
+    guard = int(lease["pid"])
+    for pid in (worker.pid, guard):
         send(pid, signal.SIGKILL)
     worker.wait(10)
-    site.until(lambda: not is_alive(guard) and not is_alive(supervisor))
-    assert "sleep 323" in _commands()
+    site.until(lambda: not is_alive(guard))
+    assert "sleep 323" in _commands(), "the agent dies with its guard, and what it detached does not"
     site.fencepost("run", "next")
 
     site.up("--workers", "1", "--ttl", "30s")
@@ -167,7 +151,9 @@ def test_what_a_killed_worker_left_alive_is_ended_before_anything_new_is_leased_
 
     assert (site.folder / "beside").read_text() == ""
     site.until(lambda: site.runs(agent="left")[0].state == "dead")
-    assert site.rows("lease", "list") == [] or all("run:" not in row["resource"] for row in site.rows("lease", "list"))
+    assert site.runs(agent="left")[0].reason == "lost"
+    assert [letter["id"] for letter in site.rows("dead", "list")] == [site.runs(agent="left")[0].id]
+    assert all("run:" not in row["resource"] for row in site.rows("lease", "list"))
 
 
 RESUMABLE = """\

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from fencepost.model.lease import Lease, kill_grace, renew_every
 from fencepost.ports.processes import Traces
 from fencepost.ports.store import LeaseStore
-from fencepost.service.renewal import Renewer, Term
+from fencepost.service.custody import Custody, Term
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
 from tests.simulation.hosts import Process
@@ -56,7 +56,8 @@ class Renewing:
     """The renewer's own thread of the supervisor."""
 
     def __init__(self, run: Supervised, lease: Lease, term: Term) -> None:
-        self.renewer = Renewer(lease, term, run.open_store)
+        self.custody = Custody(run.open_store, run.process.clock, counts_sleep=term.counts_sleep)
+        self.kept = self.custody.keep(lease, term)
         self.term = term
         self.stopped = False
         self._run = run
@@ -65,13 +66,13 @@ class Renewing:
 
     def _loop(self) -> None:
         pause = self._first_seconds
-        while not self.renewer.lost:
+        while not self.kept.lost:
             self._run.process.clock.sleep(pause)
             if self.stopped:
                 return
-            pause = self.renewer.step()
+            pause = self.custody.step()
             self._run.mail.put("news")
-        if "not renewed in time" in self.renewer.lost:
+        if "not renewed in time" in self.kept.lost:
             self._run.stage.world.totals["self-fences on silence"] += 1
 
 

@@ -1,7 +1,7 @@
 """Mistakes on purpose: each takes one rule away, and the simulator must notice."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -9,13 +9,13 @@ from fencepost.flow.leaser import Undertaker
 from fencepost.gates import path as file_gate
 from fencepost.gates.marks import Guard as Marks
 from fencepost.model import lease as rules
-from fencepost.model.errors import LeaseLost, StoreUnavailable
+from fencepost.model.errors import LeaseLost
 from fencepost.model.gate import Mark, Proof
 from fencepost.model.gate import check as real_check
-from fencepost.model.lease import Granted, Held, Lease, renew_every
+from fencepost.model.lease import Granted, Held, Lease
 from fencepost.service.admission import Admission
-from fencepost.service.renewal import Renewer, Term
-from fencepost.stores import grants, leases
+from fencepost.service.custody import Kept, Term
+from fencepost.stores import grants, lease_grants, leases
 from fencepost.stores.sqlite import store as sqlite
 from fencepost.stores.sqlite.copy import Copied
 from fencepost.stores.sqlite.dialect import STATEMENTS
@@ -24,7 +24,9 @@ from tests.simulation.nodes import Run
 from tests.simulation.simulate import simulate
 from tests.simulation.world import Violation
 
-ITS_FENCE = "AND fence = :fence"
+KEPT = "(id, fence, epoch) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:leases))"
+WITHOUT_FENCE = (KEPT, "(id, epoch) IN (SELECT value ->> 0, value ->> 2 FROM json_each(:leases))")
+FREED = "AND resource.lease_id = freed.id AND resource.fence = freed.fence"
 
 
 class Mutation(NamedTuple):
@@ -38,13 +40,14 @@ class Mutation(NamedTuple):
 def mutations() -> dict[str, Mutation]:
     """Return every mistake, by what it does."""
     return {
-        "renew without the fence": Mutation(lambda: _sql(renew=(ITS_FENCE, "")), "echoes"),
+        "renew without the fence": Mutation(lambda: _sql(renew_leases=WITHOUT_FENCE), "echoes"),
         "release without the fence": Mutation(
-            lambda: _sql(forget_held=(ITS_FENCE, ""), free_resources=(ITS_FENCE, "")), "echoes"
+            lambda: _sql(forget_leases=WITHOUT_FENCE, free_resources=(FREED, "AND resource.lease_id = freed.id")),
+            "echoes",
         ),
-        "lose without the fence": Mutation(lambda: _sql(lose=(ITS_FENCE, "")), "echoes"),
+        "lose without the fence": Mutation(lambda: _sql(lose_leases=WITHOUT_FENCE), "echoes"),
         "release by the name of the resource": Mutation(_blind_release),
-        "renew whatever its state": Mutation(lambda: _sql(renew=("AND state = 'held'", ""))),
+        "renew whatever its state": Mutation(lambda: _sql(renew_leases=("AND state = 'held'", ""))),
         "raise after the start": Mutation(_raise_after_start),
         "raise only the gates of one's own": Mutation(_owe_nothing, "zombies"),
         "start although a gate is out of reach": Mutation(_start_anyway, "zombies"),
@@ -57,7 +60,7 @@ def mutations() -> dict[str, Mutation]:
             lambda: patch.object(sqlite, "_ahead", _one_behind), "rewind"
         ),
         "a renewer that ignores errors": Mutation(
-            lambda: patch.object(Renewer, "step", _step_whatever_happens), "silence"
+            lambda: patch.object(Kept, "fail", _renewed_whatever_happens), "silence"
         ),
         "a deadline from after the answer": Mutation(lambda: patch.object(Term, "extend", _extend_from_now), "silence"),
         "a guard that waits for news": Mutation(lambda: patch.object(Guard, "_now_ns", lambda _: 0), "silence"),
@@ -106,13 +109,12 @@ def _statements(changed: dict[str, str]) -> Iterator[None]:
 @contextmanager
 def _blind_release() -> Iterator[None]:
     by_name = """
-        DELETE FROM lease WHERE :id = :id AND :fence = :fence AND EXISTS (
+        DELETE FROM lease WHERE :leases = :leases AND EXISTS (
             SELECT 1 FROM resource JOIN json_each(lease.resources) AS mine
              WHERE resource.lease_id = lease.id AND mine.value ->> 1 = 'lock:a')
         RETURNING id, started_us
     """
-    by_key = (f"AND lease_id = :id {ITS_FENCE}", "AND :id = :id AND :fence = :fence")
-    with _sql(free_resources=by_key), _statements({"forget_held": by_name}):
+    with _sql(free_resources=(FREED, "")), _statements({"forget_leases": by_name}):
         yield
 
 
@@ -138,7 +140,9 @@ def _raise_after_start() -> Iterator[None]:
 
 @contextmanager
 def _owe_nothing() -> Iterator[None]:
-    with patch.object(leases, "owed_by", lambda _: ()), patch.object(grants, "owed_by", lambda _: ()):
+    with ExitStack() as stack:
+        for module in (lease_grants, leases, grants):
+            stack.enter_context(patch.object(module, "owed_by", lambda _: ()))
         yield
 
 
@@ -171,15 +175,9 @@ def _one_behind(copied: Copied | None, *, store: str, high: int) -> bool:
     return copied is not None and (copied.store != store or copied.committed > high)
 
 
-def _step_whatever_happens(self: Renewer) -> float:
-    try:
-        self._open_store().renew(self._lease)
-    except LeaseLost as error:
-        self.lost = str(error)
-    except StoreUnavailable:
-        pass
-    self._term.extend(self._lease.ttl_seconds, asked_ns=self._term.now_ns())
-    return renew_every(self._lease.ttl_seconds)
+def _renewed_whatever_happens(self: Kept, why: str, asked_ns: int) -> None:
+    del why
+    self.hear("renewed", asked_ns)
 
 
 def _extend_from_now(self: Term, ttl_seconds: float, *, asked_ns: int) -> None:
@@ -203,5 +201,5 @@ def _clean_without_start() -> Iterator[None]:
     def give_back(self: Admission, lease: Lease) -> None:
         self._store.release(lease, clean=True)
 
-    with patch.object(Admission, "give_back", give_back), _sql(forget_held=("id, started_us", "id, 1")):
+    with patch.object(Admission, "give_back", give_back), _sql(forget_leases=("id, started_us", "id, 1")):
         yield

@@ -17,8 +17,8 @@ from fencepost.model.gate import Proof, proof_of
 from fencepost.model.lease import Claim, Lease
 from fencepost.ports.processes import Traces
 from fencepost.service.admission import Admission
+from fencepost.service.custody import Term
 from fencepost.service.order import Order, Tools
-from fencepost.service.renewal import Term
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
 from tests.simulation.gates.kinds import spelled
@@ -191,7 +191,7 @@ class Run:
             if subject == "guard gone":
                 traces = Traces(self._claim.run_id, self.guard.process.id, None)
                 return SimProcesses(self.process).end(traces, grace_seconds=0, kill_seconds=10), False
-            if subject == "news" and renewing.renewer.lost:
+            if subject == "news" and renewing.kept.lost:
                 self.guard.mail.put("end")
             elif subject == "news":
                 self.guard.mail.put("deadline", renewing.term.deadline_ns)

@@ -1,7 +1,7 @@
 """The ports under faults: the real store and real gates behind unreliable calls, and a made-up process table."""
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from signal import SIGCONT, SIGKILL, SIGSTOP
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fencepost.model.errors import FencepostError, FenceRefused, LeaseLost, Misconfigured, StoreUnavailable
 from fencepost.model.gate import Proof
-from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
+from fencepost.model.lease import LOST, RENEWED, Claim, Granted, Held, Lease, Refused, Waiter
 from fencepost.model.process import Fate, ProcessId, fate_by_host
 from fencepost.model.process import Host as Identity
 from fencepost.ports.gate import GateStatus
@@ -151,6 +151,17 @@ class SimStore:
 
         self._call(f"renew {lease.id}", effect, lambda: self._site.reference.renew(lease, self._now()))
 
+    def renew_leases(self, leases: Sequence[Lease]) -> dict[str, str]:
+        """Renew one after the other: here every holder has a lease of its own."""
+        return {lease.id: self._renewed(lease) for lease in leases}
+
+    def _renewed(self, lease: Lease) -> str:
+        try:
+            self.renew(lease)
+        except LeaseLost:
+            return LOST
+        return RENEWED
+
     def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
         def effect() -> None:
             self._real().release(lease, clean=clean, answered=answered)
@@ -202,6 +213,9 @@ class SimStore:
 
     def forget_gate(self, tenant: str, resource: str, gate: str) -> bool:
         return self._real().forget_gate(tenant, resource, gate)
+
+    def forget_tick(self, tenant: str, resource: str, job: str) -> bool:
+        return self._real().forget_tick(tenant, resource, job)
 
     def bump(self, floor: int) -> int:
         return self._real().bump(floor)

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
+from fencepost import wiring
 from fencepost.cli import options
 from fencepost.config.find import config_path
 from fencepost.config.kinds import check_name
@@ -11,6 +12,7 @@ from fencepost.config.load import load
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.operations import service
+from fencepost.operations.draining import drain_workers
 from fencepost.operations.service import Manager
 
 EXAMPLES = """\
@@ -19,6 +21,7 @@ EXAMPLES = """\
   fencepost service status
   fencepost service uninstall
 """
+DRAIN_SECONDS = 120.0
 NOT_RECORDED = ("FENCEPOST_STORE", "FENCEPOST_TENANT")
 
 
@@ -87,6 +90,9 @@ def uninstall(args: argparse.Namespace, manager: Manager) -> int:
     if not service.is_installed(path):
         print(f"nothing to do: {path} is not there")
         return 0
+    drain_workers(
+        wiring.workers_folder(), wiring.this_hosts_processes(), seconds=DRAIN_SECONDS
+    )  # a stop alone would leave agents
     manager.stop(args.name)  # one that does not run is stopped already
     service.remove(path)
     print(f"removed {path}; its runs, schedules and logs stay")

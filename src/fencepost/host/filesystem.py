@@ -4,6 +4,7 @@ import os
 import sys
 
 from fencepost.host.mounts import Mount, mounts
+from fencepost.host.synced import is_synced_folder, nearest_existing
 
 # Shared between machines, or between a virtual machine and its host: locks and shared memory do not work across it.
 _NETWORK = frozenset(
@@ -21,17 +22,6 @@ _LOCAL_FUSE = frozenset(
         *("ntfs", "ntfs-3g", "exfat", "ext2", "fuse-ext2", "apfs", "squashfuse", "zfs", "snapfuse"),
     }
 )
-_SYNCED_NAMES = {
-    "Dropbox": "Dropbox",
-    "com~apple~CloudDocs": "iCloud Drive",
-    "Mobile Documents": "iCloud Drive",
-    "iCloud Drive": "iCloud Drive",
-    "iCloudDrive": "iCloud Drive",
-    "OneDrive": "OneDrive",
-    "Google Drive": "Google Drive",
-    "GoogleDrive": "Google Drive",
-}
-_SYNCED_MARKERS = {".dropbox": "Dropbox", ".stfolder": "Syncthing"}
 LITTLE_BYTES = 50_000_000  # below this, a write that failed may well have failed for want of room
 
 
@@ -49,42 +39,6 @@ def is_network(kind: str) -> bool:
     if main in {"fuse", "fuse3", "fuse-t"}:
         return sub not in _LOCAL_FUSE
     return main in _NETWORK or main.startswith("smb")
-
-
-def is_synced_folder(path: str) -> str | None:
-    """Return which service copies this folder to other machines behind our back, or None."""
-    folder = nearest_existing(path)
-    while True:
-        service = _service_of(folder)
-        parent = os.path.dirname(folder)
-        if service is not None or parent == folder:
-            return service
-        folder = parent
-
-
-def nearest_existing(path: str) -> str:
-    """Return the real path of what exists of it."""
-    real = os.path.realpath(os.path.expanduser(path))
-    while not os.path.lexists(real) and real != os.path.dirname(real):
-        real = os.path.dirname(real)
-    return real
-
-
-def _service_of(folder: str) -> str | None:
-    name = os.path.basename(folder)
-    for known, service in _SYNCED_NAMES.items():
-        # Services add an account to the name, as in: OneDrive - Company
-        if name == known or name.startswith((f"{known} ", f"{known}-")):
-            return service
-    for marker, service in _SYNCED_MARKERS.items():
-        if os.path.lexists(f"{folder}/{marker}") and not _is_home(folder):
-            return service
-    return None
-
-
-def _is_home(folder: str) -> bool:
-    """Recognise the home folder, where .dropbox holds the client's settings and marks nothing."""
-    return folder == os.path.realpath(os.path.expanduser("~"))
 
 
 def _is_below(path: str, point: str) -> bool:
@@ -115,3 +69,6 @@ def little_room(path: str) -> str:
     if free > LITTLE_BYTES and (room.f_favail > 0 or not room.f_files):
         return ""
     return f" Only {free // 1000:,} kB are free at {nearest_existing(path)}."
+
+
+__all__ = ["is_network", "is_synced_folder", "kind_of", "little_room", "nearest_existing", "parse_mount"]

@@ -28,6 +28,11 @@ def this_host() -> Host:
     )
 
 
+def sees_every_process() -> bool:
+    """Tell whether this process table shows all processes of the machine, and not those of a container alone."""
+    return _namespace("pid") == _FIRST_PID_NAMESPACE
+
+
 def _boot() -> str:
     if sys.platform == "darwin":
         from fencepost.host.command import ask

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from fencepost.host import cgroup
 from fencepost.host.identity import this_host
-from fencepost.host.unreadable import prctl
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 _PAUSE_MIN_SECONDS = 0.005
 _PAUSE_MAX_SECONDS = 0.05
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def system_processes(clock: Clock) -> SystemProcesses:
@@ -235,11 +232,6 @@ class _Hunt:
         if not is_clear:
             return self._table.looks_max
         return self._table.looks_needed if self._seen else 1
-
-
-def become_subreaper() -> bool:
-    """Make orphans among our descendants our own children; False where the host has no such thing."""
-    return sys.platform == "linux" and prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _best_table() -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from fencepost.host.libc import die_with_parent
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ TERMINAL_SIGNALS = (
 )
 # Python ignores these for itself; a program expects them to end it.
 RESTORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
+OOM_MAX, OOM_ABOVE_GUARD = 1000, 100
+DESCRIPTORS_MAX = 65_536
 
 
 def ignored_signals() -> list[int]:
@@ -39,47 +42,18 @@ def spawn(
     ignore: Collection[int] = (),
     terminal: int | None = None,
     folder: str | None = None,
-    errors: str | None = None,
+    standard: tuple[int, int, int] | None = None,
 ) -> int:
-    """Start a program and return its pid, or raise the OSError that kept it from starting.
+    """Start a program that dies with us, and return its pid, or raise the OSError that kept it from starting.
 
     `terminal` is a descriptor whose foreground the new group takes over; `folder` is where it works;
-    `errors` is a pipe that standard error goes to.
+    `standard` are its input, output and errors, where those are not ours.
     """
-    if terminal is None and folder is None and errors is None and hasattr(os, "posix_spawn"):
-        return _spawn_quickly(argv, env, ignore)
-    return _fork(argv, env, ignore=ignore, terminal=terminal, folder=folder, errors=errors)
-
-
-def _spawn_quickly(argv: Sequence[str], env: Mapping[str, str], ignore: Collection[int]) -> int:
-    """Start it without a copy of our own memory, which takes longer than many a command.
-
-    What we ignore ourselves stays ignored in the child unless it is reset.
-    """
-    for number in ignore:
-        signal.signal(number, signal.SIG_IGN)
-    reset = [number for number in _signals() if number not in ignore]
-
-    def start(path: str) -> int:
-        return os.posix_spawn(path, list(argv), dict(env), setpgroup=0, setsigmask=(), setsigdef=reset)
-
-    return _first(start, argv[0], env)
-
-
-def _fork(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    *,
-    ignore: Collection[int] = (),
-    terminal: int | None = None,
-    folder: str | None = None,
-    errors: str | None = None,
-) -> int:
-    """Start it by a fork, which can do more on the way."""
     reader, writer = os.pipe()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
-        _become(argv, env, ignore=ignore, terminal=terminal, folder=folder, errors=errors, failure=writer)
+        _outlive_nobody(parent)
+        _become(argv, env, ignore=ignore, terminal=terminal, folder=folder, standard=standard, failure=writer)
     os.close(writer)
     try:
         failure = os.read(reader, 16)
@@ -99,7 +73,7 @@ def _become(
     ignore: Collection[int],
     terminal: int | None,
     folder: str | None,
-    errors: str | None,
+    standard: tuple[int, int, int] | None,
     failure: int,
 ) -> None:
     """Turn the forked child into the program; the pipe closes by itself when that works."""
@@ -110,13 +84,27 @@ def _become(
         _clean_signals(ignore)
         if folder is not None:
             os.chdir(folder)
-        if errors is not None:
-            _speak_to(errors)
+        for number, descriptor in enumerate(standard or ()):
+            os.dup2(descriptor, number)
         _first(lambda path: os.execve(path, list(argv), dict(env)), argv[0], env)  # noqa: S606  # an argv list
     except OSError as error:
         os.write(failure, str(error.errno).encode())
     finally:
         os._exit(127)
+
+
+def _outlive_nobody(parent: int) -> None:
+    """Die when the guard is killed, and be killed before it when memory runs out: it is the guard that ends the rest."""
+    die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(127)  # it was killed before we asked
+    try:
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+        mine = int(os.read(descriptor, 16))
+        os.pwrite(descriptor, str(min(OOM_MAX, mine + OOM_ABOVE_GUARD)).encode(), 0)
+        os.close(descriptor)
+    except (OSError, ValueError):
+        return  # no Linux, or a /proc that is read-only
 
 
 def _first(start: Callable[[str], int], name: str, env: Mapping[str, str]) -> int:
@@ -136,14 +124,6 @@ def _first(start: Callable[[str], int], name: str, env: Mapping[str, str]) -> in
     raise denied or missing
 
 
-def _speak_to(errors: str) -> None:
-    """Make a named pipe standard error; if nobody reads it any more, that is an error and no reason to wait."""
-    pipe = os.open(errors, os.O_WRONLY | os.O_NONBLOCK)
-    os.set_blocking(pipe, True)
-    os.dup2(pipe, 2)
-    os.close(pipe)
-
-
 def _clean_signals(ignore: Collection[int]) -> None:
     for number in _signals():
         signal.signal(number, signal.SIG_IGN if number in ignore else signal.SIG_DFL)
@@ -152,6 +132,15 @@ def _clean_signals(ignore: Collection[int]) -> None:
 
 def _signals() -> tuple[int, ...]:
     return (*TERMINAL_SIGNALS, *RESTORED_SIGNALS, signal.SIGCHLD, signal.SIGWINCH, signal.SIGCONT)
+
+
+def close_others(*kept: int) -> None:
+    """Close every descriptor of a forked child but the standard ones and these: what it holds open never ends for others."""
+    first = 3
+    for descriptor in sorted(kept):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, DESCRIPTORS_MAX)
 
 
 def take_terminal(terminal: int, group: int) -> None:

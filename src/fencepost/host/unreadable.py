@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+from fencepost.host.libc import call
+
 _PR_SET_DUMPABLE = 4
 _CAP_SYS_PTRACE = 19
 
@@ -22,7 +24,7 @@ def become_unreadable() -> bool:
     """
     if sys.platform != "linux" or hides_processes(_read("/proc/self/mountinfo")):
         return False
-    return prctl(_PR_SET_DUMPABLE, 0)
+    return call("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
 def reads_everything() -> bool:
@@ -41,17 +43,6 @@ def hides_processes(mountinfo: bytes) -> bool:
         if at_proc and any(one.startswith(b"hidepid=") and one[8:] not in (b"0", b"off") for one in after.split(b",")):
             return True
     return False
-
-
-def prctl(option: int, value: int) -> bool:
-    """Change something about this process; False where the host has no such thing."""
-    try:
-        from _ctypes import call_function, dlopen, dlsym  # a quarter of what ctypes costs
-
-        library = dlopen(None, 0)  # type: ignore[arg-type]  # None is this program itself
-        return bool(call_function(dlsym(library, "prctl"), (option, value, 0, 0, 0)) == 0)
-    except (ImportError, OSError):
-        return False
 
 
 def _read(path: str) -> bytes:

@@ -80,6 +80,8 @@ class Reason(StrEnum):
     QUEUE_TIMEOUT = "queue_timeout"
     INTERRUPTED = "interrupted"
     FENCE_REFUSED = "fence_refused"
+    IN_DOUBT = "in_doubt"
+    DIVERGED = "diverged"
     FENCE_REGRESS = "fence_regress"
     MISCONFIGURED = "misconfigured"
 
@@ -142,6 +144,8 @@ MOVES = (
                 Reason.INTERRUPTED,
                 Reason.BUDGET,
                 Reason.FENCE_REFUSED,
+                Reason.IN_DOUBT,
+                Reason.DIVERGED,
                 Reason.FENCE_REGRESS,
                 Reason.MISCONFIGURED,
             }

@@ -50,6 +50,8 @@ REASONS = {
     Reason.QUEUE_TIMEOUT: "it waited longer than `queue_timeout`",
     Reason.INTERRUPTED: "its worker stopped, and it can neither be resumed nor begun again",
     Reason.FENCE_REFUSED: "a gate had seen a newer fence",
+    Reason.IN_DOUBT: "an effect that it asked for is in doubt in the ledger; a person says what became of it: `fencepost ledger list`",
+    Reason.DIVERGED: "begun again, it asked for another effect than before, while those of before are unexplained: `fencepost ledger list`",
     Reason.FENCE_REGRESS: "a gate had seen a fence that its store has not given out yet",
     Reason.MISCONFIGURED: "its agent cannot be started as it is configured",
 }

@@ -9,6 +9,8 @@ from fencepost.model.errors import Invalid
 MARK = "Written by `fencepost service install`; it is written anew by the next one."
 STOP_SECONDS = 40  # what a station takes after its drain, and some more
 RESTART_SECONDS = 5
+LEAVE = "FENCEPOST_ON_TERM=leave"
+TASKS_MAX, FILES_MAX = "infinity", 65_536  # a thousand agents, each with a guard
 SECRETS_FILE = "%h/.config/fencepost/service.env"
 
 
@@ -29,7 +31,10 @@ class Unit(NamedTuple):
 
 
 def systemd_unit(unit: Unit) -> str:
-    """Write a user unit. Its cgroup is delegated, so that each run can have one of its own."""
+    """Write a user unit. Its cgroup is delegated, so that each run can have one of its own.
+
+    A restart ends the worker alone, which leaves running agents to the next one: they and their guards stay.
+    """
     variables = [f"Environment={_quoted(f'{name}={value}')}" for name, value in unit.environment.items()]
     lines = [
         f"# {MARK}",
@@ -43,9 +48,12 @@ def systemd_unit(unit: Unit) -> str:
         f"WorkingDirectory={_path(unit.folder)}",
         f"ExecStart={' '.join(map(_word, unit.argv))}",
         *variables,
+        f"Environment={LEAVE}",
         f"EnvironmentFile=-{SECRETS_FILE}",
         "Delegate=yes",
-        "KillMode=mixed",
+        "KillMode=process",
+        f"TasksMax={TASKS_MAX}",
+        f"LimitNOFILE={FILES_MAX}",
         f"TimeoutStopSec={unit.stop_seconds}",
         "Restart=on-failure",
         f"RestartSec={RESTART_SECONDS}",
@@ -65,7 +73,9 @@ def launchd_plist(unit: Unit) -> str:
         "Label": label(unit.name),
         "ProgramArguments": list(unit.argv),
         "WorkingDirectory": unit.folder,
-        "EnvironmentVariables": dict(unit.environment),
+        "EnvironmentVariables": {**unit.environment, **dict([LEAVE.split("=")])},
+        "AbandonProcessGroup": True,
+        "SoftResourceLimits": {"NumberOfFiles": FILES_MAX},
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ThrottleInterval": RESTART_SECONDS,

@@ -26,8 +26,8 @@ from fencepost.service.run_folder import plan_run_folder
 
 if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore
+    from fencepost.service.custody import Term
     from fencepost.service.order import Order, Tools
-    from fencepost.service.renewal import Term
 
 POLL_MIN_SECONDS = 0.02
 POLL_MAX_SECONDS = 0.5
@@ -110,18 +110,46 @@ class Admission:
         asked_ns = term.now_ns()
         answer = self._leaser.acquire(claim)
         if isinstance(answer, Refused):
-            if self._order.wait_seconds is None:
+            if self._order.wait_seconds is not None:
+                self._last = answer
+                asked_ns, answer = self._queue(claim, term, self._order.wait_seconds)
+            elif self._order.watch and self._store.facts().watches:
+                asked_ns, answer = self._watch(claim, term, answer)
+            else:
                 raise Busy(self._busy(answer))
-            self._last = answer
-            asked_ns, answer = self._queue(claim, term, self._order.wait_seconds)
         term.extend(claim.ttl_seconds, asked_ns=asked_ns)
         return answer
+
+    def _watch(self, claim: Claim, term: Term, refused: Refused) -> tuple[int, Granted]:
+        """Stay until the holder shows a sign of life, or its silence has lasted for long enough to take its place.
+
+        A store that compares no clocks knows of no other way, and a nightly caller comes too seldom to see it otherwise.
+        """
+        first = refused.holders[0]
+        heard_ns = term.now_ns()
+        left_seconds = first.remaining_seconds
+        while True:
+            self._wait(max(POLL_MIN_SECONDS, min(self._store.facts().poll_seconds, left_seconds)))
+            asked_ns = term.now_ns()
+            try:
+                answer = self._leaser.acquire(claim)
+            except StoreUnavailable:
+                if asked_ns - heard_ns > max(OUTAGE_SECONDS, claim.ttl_seconds) * 1e9:
+                    raise
+                continue
+            if isinstance(answer, Granted):
+                return asked_ns, answer
+            heard_ns, now = asked_ns, answer.holders[0]
+            if (now.id, now.renewals) != (first.id, first.renewals):
+                raise Busy(self._busy(answer))
+            left_seconds = now.remaining_seconds
 
     def _queue(self, claim: Claim, term: Term, wait_seconds: float) -> tuple[int, Granted]:
         """Wait in line and return when the winning request was sent, and its answer."""
         place = _Place(self._store, claim, term)
         give_up_ns = term.now_ns() + wait_seconds * 1e9
-        pause = POLL_MIN_SECONDS
+        seldom = self._store.facts().poll_seconds
+        pause = max(POLL_MIN_SECONDS, seldom)
         try:
             while True:
                 asked_ns = term.now_ns()
@@ -130,7 +158,7 @@ class Admission:
                     self._clear()
                     return asked_ns, answer
                 self._pause(answer, pause, (give_up_ns - term.now_ns()) / 1e9)
-                pause = min(2 * pause, POLL_MAX_SECONDS)
+                pause = max(min(2 * pause, POLL_MAX_SECONDS), seldom)
         except BaseException:
             self._clear()
             place.leave()
@@ -179,9 +207,9 @@ class Admission:
 
     def _explain(self, lease: Lease, target: str, refusal: FenceRefused) -> None:
         """Tell a store that went back in time, whose newest grant is refused, from one that overtook us."""
-        from fencepost.model.gate import RefusedByMark
+        from fencepost.model.gate import RefusedByMark, is_made_up
 
-        if not isinstance(refusal, RefusedByMark) or refusal.mark.store != lease.store:
+        if not isinstance(refusal, RefusedByMark) or refusal.mark.store != lease.store or is_made_up(refusal.mark):
             return
         self._store.renew(lease)  # raises LeaseLost if somebody newer was granted meanwhile
         raise FenceRegress(

@@ -7,9 +7,9 @@ from fencepost.model.light import TYPE_CHECKING, Callable
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
     from fencepost.ports.store import LeaseStore
-    from fencepost.service.renewal import Term
+    from fencepost.service.custody import Term
     from fencepost.service.run_socket import Answer, Handler
-    from fencepost.service.tool_calls import ToolCalls
+    from fencepost.service.tool_calls import State, ToolCalls
 
 LEDGER_VERBS = (
     "ledger_begin",
@@ -33,14 +33,23 @@ LOST: Answer = {"ok": False, "code": "lease_lost", "message": "the lease of this
 class Answers:
     """The verbs of the run socket, for one lease."""
 
-    __slots__ = ("_checkpoint", "_is_ending", "_lease", "_store", "_term", "_tool_calls")
+    __slots__ = ("_checkpoint", "_is_ending", "_lease", "_store", "_term", "_tool_calls", "_tool_state")
 
-    def __init__(self, lease: Lease, term: Term, is_ending: Callable[[], bool], store: LeaseStore) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        term: Term,
+        is_ending: Callable[[], bool],
+        store: LeaseStore | None,
+        tool_state: State | None = None,
+    ) -> None:
+        """Answer about a lease; a guard has no store, and relays what takes one."""
         self._lease = lease
         self._term = term
         self._is_ending = is_ending
         self._store = store
         self._tool_calls: ToolCalls | None = None
+        self._tool_state = {} if tool_state is None else tool_state
         self._checkpoint: str | None = None
 
     def handlers(self) -> dict[str, Handler]:
@@ -81,6 +90,8 @@ class Answers:
         """Have a write counted that was refused, here or at its target; also when the lease is lost, as it mostly is."""
         from fencepost.model.errors import StoreUnavailable
 
+        if self._store is None:
+            return {"ok": True}  # the gate at the target counts too
         try:
             self._store.count_refused(self._lease.tenant)
         except StoreUnavailable as error:
@@ -106,6 +117,7 @@ class Answers:
         """Answer about effects that are to happen once; most runs never ask."""
         from fencepost.service.ledger_answers import answer_about_ledger
 
+        assert self._store is not None, "a guard relays this"
         answer = self._check(request)
         return answer_about_ledger(request, self._lease, self._store.ledger()) if answer["ok"] else answer
 
@@ -116,6 +128,7 @@ class Answers:
         answer = self._check(request)
         if not answer["ok"]:
             return answer
+        assert self._store is not None, "a guard relays this"
         if self._tool_calls is None:
-            self._tool_calls = ToolCalls(self._lease, self._store.ledger)
+            self._tool_calls = ToolCalls(self._lease, self._store.ledger, self._tool_state)
         return self._tool_calls.answer(request)

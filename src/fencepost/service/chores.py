@@ -19,6 +19,7 @@ from fencepost.ports.pruning import OldLogStore, Place, PruneStore
 from fencepost.ports.runs import RunStore
 from fencepost.ports.store import LeaseStore
 from fencepost.service.courier import Courier, NoticeStore, Post
+from fencepost.service.end_record import has_known_end
 
 REAP_SECONDS = 2.0
 SEAL_SECONDS = 5.0
@@ -95,7 +96,7 @@ def reaping(processes: Processes, say: Say) -> Chore:
     """Settle runs whose lease is over."""
 
     def step(store: ChoreStore) -> float:
-        reaper = Reaper(store, store, processes, store_now(store.clock_us))
+        reaper = Reaper(store, store, processes, store_now(store.clock_us), has_known_end=has_known_end)
         lost, late = reaper.take_over(), reaper.give_up()
         if lost:
             say(f"took over {lost} run{'s' if lost > 1 else ''} of a worker that is gone.")

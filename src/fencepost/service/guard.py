@@ -13,27 +13,22 @@ from _socket import socketpair  # the module `socket` would cost more than all t
 
 from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
-from fencepost.host.processes import become_subreaper
+from fencepost.host.libc import become_subreaper
 from fencepost.host.unreadable import become_unreadable
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.ports.processes import Processes, Traces
+from fencepost.service.agent_tree import AgentTree
 from fencepost.service.line import Line, Message
 from fencepost.service.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from fencepost.model.process import ProcessId
     from fencepost.ports.clock import Clock
+    from fencepost.ports.processes import Processes
 
-KILL_SECONDS = 10.0
 LOOK_SECONDS = 1.0  # how late a deadline that counts sleep may be noticed after the host woke up
 ASK_PART = 0.6  # of the grace before a lease runs out; the rest is for the kill itself, on a busy host
 LEAVE_TRIES, LEAVE_SECONDS = 11, 0.0003  # each pause is twice the one before: 0.6 s in all
-
-
-# Moving a process into a cgroup makes the kernel wait for all its processors, longer than a short command takes.
-SETTLE_SECONDS = 0.1
-SETTLE_TRIES = 5
 
 
 class GuardHandle:
@@ -90,35 +85,28 @@ def post_guard(clock: Clock, processes: Processes) -> GuardHandle:
 
 
 class Guard:
-    """One guarded run, seen from the guard's own process."""
+    """One guarded command, seen from the guard's own process."""
 
     def __init__(self, line: Line, clock: Clock, processes: Processes) -> None:
         self._line = line
         self._clock = clock
-        self._processes = processes
-        self._ignored = spawn.ignored_signals()
-        self._adopts = False
-        self._agent: int | None = None
-        self._status = 0
+        self._tree = AgentTree(clock, processes)
         self._why = "exit"
         self._grace = 0.0
         self._deadline_ns = 0
         self._counts_sleep = False
-        self._traces = Traces("", None, None)
         self._folder: RunFolder | None = None
-        self._settle_ns: int | None = None  # when to move the tree into its cgroup
 
     def serve(self) -> None:
         """Wait for the start, watch until the agent's tree is gone, report, and leave."""
         os.setpgid(0, 0)  # so that a terminal's signals reach the agent and not us
         for number in spawn.TERMINAL_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        self._adopts = become_subreaper()
-        wakeup = self._wake_on_child()
-        while self._agent is None and not self._line.closed:
+        wakeup = wake_on_child()
+        while self._tree.pid is None and not self._line.closed:
             for message in self._line.receive():
                 self._obey(message)
-        if self._agent is not None:
+        if self._tree.pid is not None:
             self._let_go_of_terminal()
             self._watch(wakeup)
             self._sweep()
@@ -136,33 +124,39 @@ class Guard:
                 self._end("supervisor gone", self._grace)
             elif self._now_ns() >= self._deadline_ns:
                 self._end("deadline", self._grace)
-            elif self._settle_ns is not None and self._clock.awake_ns() >= self._settle_ns:
-                self._settle_in()
+            elif self._tree.settle_in_seconds() == 0:
+                self._tree.settle_in()
+
+    def _agent_ended(self) -> bool:
+        stopped = self._tree.reap()
+        if stopped is not None:
+            self._line.send(stopped=stopped)
+        return self._tree.status is not None
 
     def _sweep(self) -> None:
         """End what the agent left behind, then report; only now is the run over."""
-        gone = self._alone() or self._end_tree(self._grace)
-        self._line.send(ended=self._status, gone=gone, why=self._why)
+        gone = self._tree.is_gone() or self._tree.end(self._grace)
+        self._line.send(ended=self._tree.status or 0, gone=gone, why=self._why)
         while not self._line.closed:
             self._line.receive()  # the supervisor hangs up when it has heard us
 
     def _clear_away(self) -> None:
         """Remove what a supervisor that was killed could not."""
-        if self._traces.cgroup:
-            cgroups.remove(self._traces.cgroup)
+        if self._tree.traces.cgroup:
+            cgroups.remove(self._tree.traces.cgroup)
         if self._folder:
             self._folder.remove()
 
     def _obey(self, message: Message) -> None:
         if "place" in message:
-            self._traces = Traces(message["place"], self._processes.myself(), message["cgroup"])
+            self._tree.place(message["place"], message["cgroup"])
             self._folder = RunFolder(message["folder"])
         elif "start" in message:
             self._start(message["start"])
         elif "deadline_ns" in message:
             self._deadline_ns = message["deadline_ns"]
         elif "signal" in message:
-            self._signal(message["signal"], group=message["group"])
+            self._tree.signal(message["signal"], group=message["group"])
         elif "end" in message:
             self._end(message["end"], message["grace_seconds"])
 
@@ -175,96 +169,25 @@ class Guard:
             self._line.send(late=True)
             return
         try:
-            self._agent = spawn.spawn(
-                order["argv"],
-                order["env"],
-                ignore=self._ignored,
-                terminal=order["terminal"],
-                folder=order.get("folder"),
-                errors=order.get("errors"),
-            )
+            agent = self._tree.start(order["argv"], order["env"], terminal=order["terminal"])
         except OSError as error:
             self._line.send(failed=error.errno)
         else:
-            self._line.send(spawned=self._agent)
-            if self._traces.cgroup:
-                self._settle_ns = self._clock.awake_ns() + round(SETTLE_SECONDS * 1e9)
-
-    def _settle_in(self) -> None:
-        """Make the cgroup and move the whole tree there; what it forks meanwhile is found by the next look."""
-        self._settle_ns = None
-        path = self._traces.cgroup
-        assert path is not None
-        if not cgroups.make(path):
-            return
-        for _ in range(SETTLE_TRIES):
-            outside = {process.pid for process in self._processes.members(self._traces)} - set(cgroups.pids(path))
-            if not outside:
-                return
-            cgroups.adopt(path, outside)
-
-    def _signal(self, number: int, *, group: bool) -> None:
-        """Pass a signal on; the agent is our child and not yet reaped, so its pid is nobody else's."""
-        if self._agent is None:
-            return  # it did not start
-        try:
-            if group:
-                os.killpg(self._agent, number)  # noqa: TID251  # our own child's group
-            else:
-                os.kill(self._agent, number)  # noqa: TID251  # our own child
-        except (ProcessLookupError, PermissionError):
-            pass  # it has ended, or became another user: nothing to pass on
+            self._line.send(spawned=agent)
 
     def _end(self, why: str, grace_seconds: float) -> None:
         self._why = why
-        self._end_tree(grace_seconds)
-
-    def _end_tree(self, grace_seconds: float) -> bool:
-        return self._processes.end(self._traces, grace_seconds=grace_seconds, kill_seconds=KILL_SECONDS)
-
-    def _agent_ended(self) -> bool:
-        """Reap what has ended, adopted orphans too, and tell whether the agent itself is among it."""
-        ended = False
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
-            except ChildProcessError:
-                return True
-            if pid == 0:
-                return ended
-            if pid == self._agent and os.WIFSTOPPED(status):
-                self._line.send(stopped=os.WSTOPSIG(status))
-            elif pid == self._agent:
-                self._status, ended = status, True
-
-    def _alone(self) -> bool:
-        """Tell whether the whole tree is gone without asking the process table, where orphans come to us."""
-        if not self._adopts:
-            return False
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return True
-        return False
+        self._tree.end(grace_seconds)
 
     def _patience(self) -> float:
         left = max(0.0, (self._deadline_ns - self._now_ns()) / 1e9)
-        if self._settle_ns is not None:
-            left = min(left, max(0.0, (self._settle_ns - self._clock.awake_ns()) / 1e9))
+        settle = self._tree.settle_in_seconds()
+        if settle is not None:
+            left = min(left, settle)
         return min(left, LOOK_SECONDS) if self._counts_sleep else left
 
     def _now_ns(self) -> int:
         return self._clock.boot_ns() if self._counts_sleep else self._clock.awake_ns()
-
-    def _wake_on_child(self) -> int:
-        """Return a descriptor that becomes readable when a child changes."""
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        os.set_blocking(reader, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        return reader
 
     def _let_go_of_terminal(self) -> None:
         """Keep none of the agent's descriptors open: who reads its output must see the end when it ends."""
@@ -272,3 +195,13 @@ class Guard:
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
         os.close(null)
+
+
+def wake_on_child() -> int:
+    """Return a descriptor that becomes readable when a child changes."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    os.set_blocking(reader, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Self, TypeVar
 from fencepost.flow.once import Once, once
 from fencepost.model.errors import LeaseLost, Misconfigured, StoreUnavailable
 from fencepost.model.gate import Proof, covers, proof_of
-from fencepost.model.lease import Claim, Lease, keys_of, renew_every
+from fencepost.model.lease import Claim, Lease, keys_of
 from fencepost.ports.gate import Gate
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
+from fencepost.service.custody import Custody, Term
 from fencepost.service.order import Order, Tools, new_id
-from fencepost.service.renewal import Renewal, Renewer, Term
 
 T = TypeVar("T")
 
@@ -123,19 +123,19 @@ class _Grip:
         self._term = term
         self._process = os.getpid()
         self._one_at_a_time = Lock()
-        renewer = Renewer(lease, term, tools.open_store)
-        self._renewal = Renewal(renewer, first_in_seconds=renew_every(lease.ttl_seconds), term=term)
-        self._renewal.start()
+        self._custody = Custody(tools.open_store, tools.clock, counts_sleep=term.counts_sleep)
+        self._kept = self._custody.keep(lease, term)
+        self._custody.start()
 
     @property
     def lost(self) -> bool:
-        return not self._is_here or self._renewal.lost is not None or self._term.over
+        return not self._is_here or self._kept.lost is not None or self._term.over
 
     @property
     def reason(self) -> str:
         if not self._is_here:
             return "this is a forked child, and its parent holds the lease; take one here."
-        return self._renewal.lost or self._renewal.trouble or "it was not renewed in time."
+        return self._kept.lost or self._kept.trouble or "it was not renewed in time."
 
     def ask_ledger(self, verb: str, **fields: str) -> Mapping[str, Any]:
         """Answer about the ledger as a supervisor does, for as long as the lease is held."""
@@ -156,7 +156,7 @@ class _Grip:
             return
         for key in [key for key, grip in _GRIPS.items() if grip is self]:
             del _GRIPS[key]
-        self._renewal.stop()
+        self._custody.close()
         try:
             self._store.release(self.lease, clean=True, answered=self._answered)
         except LeaseLost:

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from fencepost.model.errors import LeaseLost, StoreUnavailable
-from fencepost.model.lease import Claim, Lease, renew_every
+from fencepost.model.lease import Claim, Lease
 from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
+from fencepost.service.custody import Custody, Term
 from fencepost.service.order import Order, Tools, new_id
-from fencepost.service.renewal import Renewer, Term
 from fencepost.service.signals import Interrupted, Mailbox
 
 LOOK_SECONDS = 1.0  # how soon the end of a session is noticed that said no good-bye
@@ -63,14 +63,15 @@ class Keeper:
             store.close()
 
     def _renew(self, lease: Lease, term: Term) -> None:
-        renewer = Renewer(lease, term, self._tools.open_store)
-        pause = renew_every(lease.ttl_seconds)
+        custody = Custody(self._tools.open_store, self._tools.clock, counts_sleep=term.counts_sleep)
+        kept = custody.keep(lease, term)
+        custody.start()
         try:
-            while not renewer.lost:
-                self._pause(pause)
-                pause = renewer.step()
+            while not kept.lost and not term.over:
+                custody.look()
+                self._pause(min(LOOK_SECONDS, term.left_seconds))
         finally:
-            renewer.close()
+            custody.close()
 
     def _give_back(self, store: LeaseStore, lease: Lease) -> None:
         with suppress(LeaseLost, StoreUnavailable):  # then it is somebody else's, or runs out

@@ -18,6 +18,7 @@ from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
 from fencepost.ports.runs import Ended, LeasedRun, Wanted
 from fencepost.service.answers import LOST
 from fencepost.service.bench import Bench
+from fencepost.service.custody import Custody, Term
 from fencepost.service.ends import DRAIN, STOP
 from fencepost.service.guard import ASK_PART
 from fencepost.service.hint import Hint
@@ -34,9 +35,9 @@ from fencepost.service.lane_runs import (
     settled,
     wrote_a_log,
 )
+from fencepost.service.last_resort import LastResort
 from fencepost.service.line import Message
 from fencepost.service.order import new_id
-from fencepost.service.renewal import Term
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.signals import Mailbox
 from fencepost.service.telling import LaneTelling
@@ -76,7 +77,10 @@ class _Keeper:
         self._folder = plan_run_folder(self._id)
         self._grace = kill_grace(bench.ttl_seconds)
         self._counts_sleep = store.facts().counts_sleep
-        self._batches = Batches(bench.open_runtime, mailbox.nudge)
+        self._batches = Batches(
+            Custody(bench.open_runtime, bench.tools.clock, counts_sleep=self._counts_sleep, tell=mailbox.nudge)
+        )
+        self._last_resort = LastResort(self._grace)
         self._hand: list[LeasedRun] = []  # leased, and not yet given to the runner
         self._given: list[LeasedRun] = []  # to the runner, and not yet reported by it
         self._done: list[Ended] = []
@@ -115,6 +119,8 @@ class _Keeper:
             self._telling.count()
         self._wind_up()
         self._telling.count(last=True)
+        self._last_resort.close()
+        self._batches.close()
         return 0
 
     def _ears(self) -> list[int]:
@@ -184,11 +190,13 @@ class _Keeper:
                 wanted = wanted._replace(again=True) if wanted else None
         self._done = []
         self._telling.tell(done, turned.lost)
-        self._batches.drop(closing)
+        for kept in self._batches.drop(closing):
+            self._last_resort.forget(kept)
         if turned.leased:
             term.extend(self._bench.ttl_seconds, asked_ns=asked_ns)
             self._hand = list(turned.leased)
-            self._batches.add(turned.leased[0].lease, term)
+            kept = self._batches.add(turned.leased[0].lease, term)
+            self._last_resort.watch(kept, self._caller.guard.kill)
         elif wanted is not None:
             self._looked_ns = self._now() + round(POLL_SECONDS * 1e9)
         if turned.leased or done:
@@ -264,6 +272,7 @@ class _Keeper:
 
     def _keep_leases(self) -> None:
         self._batches.keep()
+        self._last_resort.start()
         if self._batches.is_late:
             self._end("lost")
         self._caller.tell_deadline(self._batches.deadline_ns)
@@ -278,6 +287,8 @@ class _Keeper:
         slow_for = (self._now() - self._moved_ns) / 1e9
         if slow_for >= STUCK_SECONDS or self._drain_ns is not None:
             self._take_back()
+        if not self._given:  # nothing of it had begun, and all of it went back
+            return
         if self._drain_ns is not None and self._watch.drained(self._drain_ns):
             self._end(DRAIN)
         if not self._caller.why:

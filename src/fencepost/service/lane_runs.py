@@ -22,6 +22,7 @@ from fencepost.model.outcome import (
     Stopped,
     Succeeded,
     TimedOut,
+    refused_by,
 )
 from fencepost.model.retry import DrainStep, drain, settle
 from fencepost.model.run import Reason, RunId, RunState
@@ -31,15 +32,15 @@ from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import likeness, own_values, run_variables
 from fencepost.service.answers import LOST, Answers
 from fencepost.service.bench import Bench
+from fencepost.service.custody import Term
 from fencepost.service.ends import DRAIN, LOSSES, STOP
 from fencepost.service.lane_caller import Caller
 from fencepost.service.line import Message
 from fencepost.service.listening import Told
 from fencepost.service.order import Order, Tools
-from fencepost.service.renewal import Term
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import RunFolder
-from fencepost.service.stopwatch import Stopwatch
+from fencepost.service.stopwatch import LOOK_SECONDS, Stopwatch
 
 SUCCEEDED, QUIET = Settlement(RunState.SUCCEEDED), Report("succeeded", exit_code=0)
 
@@ -136,7 +137,7 @@ class LaneWatch:
 
     def left_seconds(self) -> float:
         """Return when to look again."""
-        return self._clock.left_seconds()
+        return min(LOOK_SECONDS, self._clock.left_seconds())
 
     def exceeded(self) -> Reason | None:
         """Return the limit that is reached, if one is; what the function prints is a sign of work."""
@@ -160,7 +161,7 @@ class LaneWatch:
             one = self._one
             basics = Answers(one.lease, self._term, self._shall_end, self._store)
             gates = dict(zip(self._agent.gates, gates_of(self._bench.tools, one.run), strict=True))
-            self._answers = RunAnswers(basics, self._store, one.lease, gates)
+            self._answers = RunAnswers(basics, self._store, one.lease, gates, one.checkpoint)
         if request["run"] != self._one.run.id:
             return LOST
         handler = self._answers.handlers().get(str(request["ask"]))
@@ -221,8 +222,9 @@ def settled(
         return Ended(one, SUCCEEDED, QUIET, True, True)  # nothing to decide about most of them
     run, (agent, _) = one.run, agent_of(one.run)
     now = from_us(bench.tools.clock.wall_us() if isinstance(outcome, Succeeded) else store.clock_us())
+    told = left.told or Told()
     settlement = settle(
-        outcome,
+        refused_by(outcome, told.refused),
         run_id=RunId(run.id),
         attempt=run.attempt,
         retry=retry_of(agent),
@@ -236,7 +238,7 @@ def settled(
         log=path,
         last_log=last_lines(path) if path else left.said,
         stalled=outcome == TimedOut(Reason.STALL_TIMEOUT),
-        **(left.told or Told())._asdict(),
+        **told.fields(),
     )
     return Ended(one, settlement, report, began=began, clean=left.clean)
 

@@ -3,21 +3,20 @@
 Standard error has a way of its own here, so that a warning never tears an event apart; both go to the same log.
 """
 
-import os
 from collections.abc import Callable
+from typing import Any
 
-from fencepost.host.logs import LogFile
 from fencepost.model.figures import NOTHING_YET, SoFar
 from fencepost.model.judge import judge
 from fencepost.model.light import NamedTuple
 from fencepost.model.outcome import Outcome
+from fencepost.model.run import Reason
 from fencepost.model.transcript import Transcript
 from fencepost.model.usage import usage_text
 from fencepost.ports.engine import Launch, Manner
 from fencepost.service.output import Output
 
 LINE_MAX = 8_000_000
-ERRORS = "errors"  # a pipe with a name, in the run's folder
 
 DONE, LOST_SESSION, OVER_BUDGET = "done", "lost session", "over budget"
 
@@ -30,6 +29,11 @@ class Told(NamedTuple):
     turns: int | None = None
     usage: str | None = None
     session: str | None = None
+    refused: Reason | None = None  # what it asked for last was refused, by the ledger or by a gate
+
+    def fields(self) -> dict[str, Any]:
+        """Return what is written down with the attempt."""
+        return {name: value for name, value in self._asdict().items() if name != "refused"}
 
 
 class Lines:
@@ -73,8 +77,8 @@ class Listening:
         launch: Launch,
         manner: Manner,
         *,
-        folder: str,
         output: Output,
+        errors: Output,
         now_ns: Callable[[], int],
         budget_micro: int | None,
         so_far: SoFar = NOTHING_YET,
@@ -90,15 +94,7 @@ class Listening:
         self._out = Lines(self._transcript.hear, self._transcript.hear_oversized)
         self._aside = Lines(lambda line: self._transcript.hear(line, aside=True), lambda: None)
         output.listener = self._out.feed
-        self.path = f"{folder}/{ERRORS}"
-        os.mkfifo(self.path, 0o600)
-        # For writing too: so it is never at its end, and the agent finds a reader whenever it comes.
-        self.errors = Output(os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-        self.errors.listener = self._aside.feed
-
-    def keep(self, log: LogFile, secrets: list[str]) -> None:
-        """Write standard error to the log too."""
-        self.errors.keep(log, secrets)
+        errors.listener = self._aside.feed
 
     @property
     def work(self) -> int:
@@ -150,12 +146,10 @@ class Listening:
         return max(0.0, self._manner.result_grace_seconds - (self._now_ns() - self._over_ns) / 1e9)
 
     def finish(self) -> None:
-        """Take in the rest."""
-        self.errors.finish()
+        """Take in the rest, when the output has been read to its end."""
         self._out.flush()
         self._aside.flush()
         self._transcript.finish()
-        os.close(self.errors.fd)
 
     def outcome(self, exit_code: int, *, ended_by_us: bool) -> Outcome | None:
         """Return how it ended by its own words, or None where our reason for ending it stands."""

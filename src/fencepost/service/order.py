@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 
 from fencepost.model.light import TYPE_CHECKING, Callable, Mapping, NamedTuple
+from fencepost.model.own_program import own_folder
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
+    from fencepost.model.tick_claim import GrantedTick, TickOrder
     from fencepost.ports.clock import Clock
     from fencepost.ports.gate import Gate
     from fencepost.ports.processes import Processes
@@ -46,6 +48,8 @@ class Order(NamedTuple):
     gates: tuple[str, ...] = ()
     slots: int = 1  # how many may be in its project at once
     what: str = ""  # the resource in words, where its name says nothing to people
+    watch: bool = False  # stay and watch a silent holder, where only that tells whether it is alive
+    tick: TickOrder | None = None  # the crontab line whose newest tick this is to be
 
 
 class Tools(NamedTuple):
@@ -57,6 +61,7 @@ class Tools(NamedTuple):
     open_gate: Callable[[str, str], Gate]  # by its target, for a tenant
     say: Callable[[str], None]
     show: Callable[[str], None] | None = None  # keeps one line current, where there is a terminal
+    keep_end: Callable[[Lease, bool], None] | None = None  # remembers how a tick ended that could not be reported
 
 
 def new_id(clock: Clock) -> str:
@@ -75,6 +80,7 @@ def environment(
     kept = {name: value for name, value in inherited.items() if not _is_ours(name)}
     return {
         **kept,
+        "PATH": with_own_folder(kept.get("PATH", "")),
         **{f"FENCEPOST_{name}": "" for name in NOT_FOR_EXEC},
         "FENCEPOST_RUN_ID": lease.run_id,
         "FENCEPOST_TENANT": order.tenant,
@@ -88,6 +94,32 @@ def environment(
         "FENCEPOST_RUN_KEY": key,
         "FENCEPOST_STORE_ID": lease.store,
         "TRACEPARENT": inherited.get("TRACEPARENT") or _new_trace(),
+        **(_tick_variables(order.tenant, lease.tick) if lease.tick else {}),
+    }
+
+
+def with_own_folder(path: str) -> str:
+    """Return a PATH on which the command finds `fencepost` too, after everything else: cron's has hardly anything."""
+    names = (path or os.defpath).strip(os.pathsep).split(os.pathsep)
+    folder = own_folder()
+    return os.pathsep.join(names if folder is None or folder in names else [*names, folder])
+
+
+def _tick_variables(tenant: str, tick: GrantedTick) -> dict[str, str]:
+    """Return what a command knows about its tick, as a scheduled run does."""
+    from fencepost.model.light_instant import instant
+    from fencepost.model.moment import from_us
+    from fencepost.model.occurrence import idempotency_key
+
+    last = instant(tick.last_success_us) or ""
+    return {
+        "FENCEPOST_TICK": instant(tick.tick_us) or "",
+        "FENCEPOST_PERIOD_START": instant(tick.period_start_us) or "",
+        "FENCEPOST_PERIOD_END": instant(tick.tick_us) or "",
+        "FENCEPOST_LAST_SUCCESS": last,
+        "FENCEPOST_BACKFILL_FROM": last,
+        "FENCEPOST_ATTEMPT": str(tick.attempt),
+        "FENCEPOST_IDEMPOTENCY_KEY": idempotency_key(tenant, tick.job, 0, from_us(tick.tick_us)),
     }
 
 

@@ -9,6 +9,7 @@ Listener = Callable[[bytes], None]
 READ_BYTES = 65_536
 SECRET_MIN = 4  # shorter ones would hide half of every log
 HIDDEN = b"[redacted]"
+GLANCE = 8
 
 
 class Output:
@@ -41,11 +42,6 @@ class Output:
             self.listener(data)
         return True
 
-    def hide(self, text: str) -> str:
-        """Blot the secrets out of a text."""
-        data = self._blotter.alone(text.encode("utf-8", "replace"))
-        return data.decode("utf-8", "replace").replace("\0", "�")
-
     def finish(self) -> None:
         """Take the rest without waiting: a grandchild may hold the pipe open for ever."""
         for _ in range(1024):
@@ -66,15 +62,8 @@ class Blotter:
     def __init__(self, secrets: list[str]) -> None:
         """Take the secrets; short ones would hide half of every log, and are left alone."""
         self._secrets = _spelled([one for one in secrets if len(one) >= SECRET_MIN])
-        self._longest = max(map(len, self._secrets), default=1)
         self._held = b""  # what a secret may begin with
         self._covered = 0  # so much of it belongs to a secret that is blotted out already
-
-    def alone(self, text: bytes) -> bytes:
-        """Blot out a text that stands for itself."""
-        other = Blotter([])
-        other._secrets, other._longest = self._secrets, self._longest
-        return other.pass_on(text, last=True)
 
     def pass_on(self, data: bytes, *, last: bool = False) -> bytes:
         """Return what may be shown by now; the rest is held back until it is known what it is."""
@@ -103,43 +92,24 @@ class Blotter:
 
     def _undecided(self, text: bytes) -> int:
         """Return the first place from which on the text may be the beginning of a secret."""
-        for size in range(min(self._longest - 1, len(text)), 0, -1):
-            if any(len(one) > size and one.startswith(text[-size:]) for one in self._secrets):
-                return len(text) - size
-        return len(text)
+        return min((_may_begin(secret, text) for secret in self._secrets), default=len(text))
 
 
-def take_standard() -> Output:
-    """Make descriptors 0, 1 and 2 the agent's: a file for the payload, and a pipe to us."""
-    from tempfile import TemporaryFile
-
-    with TemporaryFile() as payload:
-        os.dup2(payload.fileno(), 0)
-    reader, writer = os.pipe()
-    for descriptor in (1, 2):
-        os.dup2(writer, descriptor)
-    os.close(writer)
-    return Output(reader)
+def _may_begin(secret: bytes, text: bytes) -> int:
+    """Return where a text ends with the beginning of a secret, its end if nowhere; a glance at a few bytes rules most out."""
+    at = text.find(secret[:1], max(0, len(text) - len(secret) + 1))
+    while at >= 0:
+        glance = text[at : at + GLANCE]
+        if secret.startswith(glance) and secret.startswith(text[at:]):
+            return at
+        at = text.find(secret[:1], at + 1)
+    return len(text)
 
 
-def let_go_of_standard(errors: int) -> None:
-    """Keep no writing end: the output is over when the agent's is. The payload's file stays to be filled.
-
-    Ours to speak to is what standard error was before.
-    """
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(errors, 2)
-    os.close(null)
-    os.close(errors)
-
-
-def fill_standard_input(text: str) -> None:
-    """Put what the agent shall read into the file that is its standard input."""
-    data = memoryview(text.encode())
-    while data:
-        data = data[os.write(0, data) :]
-    os.lseek(0, 0, os.SEEK_SET)
+def hide(text: str, secrets: list[str]) -> str:
+    """Blot the secrets out of a text."""
+    data = Blotter(secrets).pass_on(text.encode("utf-8", "replace"), last=True)
+    return data.decode("utf-8", "replace").replace("\0", "�")
 
 
 def _spelled(secrets: list[str]) -> list[bytes]:

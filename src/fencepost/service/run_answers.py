@@ -5,27 +5,35 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 
 from fencepost.model.budget import measured_usd
-from fencepost.model.errors import Invalid, LeaseLost, StoreUnavailable
+from fencepost.model.errors import InDoubt, Invalid, LeaseLost, RunDiverged, StoreUnavailable
 from fencepost.model.lease import Lease
+from fencepost.model.run import Reason
 from fencepost.model.transcript import NUMBER_MAX, SUMMARY_MAX
 from fencepost.ports.runs import RunStore
-from fencepost.service.answers import CHECKPOINT_MAX, LOST, TOO_LONG, Answers
+from fencepost.service.answers import CHECKPOINT_MAX, LEDGER_VERBS, LOST, TOO_LONG, TOOL_VERBS, Answers
 from fencepost.service.listening import Told
 from fencepost.service.run_socket import Answer, Handler
+
+LOCAL = ("check", "gate", "gate_named", "progress", "checkpoint_get", "report")  # need nothing but the lease
 
 
 class RunAnswers:
     """The verbs of the run socket for a scheduled run."""
 
-    def __init__(self, answers: Answers, store: RunStore, lease: Lease, gates: Mapping[str, str]) -> None:
-        """`gates` are the agent's, each by the name that its definition uses, with the target that was raised."""
+    def __init__(
+        self, answers: Answers, store: RunStore | None, lease: Lease, gates: Mapping[str, str], checkpoint: str | None
+    ) -> None:
+        """`gates` are the agent's, each by the name that its definition uses, with the target that was raised.
+
+        `checkpoint` is what an earlier attempt left. A guard has no store: it answers `LOCAL` verbs alone.
+        """
         self._answers = answers.handlers()
         self._gates = gates
         self._store = store
         self._lease = lease
         self._told = Told()
         self.progressed = 0
-        self.has_checkpoint = store.checkpoint(lease.run_id) is not None
+        self.checkpoint = checkpoint
 
     def handlers(self) -> dict[str, Handler]:
         """Return who answers which verb."""
@@ -38,6 +46,8 @@ class RunAnswers:
             "checkpoint_set": self._checkpoint_set,
             "report": self._report,
             "completion": self._completion,
+            "refused": self._refused,
+            **dict.fromkeys((*LEDGER_VERBS, *TOOL_VERBS), self._asked),
         }
 
     def told(self) -> Told:
@@ -62,6 +72,31 @@ class RunAnswers:
         message = f"this agent has no gate {name!r}; its gates are: {known}. Add it to the agent's gates."
         return {"ok": False, "code": "undeclared", "message": message}
 
+    def _refused(self, request: Answer) -> Answer:
+        """Remember that a gate refused a write."""
+        answer = self._answers["refused"](request)
+        self.heard("refused", answer)
+        return answer
+
+    def _asked(self, request: Answer) -> Answer:
+        """Answer about the ledger, and remember what it refused."""
+        verb = str(request["verb"])
+        answer = self._answers[verb](request)
+        self.heard(verb, answer)
+        return answer
+
+    def heard(self, verb: str, answer: Answer) -> None:
+        """Remember what a gate or the ledger refused last, until the ledger grants something."""
+        if verb == "refused":
+            self._told = self._told._replace(refused=Reason.FENCE_REFUSED)
+        if verb not in (*LEDGER_VERBS, *TOOL_VERBS):
+            return
+        doubted = answer.get("verdict") == InDoubt.code
+        diverged = answer.get("code") == RunDiverged.code
+        refused = Reason.IN_DOUBT if doubted else Reason.DIVERGED if diverged else None
+        if refused or answer["ok"]:
+            self._told = self._told._replace(refused=refused)
+
     def _progress(self, request: Answer) -> Answer:
         """Count a sign of work."""
         answer = self._answers["check"](request)
@@ -70,12 +105,7 @@ class RunAnswers:
 
     def _checkpoint_get(self, request: Answer) -> Answer:
         answer = self._answers["check"](request)
-        if not answer["ok"]:
-            return answer
-        try:
-            return {"ok": True, "content": self._store.checkpoint(self._lease.run_id)}
-        except StoreUnavailable as error:
-            return {"ok": False, "code": error.code, "message": str(error)}
+        return {"ok": True, "content": self.checkpoint} if answer["ok"] else answer
 
     def _checkpoint_set(self, request: Answer) -> Answer:
         """Keep what the agent wants back when it is resumed; only while it holds its lease."""
@@ -85,13 +115,14 @@ class RunAnswers:
             return answer
         if len(content.encode()) > CHECKPOINT_MAX:
             return TOO_LONG
+        assert self._store is not None, "a guard relays this"
         try:
             self._store.put_checkpoint(self._lease, content)
         except LeaseLost:
             return LOST
         except StoreUnavailable as error:
             return {"ok": False, "code": error.code, "message": str(error)}
-        self.has_checkpoint = True
+        self.checkpoint = content
         return {"ok": True}
 
     def _report(self, request: Answer) -> Answer:
@@ -110,6 +141,7 @@ class RunAnswers:
         answer = self._answers["check"](request)
         if not answer["ok"]:
             return answer
+        assert self._store is not None, "a guard relays this"
         try:
             heard = self._store.completion(self._lease.run_id)
         except StoreUnavailable as error:

@@ -8,6 +8,7 @@ import stat
 from fencepost.model.errors import Misconfigured
 
 SOCKET_PATH_MAX = 100  # what every platform's unix sockets can take
+GUARD_NAME_MAX = 30
 TEMPORARY = "/tmp"  # noqa: S108  # below it only a folder that is ours is used
 
 
@@ -73,6 +74,14 @@ class RunFolder:
 def plan_run_folder(run_id: str) -> RunFolder:
     """Choose a place that nobody else can look into, below the user's runtime folder; nothing is made there yet."""
     return RunFolder(f"{_base(len(run_id))}/{run_id}")
+
+
+def guards_below(state_folder: str) -> str:
+    """Return the folder of the guards' sockets: in the state folder, or where its path is too long, in our own."""
+    path = os.path.join(state_folder, "guards")
+    if len(os.fsencode(path)) + GUARD_NAME_MAX <= SOCKET_PATH_MAX:
+        return path
+    return os.path.join(_base(GUARD_NAME_MAX), "guards")
 
 
 def _base(name_length: int) -> str:

@@ -13,6 +13,7 @@ from fencepost.model.light import Any, Callable
 
 Answer = dict[str, Any]
 Handler = Callable[[Answer], Answer]
+Relay = Callable[[Answer, Callable[[Answer], None]], None]
 
 REQUEST_MAX = 524_288  # 64 KB of text with every character escaped, and a little around it
 REPLY_SECONDS = 0.5  # a caller that does not take its answer in is not waited for longer
@@ -24,9 +25,11 @@ BACKLOG = 1024  # a caller that finds it full takes that for a refusal
 class RunSocket:
     """The listening end; call `serve` with the descriptors that select found ready."""
 
-    def __init__(self, path: str, key: str, handlers: dict[str, Handler]) -> None:
+    def __init__(self, path: str, key: str, handlers: dict[str, Handler], relay: Relay | None = None) -> None:
+        """`relay` takes what no handler knows, together with a way to answer later."""
         self._key = key
         self._handlers = handlers
+        self._relay = relay
         self._partial: dict[int, tuple[socket, bytes]] = {}
         self._listener = socket(AF_UNIX, SOCK_STREAM)
         self._listener.bind(path)
@@ -80,18 +83,23 @@ class RunSocket:
             self._partial[descriptor] = (connection, request)
             return
         del self._partial[descriptor]
-        if b"\n" in request:
-            self._reply(connection, self._answer(request.partition(b"\n")[0]))
-        connection.close()
+        if b"\n" not in request:
+            connection.close()
+            return
+        answer = self._answer(request.partition(b"\n")[0], lambda later: self._reply(connection, later))
+        if answer is not None:
+            self._reply(connection, answer)
 
     def _reply(self, connection: socket, answer: Answer) -> None:
         try:
             connection.settimeout(REPLY_SECONDS)  # an answer may be longer than what the socket takes at once
             connection.sendall(json.dumps(answer).encode() + b"\n")
         except OSError:
-            return  # the caller did not wait for the answer, so it got none, which means no
+            pass  # the caller did not wait for the answer, so it got none, which means no
+        connection.close()
 
-    def _answer(self, line: bytes) -> Answer:
+    def _answer(self, line: bytes, reply: Callable[[Answer], None]) -> Answer | None:
+        """Return the answer, or None if it comes later."""
         from hmac import compare_digest
 
         try:
@@ -102,6 +110,9 @@ class RunSocket:
         if not compare_digest(key.encode(errors="replace"), self._key.encode()):
             return {"ok": False, "code": "unauthorised", "message": "the run key is not this run's."}
         handler = self._handlers.get(verb)
+        if handler is None and self._relay is not None:
+            self._relay(request, reply)
+            return None
         if handler is None:
             return {"ok": False, "code": "invalid", "message": f"this supervisor does not know the verb {verb!r}."}
         return handler(request)

@@ -13,6 +13,7 @@ from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.agenda import Agenda, AgendaStore
 from fencepost.ports.runs import LaneStore
 from fencepost.ports.ticks import TickStore
+from fencepost.service.adoption import Adoption
 from fencepost.service.chores import Chore, Chores, ChoreStore
 from fencepost.service.hint import Hint
 from fencepost.service.holding import HeldLease, hold
@@ -20,18 +21,21 @@ from fencepost.service.leftovers import Leftovers
 from fencepost.service.nursery import Nursery
 from fencepost.service.order import Order, Tools, new_id
 from fencepost.service.projects import Presence, PresenceStore
+from fencepost.service.worker import Worker
 
 POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
 DEAF_TIMES = 20  # so many times as long as a step took, no hint leads to another: a busy store must not keep us busy
 PROBE_SECONDS = 2.0
 BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
-VAIN_SECONDS = 1.0  # what waits may be halted or have no room: who came in vain is not sent again at once
 LANES_MAX = 2
 LANE_BUSY = 500  # runs that wait for a lane, from which on a second one helps
 LANES_FIRST_SECONDS = 0.005  # lanes hear the same hint, and have a run begun in less than it takes us to look around
 LANE_SECONDS = 1.0  # between two lanes that are started: one that ends at once must not be started in a hurry
 TICKS_MAX = 20  # steps of the ticker, before others have their turn
-STARTING_MAX = 2  # attempts that look for a run at the same time; more would only meet each other
+ADOPT_SECONDS = 1.0
+LEAVE, LEAVE_SECONDS = "leave", 120.0
+LANES_SECONDS = 5.0
+END_SECONDS = 20.0  # how long agents that are ended at the end of a drain may take
 
 
 class StationStore(ChoreStore, TickStore, LaneStore, AgendaStore, PresenceStore, Protocol):
@@ -56,24 +60,32 @@ class Station:
         plan: Plan,
         tools: Tools,
         open_store: Callable[[], StationStore],
-        nursery: Nursery | None,
+        worker: Worker | None,
         chores: Sequence[Chore],
         *,
+        nursery: Nursery | None = None,
+        adoption: Adoption | None = None,
         presence: Presence | None = None,
         hint: Hint | None = None,
         beside: Callable[[], float] | None = None,
+        on_term: str = "",
     ) -> None:
+        """`on_term` says what SIGTERM means: `leave` running agents to the next worker, or drain."""
+        self._on_term, self._leaves = on_term, False
         self._plan = plan
         self._hint = hint or Hint()
         self._deaf_until_ns = 0
         self._presence = presence
         self._tools = tools
         self._open_store = open_store
+        self._worker = worker
         self._nursery = nursery
+        self._adoption = adoption
+        self._adopt_ns = 0
         self._store: StationStore | None = None
         self._lead: HeldLease | None = None
         self._said_passive = False
-        self._probe_ns = self._send_ns = self._lane_ns = 0
+        self._probe_ns = self._lane_ns = 0
         self._foresight = Foresight(plan_of)
         self._chores = Chores(chores, tools.clock, beside)
         self._began = False
@@ -90,29 +102,32 @@ class Station:
             try:
                 pause = self._step()
                 self._backoff = BACKOFF_MIN_SECONDS
+                now = self._tools.clock.awake_ns()
+                self._deaf_until_ns = now + DEAF_TIMES * (now - began_ns)
+                self._wait(pause, self._hint)
             except StoreUnavailable as error:
                 self._wait(self._retry_later(error))
-                continue
-            now = self._tools.clock.awake_ns()
-            self._deaf_until_ns = now + DEAF_TIMES * (now - began_ns)
-            self._wait(pause, self._hint)
         crippled = self._is_crippled()
         if crippled:
+            self._leaves = True
             self._tools.say(
-                "the helper that starts attempts was killed; this worker ends, for somebody to start it again."
+                "the helper that starts agents was killed; this worker ends, for somebody to start it again."
             )
         self._hint.close()
         self._drain()
         return int(crippled)
 
     def _is_crippled(self) -> bool:
-        """Tell whether the helper that starts attempts was killed: then we can only end, to be started again."""
-        return self._nursery is not None and self._nursery.is_gone
+        """Tell whether a helper that starts agents was killed: then we can only end, to be started again."""
+        return (self._worker is not None and self._worker.is_crippled) or (
+            self._nursery is not None and self._nursery.is_gone
+        )
 
     def _step(self) -> float:
         """Do what is due and return how long nothing will be."""
         self._store = store = self._store or self._open_store()
         leads = self._plan.ticks and self._leads()
+        self._adopt(store)
         if not self._began:  # whoever wants to be told says so before there is anything to tell
             self._chores.step(store, leads=leads)
             self._began = True
@@ -125,13 +140,27 @@ class Station:
         if self._presence is not None:
             self._presence.step(store)
         agenda = store.agenda(self._plan.slots)
-        if self._nursery is not None:
+        if self._worker is not None:
             self._leftovers.clear(store)
-            self._start_attempts(self._nursery, agenda)
+            self._worker.hear()
+            self._worker.serve(store)
+            self._worker.look(store)
+            self._worker.lease(store, agenda.ready)
+        if self._nursery is not None:
             self._start_lanes(self._nursery, store)
         if leads and ticker.prepare(now_us=agenda.now_us, next_due_us=agenda.next_due_us):
             return 0.0
         return _until_next(agenda, ticks=leads)  # what another is to decide is no reason to look again at once
+
+    def _adopt(self, store: StationStore) -> None:
+        """Take over what other workers have left on this host, before anything is reaped."""
+        now = self._tools.clock.awake_ns()
+        if self._adoption is None or now < self._adopt_ns:
+            return
+        self._adopt_ns = now + round(ADOPT_SECONDS * 1e9)
+        adopted = self._adoption.step(store)
+        if adopted:
+            self._tools.say(f"adopted {adopted} running agent{'s' if adopted > 1 else ''} of a worker that is gone.")
 
     def _leads(self) -> bool:
         """Hold `scheduler:<tenant>`, so that one drives and the others stay quiet; the unique tick decides anyway."""
@@ -162,22 +191,6 @@ class Station:
             with suppress(LeaseLost, StoreUnavailable):  # another scheduler has it, or will soon
                 lead.release()
 
-    def _start_attempts(self, nursery: Nursery, agenda: Agenda) -> None:
-        if self._asked_to_stop:
-            return
-        now = self._tools.clock.awake_ns()
-        if nursery.came_in_vain:
-            if nursery.trouble:
-                self._tools.say(f"no attempt can be started, trying again: {nursery.trouble}.")
-            nursery.came_in_vain, nursery.trouble = 0, ""
-            self._send_ns = now + round(VAIN_SECONDS * 1e9)
-        if now < self._send_ns:
-            return
-        free = self._plan.slots - nursery.running - nursery.starting
-        wanted = min(free, agenda.ready - nursery.starting, STARTING_MAX - nursery.starting)
-        for _ in range(max(0, wanted)):
-            nursery.start()
-
     def _start_lanes(self, nursery: Nursery, store: StationStore) -> None:
         """Keep as many lanes as there is work for; an idle one ends by itself."""
         now = self._tools.clock.awake_ns()
@@ -195,22 +208,30 @@ class Station:
             pass
 
     def _is_woken(self, until_ns: int, hint: Hint | None) -> bool:
-        fds = [self._wakeup, self._nursery.fd] if self._nursery else [self._wakeup]
+        helpers = [one for one in (self._worker, self._nursery) if one is not None]
         now = self._tools.clock.awake_ns()
         patience = (until_ns - now) / 1e9
         deaf = (self._deaf_until_ns - now) / 1e9
         if hint is not None:
             patience = min(patience, deaf if deaf > 0 else hint.poll_seconds())
         listened = hint.fds() if hint is not None and deaf <= 0 else []
-        ready, _, _ = select.select([*fds, *listened], [], [], max(0.0, patience))
+        fds = [self._wakeup, *(one.fd for one in helpers), *listened]
+        ready, _, _ = select.select(fds, [], [], max(0.0, patience))
         if self._nursery and self._nursery.fd in ready:
             self._nursery.hear()
         if self._wakeup in ready:
             os.read(self._wakeup, 4096)
+        news = self._worker is not None and self._worker.fd in ready and self._attend(self._worker)
         heard = hint is not None and deaf <= 0 and hint.heard(ready)
         if heard and self._nursery and self._nursery.lanes:
             self._tools.clock.sleep(LANES_FIRST_SECONDS)
-        return heard or any(one in ready for one in fds)
+        return heard or news or self._wakeup in ready or (self._nursery is not None and self._nursery.fd in ready)
+
+    def _attend(self, worker: Worker) -> bool:
+        """Do for the guards what they wait for, without a look at all the rest; return whether there is room again."""
+        if not worker.hear() or self._store is None:
+            return worker.wants_runs
+        return worker.serve(self._store) or worker.wants_runs
 
     def _retry_later(self, error: StoreUnavailable) -> float:
         if self._backoff == BACKOFF_MIN_SECONDS:
@@ -225,21 +246,68 @@ class Station:
         if self._presence is not None and self._store is not None:
             with suppress(StoreUnavailable):  # our word goes stale by itself
                 self._presence.leave(self._store)
-        nursery = self._nursery
-        if nursery is not None:
-            if nursery.running:
-                self._tools.say(f"draining {nursery.running} running; again to end them now.")
-            nursery.drain()
-            give_up_ns = self._tools.clock.awake_ns() + round((self._plan.drain_seconds + 20) * 1e9)
-            self._asked_to_stop = False
-            while (
-                nursery.running + nursery.starting + nursery.lanes and not nursery.is_gone and not self._asked_to_stop
-            ):
-                if self._tools.clock.awake_ns() >= give_up_ns:
-                    break
-                self._wait(POLL_SECONDS)
-            nursery.close()
+        if self._worker is not None and not (self._leaves and self._leave(self._worker)):
+            self._drain_worker(self._worker)
         self._close_store()
+
+    def _leave(self, worker: Worker) -> bool:
+        """Leave running agents to their guards, as a restart of the service wants it; False if the store is away."""
+        try:
+            store = self._store = self._store or self._open_store()
+            worker.hear()
+            worker.serve(store)
+            left = worker.leave(store, LEAVE_SECONDS)
+        except StoreUnavailable:
+            return False
+        if left:
+            self._tools.say(f"left {left} running agent{'s' if left > 1 else ''} to the next worker of this host.")
+        if self._nursery is not None:
+            self._nursery.drain()
+            self._see_off_lanes(self._nursery)
+        worker.close()
+        return True
+
+    def _see_off_lanes(self, nursery: Nursery) -> None:
+        """Give lanes a moment to hand back what they have: they are not adopted."""
+        give_up_ns = self._tools.clock.awake_ns() + round(LANES_SECONDS * 1e9)
+        while nursery.lanes and not nursery.is_gone and self._tools.clock.awake_ns() < give_up_ns:
+            if select.select([nursery.fd], [], [], POLL_SECONDS)[0]:
+                nursery.hear()
+        nursery.close()
+
+    def _drain_worker(self, worker: Worker) -> None:
+        if worker.running:
+            self._tools.say(f"draining {worker.running} running; again to end them now.")
+        worker.drain()
+        if self._nursery is not None:
+            self._nursery.drain()
+        self._asked_to_stop = False
+        self._see_off(worker, self._plan.drain_seconds + END_SECONDS)
+        if worker.running:
+            worker.end_all()
+            self._asked_to_stop = False
+            self._see_off(worker, END_SECONDS)
+        worker.close()
+        if self._nursery is not None:
+            self._nursery.close()
+
+    def _see_off(self, worker: Worker, seconds: float) -> None:
+        """Settle what ends, until nothing runs, the time is over, or we are asked again to stop."""
+        give_up_ns = self._tools.clock.awake_ns() + round(seconds * 1e9)
+        lanes = self._nursery
+        while worker.running or (lanes is not None and lanes.lanes and not lanes.is_gone):
+            if self._asked_to_stop or self._tools.clock.awake_ns() >= give_up_ns:
+                return
+            try:
+                if worker.running:
+                    self._store = self._store or self._open_store()
+                    worker.hear()
+                    worker.serve(self._store)
+                    worker.look(self._store)
+                if worker.running or (lanes is not None and lanes.lanes):
+                    self._wait(POLL_SECONDS)
+            except StoreUnavailable as error:
+                self._wait(self._retry_later(error))
 
     def _close_store(self) -> None:
         store, self._store = self._store, None
@@ -256,8 +324,9 @@ class Station:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         return reader
 
-    def _on_signal(self, *_: object) -> None:
+    def _on_signal(self, number: int, _: object) -> None:
         self._asked_to_stop = True
+        self._leaves = self._on_term == LEAVE and number == signal.SIGTERM
 
 
 def _until_next(agenda: Agenda, *, ticks: bool) -> float:

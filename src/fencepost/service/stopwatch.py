@@ -42,7 +42,7 @@ class Stopwatch:
     def left_seconds(self) -> float:
         """Return for how long nothing of this needs a look."""
         now = self._now_ns()
-        left = [LOOK_SECONDS]
+        left = [float("inf")]
         if self._limits.timeout is not None:
             left.append(self._limits.timeout.total_seconds() - (now - self._started_ns) / 1e9)
         if self._limits.stall_timeout is not None and not self._calls:

@@ -9,16 +9,18 @@ import select
 from fencepost.host import cgroup
 from fencepost.model import light_signal as signal
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
-from fencepost.model.lease import Claim, Lease, kill_grace, renew_every
+from fencepost.model.lease import Claim, Lease, kill_grace
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.ports.processes import Traces
 from fencepost.service import ending
 from fencepost.service.admission import Admission
+from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.answers import Answers
+from fencepost.service.custody import Custody, Term
 from fencepost.service.ending import NOTHING_STARTED, Ending
-from fencepost.service.guard import ASK_PART, KILL_SECONDS, GuardHandle, post_guard
+from fencepost.service.guard import ASK_PART, GuardHandle, post_guard
+from fencepost.service.last_resort import OVERDUE_PART, LastResort
 from fencepost.service.order import Order, Tools, environment, new_id
-from fencepost.service.renewal import Renewal, Renewer, Term
 from fencepost.service.run_folder import RunFolder, plan_run_folder
 from fencepost.service.run_socket import RunSocket
 from fencepost.service.signals import ONLY_TO_AGENT, Interrupted, Mailbox
@@ -27,8 +29,6 @@ from fencepost.service.terminal import Terminal, open_standard
 if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore
     from fencepost.service.line import Message
-
-OVERDUE_PART = 0.8  # of the grace: a guard that has not ended the tree by then, frozen perhaps, is replaced
 
 
 def guard_command(order: Order, tools: Tools) -> int:
@@ -106,15 +106,24 @@ class _Supervisor:
             gates=self._order.gates,
             starts=True,
             slots=self._order.slots,
+            tick=self._order.tick,
         )
 
     def _supervise(self, lease: Lease, folder: RunFolder) -> Ending:
         """Start the agent and stay with it to the end of its tree, renewing meanwhile."""
+        if lease.tick is not None and lease.tick.warning:
+            self._tools.say(f"warning: {lease.tick.warning}")
         folder.make("{}\n")
         key = os.urandom(24).hex()
-        renewer = Renewer(lease, self._term, self._tools.open_store)
-        first = renew_every(lease.ttl_seconds)
-        self._renewal = Renewal(renewer, first_in_seconds=first, term=self._term, tell=self._mailbox.nudge)
+        self._custody = Custody(
+            self._tools.open_store,
+            self._tools.clock,
+            counts_sleep=self._term.counts_sleep,
+            tell=self._mailbox.nudge,
+        )
+        self._kept = self._custody.keep(lease, self._term)
+        self._last_resort = LastResort(self._grace)
+        self._last_resort.watch(self._kept, self._guard.kill)
         answers = Answers(lease, self._term, self._is_ending, self._store)
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
@@ -122,7 +131,8 @@ class _Supervisor:
             self._start(lease, env)
             return self._watch(answering)
         finally:
-            self._renewal.stop()
+            self._last_resort.close()
+            self._custody.close()
             answering.close()
             self._terminal.take_back()
 
@@ -152,15 +162,16 @@ class _Supervisor:
             ready, _, _ = select.select([line, mailbox, *answering.fds()], [], [], self._patience(give_up_ns))
             if mailbox in ready:
                 self._forward(self._mailbox.collect())
-            self._hear_renewal()
+            self._heed_lease()
             answering.serve(ready)
             if line in ready:
                 for message in self._guard.line.receive():
                     self._hear(message)
             if self._guard.line.closed and self._ended is None:
                 self._replace_guard()
-            if self._renewal.first_in_seconds() == 0:
-                self._renewal.start()
+            if self._custody.first_in_seconds() == 0 and self._last_resort.start():
+                self._custody.start()
+            self._custody.look()
             if give_up_ns is not None and self._tools.clock.awake_ns() >= give_up_ns:
                 self._end("timeout", self._grace * ASK_PART)
             if self._asked and self._term.now_ns() >= self._overdue_ns:
@@ -175,7 +186,7 @@ class _Supervisor:
         if self._asked:
             return max(0.0, (self._overdue_ns - self._term.now_ns()) / 1e9)
         waits = [self._term.left_seconds]
-        first = self._renewal.first_in_seconds()
+        first = self._custody.first_in_seconds()
         if first is not None:
             waits.append(first)
         if give_up_ns is not None:
@@ -193,8 +204,8 @@ class _Supervisor:
         elif "stopped" in message:
             self._suspend(message["stopped"])
 
-    def _hear_renewal(self) -> None:
-        if self._renewal.lost:
+    def _heed_lease(self) -> None:
+        if self._kept.lost:
             self._end("lost", 0)  # it may be somebody else's already
         elif self._term.over:
             self._end("deadline", self._grace * ASK_PART)
@@ -213,7 +224,7 @@ class _Supervisor:
             self._guard.line.send(end=why, grace_seconds=grace_seconds)
 
     def _is_ending(self) -> bool:
-        return bool(self._asked or self._renewal.lost)
+        return bool(self._asked or self._kept.lost)
 
     def _suspend(self, number: int) -> None:
         """Stop as well when the agent was stopped from its terminal (Ctrl-Z), so that the shell gets its prompt back."""
@@ -226,10 +237,10 @@ class _Supervisor:
                 f"suspended; without 'fg' the lease runs out and the run is ended in {self._term.left_seconds:.0f} s."
             )
             self._terminal.take_back()
-            held_off = self._renewal.hold_off()
+            held_off = self._custody.hold_off()
             os.kill(os.getpid(), signal.SIGSTOP)  # noqa: TID251  # ourselves
             if held_off:
-                self._renewal.go_on()
+                self._custody.go_on()
             self._terminal.give(self._group)
         if not self._term.over:
             self._guard.line.send(signal=int(signal.SIGCONT), group=True)
@@ -244,12 +255,12 @@ class _Supervisor:
         if "failed" in ended:
             return ending.not_started(self._order.argv, ended["failed"])
         why = self._asked or ended["why"]
-        if why in ("lost", "deadline") or "late" in ended or self._renewal.lost:
+        if why in ("lost", "deadline") or "late" in ended or self._kept.lost:
             return self._lost()
         return ending.ended(self._order, why, ended["ended"])
 
     def _lost(self) -> Ending:
-        return ending.lost(self._renewal.lost or self._renewal.trouble)
+        return ending.lost(self._kept.lost or self._kept.trouble)
 
     def _settle(self, lease: Lease, end: Ending) -> Ending:
         """Give the lease back; finding it in other hands outranks whatever the agent said."""
@@ -260,6 +271,8 @@ class _Supervisor:
             self._bury(lease, gone=gone)
             return end if end.code == ending.LOST else ending.lost(str(error))
         except StoreUnavailable as error:
+            if lease.tick is not None and self._tools.keep_end is not None:
+                self._tools.keep_end(lease, end.code == 0)
             return end._replace(words=f"{end.words} The lease could not be given back: {error}".strip())
         return end
 

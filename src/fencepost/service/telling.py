@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from fencepost.model.check import printable
 from fencepost.model.duration import format_duration
 from fencepost.model.instant import format_instant
 from fencepost.model.light import NamedTuple
@@ -50,7 +51,7 @@ def _words(run: RunRow, settlement: Settlement, report: Report, seconds: float |
         case RunState.READY:
             later = settlement.ready_at
             when = f", again at {format_instant(later.replace(microsecond=0))}" if later else ", goes on later"
-            return Told(f"{what} {_cause(settlement, report)}{took}{when}")
+            return Told(f"{what} {_cause(settlement, report)}{took}{when}{_in_the_way(settlement, report)}")
         case RunState.CANCELLED:
             return Told(f"{what} cancelled{took}: {settlement.reason or 'asked'}")
         case _:
@@ -66,6 +67,14 @@ def _cause(settlement: Settlement, report: Report) -> str:
     if settlement.reason in (None, Reason.EXIT_CODE, Reason.RETRY) and report.exit_code is not None:
         return f"exit code {report.exit_code}"
     return str(settlement.reason or report.outcome)
+
+
+def _in_the_way(settlement: Settlement, report: Report) -> str:
+    """Say what a closed gate says of itself: whoever watches can often open it."""
+    if settlement.reason != Reason.GATE_UNREACHABLE or not report.last_log:
+        return ""
+    words = report.last_log.strip().splitlines()[-1].removeprefix("fencepost: not started: ")
+    return f": {printable(words)}"
 
 
 class LaneTelling:

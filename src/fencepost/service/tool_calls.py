@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.ledger import AMBIGUOUS, KEY_MAX
-from fencepost.model.light import TYPE_CHECKING, Callable
+from fencepost.model.light import TYPE_CHECKING, Any, Callable
 from fencepost.service.ledger_answers import ambiguous_sentence, answer_about_ledger
 
 if TYPE_CHECKING:
@@ -21,16 +21,17 @@ NAMES_MAX = 100_000  # different calls of one attempt; each costs a line of memo
 BEHIND_MAX = 10_000  # calls of earlier attempts that a resumed one counts past
 SUFFIX_MAX = 8
 
+State = dict[str, dict[str, Any]]  # name -> count; open: key -> the gateway that is at it; doubted keys
+
 
 class ToolCalls:
     """The calls of one attempt."""
 
-    def __init__(self, lease: Lease, ledger: Callable[[], LedgerStore]) -> None:
+    def __init__(self, lease: Lease, ledger: Callable[[], LedgerStore], state: State) -> None:
+        """`state` is how far the calls of each name are; who keeps it goes on where another has stopped."""
         self._lease = lease
         self._ledger = ledger
-        self._counts: dict[str, int] = {}
-        self._open: dict[str, dict[str, str]] = {}  # name -> key -> the gateway that is at it
-        self._doubted: dict[str, list[str]] = {}
+        self._state = state
 
     def answer(self, request: Answer) -> Answer:
         """Carry out one verb: begin a call, or end one."""
@@ -49,21 +50,23 @@ class ToolCalls:
         in_doubt = self._in_doubt(name) or self._left_open(name, gateway)
         if in_doubt is not None:
             return in_doubt
-        if name not in self._counts and len(self._counts) >= NAMES_MAX:
+        if name not in self._state and len(self._state) >= NAMES_MAX:
             return {
                 "ok": False,
                 "code": "invalid",
                 "message": f"one attempt has at most {NAMES_MAX:,} different calls.",
             }
-        goes_on = request.get("resume") == "1" and name not in self._counts
-        for number in range(self._counts.get(name, 0) + 1, self._counts.get(name, 0) + 2 + BEHIND_MAX):
+        calls = self._state.get(name, {"count": 0, "open": {}, "doubted": []})
+        goes_on = request.get("resume") == "1" and name not in self._state
+        for number in range(calls["count"] + 1, calls["count"] + 2 + BEHIND_MAX):
             key = f"{name}:{number}"
             told = self._ask({**request, "verb": "ledger_begin"}, key, strict=request.get("resume") != "1")
             if not told["ok"] or told["verdict"] == "ambiguous":
                 return told
-            self._counts[name] = number
+            self._state[name] = calls
+            calls["count"] = number
             if told["verdict"] == "new":
-                self._open.setdefault(name, {})[key] = gateway
+                calls["open"][key] = gateway
             if told["verdict"] == "new" or not goes_on:
                 return {**told, "entry": key}
         return {"ok": False, "code": "invalid", "message": f"earlier attempts made this call {BEHIND_MAX:,} times."}
@@ -73,12 +76,13 @@ class ToolCalls:
         key = str(request.get("entry", ""))
         verb = str(request["verb"]).replace("tool_", "ledger_")
         told = self._ask({**request, "verb": verb}, key)
+        calls = self._state.setdefault(name, {"count": 0, "open": {}, "doubted": []})
         if told["ok"] or verb == "ledger_doubt":
-            self._open.get(name, {}).pop(key, None)
+            calls["open"].pop(key, None)
         if verb == "ledger_doubt":
-            self._doubted.setdefault(name, []).append(key)
-        if verb == "ledger_release" and told["ok"] and key == f"{name}:{self._counts.get(name)}":
-            self._counts[name] -= 1  # it was never made, so the next one is this one
+            calls["doubted"].append(key)
+        if verb == "ledger_release" and told["ok"] and key == f"{name}:{calls['count']}":
+            calls["count"] -= 1  # it was never made, so the next one is this one
         return told
 
     def _ask(self, request: Answer, key: str, *, strict: bool = False) -> Answer:
@@ -87,16 +91,18 @@ class ToolCalls:
 
     def _in_doubt(self, name: str) -> Answer | None:
         """Refuse a call whose like is in doubt, until a person has said what became of that one."""
-        for key in list(self._doubted.get(name, ())):
+        doubted = self._state.get(name, {}).get("doubted", [])
+        for key in list(doubted):
             entry = self._ledger().entry(self._lease.tenant, key, f"run:{self._lease.run_id}")
             if entry is not None and entry.standing == AMBIGUOUS:
                 return {"ok": True, "verdict": "ambiguous", "message": ambiguous_sentence(entry)}
-            self._doubted[name].remove(key)
+            doubted.remove(key)
         return None
 
     def _left_open(self, name: str, gateway: str) -> Answer | None:
         """Refuse a call whose like was begun by another gateway of this run, which may have died at it."""
-        others = [key for key, owner in self._open.get(name, {}).items() if owner != gateway]
+        mine = self._state.get(name, {}).get("open", {})
+        others = [key for key, owner in mine.items() if owner != gateway]
         if not others:
             return None
         message = (

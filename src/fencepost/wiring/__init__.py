@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from fencepost.model.rights import Rights
     from fencepost.operations.projects import Ground
     from fencepost.ports.gate import Gate
+    from fencepost.ports.processes import Processes
     from fencepost.ports.store import LeaseStore
     from fencepost.service.order import Tools
     from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
     from fencepost.stores.sqlite.store import Opening, SqliteStore
+    from fencepost.wiring.ticks import TickJournal
 
     PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
 
@@ -123,7 +125,68 @@ def open_store(url: str) -> SqliteStore | PostgresStore:
         from fencepost.stores.postgres.store import open_store as open_postgres
 
         return open_postgres(url, new_id=_store_id())
-    raise Invalid(f"{url.partition('@')[0]!r} is no store; write sqlite:/path/state.db or postgresql://host/database.")
+    if is_cells(url):
+        raise Invalid(
+            f"{shown(url)} keeps leases and ticks of guarded commands, and no more: this command needs a runtime store, "
+            "sqlite:/path on one machine or postgresql://… for several."
+        )
+    raise Invalid(
+        f"{shown(url)!r} is no store; write sqlite:/path/state.db or postgresql://host/database; for guarded commands alone "
+        "also git+ssh://…, git+https://…, git+file:///…, s3://…, redis://…, etcd://… or https://…."
+    )
+
+
+def is_cells(url: str) -> bool:
+    """Tell whether a URL names a store of cells, which serves guarded commands and no more."""
+    if url.partition(":")[0] in ("sqlite", "postgresql", "postgres"):
+        return False
+    from fencepost.wiring import cells
+
+    return cells.is_cells(url)
+
+
+def is_shared(url: str) -> bool:
+    """Tell whether other machines may be using the same store."""
+    return url.partition(":")[0] in ("postgresql", "postgres") or is_cells(url)
+
+
+def default_ttl(url: str) -> float:
+    """Return how long a lease lasts whose caller says nothing about it."""
+    if not is_cells(url):
+        from fencepost.model.lease import TTL_DEFAULT_SECONDS
+
+        return TTL_DEFAULT_SECONDS
+    from fencepost.wiring import cells
+
+    return cells.default_ttl(url)
+
+
+def lease_opener(url: str) -> Callable[[], LeaseStore]:
+    """Return a way to open a store for leases, of whatever kind."""
+    if is_cells(url):
+        from fencepost.wiring.cells import CellOpener
+
+        return CellOpener(url).open
+    return lambda: open_store(url)
+
+
+def probe_leases(url: str) -> LeaseStore:
+    """Open a store of cells and try whether it can compare and swap, whenever that was tried last."""
+    from fencepost.wiring.cells import CellOpener
+
+    return CellOpener(url).open(probe=True)
+
+
+def tick_journal(url: str, tenant: str, resource: str) -> TickJournal:
+    """Return what this machine remembers of the ticks of a lock."""
+    from fencepost.wiring.ticks import TickJournal
+
+    return TickJournal(url, tenant, resource)
+
+
+def open_leases(url: str) -> LeaseStore:
+    """Open a store for leases, of whatever kind."""
+    return lease_opener(url)()
 
 
 def may_be_there(url: str) -> bool:
@@ -190,6 +253,29 @@ def log_folder() -> str:
     return os.path.join(state_folder(os.environ), "logs")
 
 
+def guard_folder() -> str:
+    """Return where guards are found, in a folder that agents are not shown; a socket's name has to be short."""
+    from fencepost.config.find import state_folder
+    from fencepost.service.run_folder import guards_below
+
+    return guards_below(state_folder(os.environ))
+
+
+def workers_folder() -> str:
+    """Return where each worker of this user holds a lock for as long as it lives."""
+    from fencepost.config.find import state_folder
+
+    return os.path.join(state_folder(os.environ), "workers")
+
+
+def this_hosts_processes() -> Processes:
+    """Return the process table of this host."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+
+    return system_processes(SystemClock())
+
+
 def own_rights() -> Rights:
     """Return what this machine's own configuration says about tenants: which secrets it hands to whom."""
     from fencepost.config.find import config_path
@@ -252,6 +338,7 @@ def sqlite_opening(path: str) -> Opening:
     """Return how the file of a store is opened on this machine."""
     from fencepost.host.clock import SystemClock
     from fencepost.host.identity import this_host
+    from fencepost.host.synced import is_synced_folder
     from fencepost.stores.sqlite.store import Opening
 
     def network_kind(place: str) -> str | None:
@@ -262,7 +349,13 @@ def sqlite_opening(path: str) -> Opening:
         kind = kind_of(place)
         return kind if kind and is_network(kind) else None
 
-    return Opening(_sqlite_path(path), clock=SystemClock(), boot=this_host().boot, network_kind=network_kind)
+    return Opening(
+        _sqlite_path(path),
+        clock=SystemClock(),
+        boot=this_host().boot,
+        network_kind=network_kind,
+        synced_by=is_synced_folder,
+    )
 
 
 def _sqlite_path(path: str) -> str:
@@ -289,12 +382,13 @@ def exec_tools(url: str) -> Tools:
     from fencepost.service.order import Tools
 
     clock = SystemClock()
+    opener = lease_opener(url)
     told = False
 
     def open_and_tell() -> LeaseStore:
         nonlocal told
         is_new = url.startswith("sqlite:") and not os.path.exists(url[len("sqlite:") :])
-        store = open_store(url)
+        store = opener()
         if not told:
             told = True
             for notice in (*([FIRST_USE] if is_new else []), *store.facts().notices):

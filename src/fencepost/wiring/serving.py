@@ -12,6 +12,7 @@ from fencepost.wiring import (
     LOG_FORMAT,
     audit_key,
     gate_opener,
+    guard_folder,
     json_line,
     keep_to_ourselves,
     kept_seals,
@@ -21,18 +22,23 @@ from fencepost.wiring import (
     say,
     shown,
     sqlite_opening,
+    workers_folder,
 )
 
 if TYPE_CHECKING:
+    from _socket import socket
+
     from fencepost.config.load import Config, Settings
     from fencepost.model.light import Any, Callable, Mapping
     from fencepost.model.rights import Rights
     from fencepost.ports.engine import Engine
+    from fencepost.ports.store import LeaseStore
     from fencepost.service.chores import Chore
     from fencepost.service.courier import Post
     from fencepost.service.hint import Hint
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds
+    from fencepost.service.run_order import GuardPlace
     from fencepost.service.station import Plan
     from fencepost.service.telling import Told
 
@@ -58,15 +64,18 @@ def serve(
 
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
-    from fencepost.service.attempt import attempt
+    from fencepost.service.adoption import Adoption
     from fencepost.service.bench import Bench
     from fencepost.service.chores import delivering
     from fencepost.service.lane import lane
     from fencepost.service.nursery import open_nursery
-    from fencepost.service.order import Tools
+    from fencepost.service.order import Tools, new_id
     from fencepost.service.projects import Grounds, Presence
+    from fencepost.service.run_making import WorkerTools
     from fencepost.service.station import Station
     from fencepost.service.telling import tell_nobody
+    from fencepost.service.worker import Worker
+    from fencepost.service.zygote import open_zygote
 
     clock = SystemClock()
     tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), gate_opener(rights), say)
@@ -82,12 +91,15 @@ def serve(
         tell=tell_nobody if quiet else say_end,
         rights=rights,
     )
-    nursery = (
-        open_nursery(
-            lambda alive, leased: attempt(bench, worker_alive=alive, leased=leased),
-            lambda alive: lane(bench, open_hint(url), worker_alive=alive),
-        )
-        if plan.slots
+    zygote = open_zygote(lambda listener, place: become_guard(listener, place, rights)) if plan.slots else None
+    nursery = open_nursery(lambda alive: lane(bench, open_hint(url), worker_alive=alive)) if plan.slots else None
+    worker_tools = WorkerTools(
+        tools, bench.engine_of, folder, bench.log_folder, guard_folder(), plan.ttl_seconds, bench.drain_timeout,
+        bench.grounds, bench.tell, rights,
+    )  # fmt: skip
+    worker = (
+        Worker(worker_tools, zygote, lambda: open_runtime(url), slots=plan.slots, keeper=new_id(clock))
+        if zygote
         else None
     )
     say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
@@ -99,8 +111,34 @@ def serve(
         chores.insert(0, delivering(post, clock, say))  # who wants to be told is known before anything is
     hint = open_hint(url) if plan.slots else None
     return Station(
-        plan, tools, lambda: open_runtime(url), nursery, chores, presence=presence, hint=hint, beside=beside
+        plan,
+        tools,
+        lambda: open_runtime(url),
+        worker,
+        chores,
+        nursery=nursery,
+        adoption=Adoption(worker, workers_folder()) if worker else None,
+        on_term=os.environ.get("FENCEPOST_ON_TERM", ""),
+        presence=presence,
+        hint=hint,
+        beside=beside,
     ).serve()
+
+
+def become_guard(listener: socket, place: GuardPlace, rights: Rights) -> None:
+    """Turn a forked child into the guard of one run."""
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+    from fencepost.model.errors import StoreUnavailable
+    from fencepost.service.order import Tools
+    from fencepost.service.run_guard import RunGuard
+
+    def no_store() -> LeaseStore:
+        raise StoreUnavailable("a guard has no store.")
+
+    clock = SystemClock()
+    tools = Tools(clock, system_processes(clock), no_store, gate_opener(rights), lambda _: None)
+    RunGuard(listener, place, tools).serve()
 
 
 def _look_at_projects(grounds: Grounds) -> None:

@@ -56,8 +56,8 @@ def _compared_before() -> Iterator[None]:
 def _branch_alone() -> Iterator[None]:
     real = GitGate._moved
 
-    def moved(self: GitGate, place: Any, *moves: tuple[str, str, str], dry_run: bool = False) -> bool:  # noqa: ANN401
-        return real(self, place, moves[0], dry_run=dry_run)
+    def moved(self: GitGate, place: Any, *moves: tuple[str, str, str]) -> bool:  # noqa: ANN401
+        return real(self, place, moves[0])
 
     with patch.object(GitGate, "_moved", moved):
         yield

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.settler import Settler
 from fencepost.model.definition import agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import (
     FencepostError,
@@ -21,13 +22,10 @@ from fencepost.model.outcome import Failed, Interrupted, Lost, NotStarted, Outco
 from fencepost.model.retry import DrainStep, drain
 from fencepost.model.run import Reason
 from fencepost.ports.processes import Traces
-from fencepost.ports.runs import LeasedRun, RunRow
+from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
 from fencepost.service.admission import Admission
-from fencepost.service.bench import Bench
+from fencepost.service.custody import Term
 from fencepost.service.order import Order
-from fencepost.service.renewal import Term
-from fencepost.service.settling import End, Settling
-from fencepost.service.telling import Tell
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.hosts import Process
 from tests.simulation.keepers import Guard, Renewing, Start
@@ -41,11 +39,14 @@ if TYPE_CHECKING:
     from tests.simulation.runtime.stations import Station
 
 EXIT_CODES = (0, 0, 0, 0, 1, 1, 3, 77, 137)
+SETTLE_AGAIN_SECONDS = 0.5
 LOOK_PART = 0.5  # of a ttl, between two looks whether somebody asked us to stop
 
 
 class Attempt:
     """A supervisor process with its guard, from the lease to the settlement."""
+
+    PATIENT = True  # an end is tried to be written down for as long as it takes
 
     def __init__(self, stage: Stage, station: "Station", name: str) -> None:
         self.stage = stage
@@ -160,7 +161,7 @@ class Attempt:
                 self._look_for_stop(found)
 
     def _hear(self, subject: str, body: object, renewing: Renewing) -> None:
-        if subject == "news" and renewing.renewer.lost:
+        if subject == "news" and renewing.kept.lost:
             self._end("lost")
         elif subject == "news":
             self.guard.mail.put("deadline", self._term.deadline_ns)
@@ -170,7 +171,7 @@ class Attempt:
             self._drain_ns = self._drain_ns or self.process.clock.awake_ns()
         elif subject == "ask":
             assert self.found is not None
-            trusted = self._why is None and not self._term.over and not renewing.renewer.lost
+            trusted = self._why is None and not self._term.over and not renewing.kept.lost
             self._dawdle()
             answer(body, self.found.lease, self._store, trusted=trusted)
         elif subject == "checkpoint":
@@ -247,32 +248,23 @@ class Attempt:
         return (Succeeded() if code == 0 else Failed(137 if code is None else code)), True
 
     def _settle(self, found: LeasedRun, outcome: Outcome, *, started: bool) -> None:
-        """Have the product write the end down; a store that is away for a moment must not cost the work."""
+        """Write the end down; a known end is never given up because the store was away, however long that lasts."""
         self.stage.faults.freeze(self.process)
         told = type(outcome).__name__.lower()
-        bench = self._bench(lambda _: self.stage.observer.settled_as(found, told))
-        settling = Settling(bench, self._store, self._term)
         code = outcome.exit_code if isinstance(outcome, Failed) else 0 if isinstance(outcome, Succeeded) else None
-        try:
-            settling.settle(found, self._definition, End(outcome, started, code), began_us=self.process.clock.wall_us())
-        except StoreUnavailable:
-            if not self._term.over:
-                self.stage.world.fail("kept", f"the end of {found.run.id} was given up while its lease was good")
-            raise
-
-    def _bench(self, tell: Tell) -> Bench:
-        stage = self.stage
-        nobody: Any = None
-        return Bench(
-            stage.tools(self.process),
-            self.open_store,
-            nobody,
-            stage.folder,
-            stage.folder,
-            stage.knobs.ttl_seconds,
-            timedelta(seconds=stage.plot.drain_seconds),
-            tell=tell,
-        )
+        settler = Settler(lambda: from_us(self._store.clock_us()), self._store.attempts)
+        while True:
+            try:
+                settlement = settler.decide(found.run, outcome)
+                end = Ended(found, settlement, Report(told, code), began=started)
+                if not self._store.settle_runs([end]):
+                    self.stage.observer.settled_as(found, told)
+            except StoreUnavailable:
+                if not self.PATIENT:
+                    self.stage.world.fail("kept", f"the end of {found.run.id} was given up")
+                self.process.clock.sleep(SETTLE_AGAIN_SECONDS)
+            else:
+                return
 
     def work_of(self, agent: Agent) -> Callable[[], None]:
         assert self.found is not None

@@ -19,8 +19,8 @@ from fencepost.model.run import Reason, RunId
 from fencepost.ports.processes import Traces
 from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow, Turned, Wanted
 from fencepost.service.admission import Admission
+from fencepost.service.custody import Term
 from fencepost.service.order import Order
-from fencepost.service.renewal import Term
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.hosts import Process
 from tests.simulation.keepers import Guard, Renewing, Start
@@ -234,7 +234,7 @@ class Lane:
                 self.process.clock.sleep(AGAIN_SECONDS)
 
     def _is_late(self) -> bool:
-        return self._batch is not None and (self._batch[1].over or self._batch[2].renewer.lost is not None)
+        return self._batch is not None and (self._batch[1].over or self._batch[2].kept.lost is not None)
 
 
 def _gates_of(run: RunRow) -> tuple[str, ...]:

@@ -13,17 +13,18 @@ from fencepost.model.project import Workplace
 from fencepost.model.slots import Pool, seat
 from fencepost.operations import hooks
 from fencepost.service.leftovers import Leftovers
-from fencepost.service.settling import Settling
-from fencepost.stores import batches, grants, pruning, run_rows, runs, seats
+from fencepost.stores import grants, pruning, run_ends, run_lines, run_rows, seats
 from fencepost.stores import ledger as store_ledger
-from fencepost.stores import queue as store_queue
 from fencepost.stores.lane_look import Look
 from fencepost.stores.lease_places import project_line
 from fencepost.stores.transaction import Transaction
 from tests.simulation.mutations import _count, _sql
+from tests.simulation.runtime.attempts import Attempt
 from tests.simulation.runtime.mutation import Mutation
 
-LEASE_HELD = "AND EXISTS (SELECT 1 FROM lease WHERE id = :lease_id AND fence = :fence AND state = 'held')"
+LEASE_HELD = (
+    "AND EXISTS (SELECT 1 FROM lease WHERE id = :lease_id AND fence = :fence AND epoch = :epoch AND state = 'held')"
+)
 LOOKED_AT = "(state <> 'dead' OR discarded_us <= :horizon_us)"
 OLD = "ended_us <= :horizon_us"
 
@@ -49,11 +50,11 @@ def more_mutations() -> dict[str, Mutation]:
             frozen,
         ),
         "projects served from the end of the line": Mutation(
-            lambda: [patch.object(store_queue, "turns", _last_first), patch.object(rules, "ahead", lambda *_: ())],
+            lambda: [patch.object(run_lines, "turns", _last_first), patch.object(rules, "ahead", lambda *_: ())],
             project,
         ),
         "a project with one place more": Mutation(
-            lambda: [patch.object(rules, "choose", _squeeze_in), patch.object(store_queue, "turns", _last_first)],
+            lambda: [patch.object(rules, "choose", _squeeze_in), patch.object(run_lines, "turns", _last_first)],
             f"{project} project_slots=2 slots=3",
         ),
         "a key with one slot more": Mutation(lambda: [patch.object(seats, "seat", _one_more), *_no_look()], keys),
@@ -72,14 +73,14 @@ def more_mutations() -> dict[str, Mutation]:
             lambda: [patch.object(pruning, "_tick_page", _every_tick(pruning._tick_page))], pruning_of
         ),
         "an end that is lost because nobody tells the time": Mutation(
-            lambda: [patch.object(Settling, "_patiently", lambda _, ask: ask())],
+            lambda: [patch.object(Attempt, "PATIENT", False)],
             "cut | run agent | port_fault=0.05",
         ),
         "a chain with a gap": Mutation(lambda: [patch.object(notary, "link", _skip_one)]),
         "a seal with another key": Mutation(lambda: [patch.object(notary, "seal", _forge(seal))]),
         "an end that is not told": Mutation(
             lambda: [
-                patch.object(runs, "put_notices", lambda *_: None),
+                patch.object(run_ends, "put_notices", lambda *_: None),
                 patch.object(run_rows, "put_notices", lambda *_: None),
             ]
         ),
@@ -92,8 +93,9 @@ def more_mutations() -> dict[str, Mutation]:
         ),
         "a lane that settles what is another's": Mutation(
             lambda: [
-                patch.object(batches, "_is_ours", _mine_anyway),
-                _sql(settle_runs=("+fence = :fence AND state = 'running'", ":fence = :fence")),
+                patch.object(run_ends, "fate_of_attempt", running_is_enough),
+                patch.object(run_ends, "_free", lambda *_: None),
+                _sql(settle_runs=("AND run.fence = one.fence AND run.state = 'running'", "")),
             ],
             lanes,
         ),
@@ -105,7 +107,7 @@ def more_mutations() -> dict[str, Mutation]:
             lanes,
         ),
         "a project that two work in at once": Mutation(
-            lambda: [patch.object(rules, "blockers", lambda *_: ()), patch.object(store_queue, "turns", _last_first)],
+            lambda: [patch.object(rules, "blockers", lambda *_: ()), patch.object(run_lines, "turns", _last_first)],
             project,
         ),
         "what is left alive is left alone": Mutation(
@@ -163,6 +165,7 @@ def _forge(real: Any) -> Any:  # noqa: ANN401  # handed on
     )
 
 
-def _mine_anyway(one: Any, now: Sequence[object] | None, held: set[str]) -> bool:  # noqa: ANN401  # handed on
-    del one, held
-    return now is not None
+def running_is_enough(lease: rules.Lease, held: rules.Held | None, now: Sequence[object] | None) -> str:
+    """Take any run under way for one's own."""
+    del lease, held
+    return rules.HELD if now is not None and now[1] == "running" else rules.LOST

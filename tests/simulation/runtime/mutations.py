@@ -13,24 +13,22 @@ from fencepost.flow.reaper import Reaper
 from fencepost.flow.tick_rows import Writer
 from fencepost.model import decide, definition, handover, retry
 from fencepost.model.budget import FREE, Reservation
-from fencepost.model.errors import LeaseLost, StoreUnavailable
+from fencepost.model.errors import StoreUnavailable
 from fencepost.model.missed import _Owed
 from fencepost.model.outcome import Settlement
 from fencepost.model.overlap import Admitted
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import CronTrigger
 from fencepost.ports.requests import Ask, Asked, Grounds, Placement
-from fencepost.stores import leases as store_leases
-from fencepost.stores import queue, requests, run_rows, runs, ticks
+from fencepost.stores import requests, run_ends, run_rows, runs, ticks
 from fencepost.stores.requests import SqlRequests
+from fencepost.stores.run_standings import Standings
 from fencepost.stores.runs import SqlRuns
-from tests.simulation.mutations import _sql
-from tests.simulation.runtime.more_mutations import more_mutations
+from tests.simulation.mutations import _sql, _statements
+from tests.simulation.runtime.more_mutations import more_mutations, running_is_enough
 from tests.simulation.runtime.mutation import Mutation
 from tests.simulation.runtime.play import simulate_runtime
 from tests.simulation.world import Violation
-
-ITS_FENCE = "fence = :fence AND "
 
 
 def mutations() -> dict[str, Mutation]:
@@ -40,15 +38,14 @@ def mutations() -> dict[str, Mutation]:
         "settle without the fence": Mutation(_settle_without_fence, stops),
         "start without the fence": Mutation(
             lambda: [
-                _sql(
-                    start_run=(ITS_FENCE, ":fence = :fence AND "),
-                    start=("AND fence = :fence AND state = 'held'", "AND :fence = :fence"),
-                )
+                patch.object(runs, "fate_of_attempt", running_is_enough),
+                _sql(start_runs=("run.fence = one.fence AND ", "")),
+                _statements({"start_leases": "SELECT :leases"}),
             ],
             stops,
         ),
         "a checkpoint without the fence": Mutation(
-            lambda: [_sql(put_checkpoint=(ITS_FENCE, ":fence = :fence AND "))], stops
+            lambda: [_sql(put_checkpoint=("run.fence = :fence AND ", ":fence = :fence AND "))], stops
         ),
         "reap without compare": Mutation(
             lambda: [
@@ -57,7 +54,7 @@ def mutations() -> dict[str, Mutation]:
             ]
         ),
         "reap the living": Mutation(lambda: [patch.object(Reaper, "step", _break_everything)]),
-        "a start that is not recorded": Mutation(lambda: [_sql(start_attempt=("run_id = :run_id", "false"))]),
+        "a start that is not recorded": Mutation(lambda: [_sql(start_attempts=("attempt.run_id = one.id", "false"))]),
         "a cursor that stays": Mutation(
             lambda: [_sql(move_cursors=("cursor_us = next.value ->> 'cursor_us'", "cursor_us = schedule.cursor_us"))]
         ),
@@ -93,7 +90,10 @@ def mutations() -> dict[str, Mutation]:
         ),
         "overlap ignored": Mutation(lambda: [patch.object(decide, "admit", lambda *_, **__: Admitted())]),
         "no bound on what runs at once": Mutation(
-            lambda: [patch.object(queue, "_has_room", lambda *_: True), _sql(line_heads=("lease_max >", "1000000 >"))],
+            lambda: [
+                patch.object(Standings, "has_room", lambda *_: True),
+                _sql(line_heads=("lease_max >", "1000000 >")),
+            ],
             "kill agent | backfill, replay | slots=3 stations=4 keyed=0.0 overlap=allow_parallel",
         ),
         "budget ignored": Mutation(
@@ -123,10 +123,10 @@ def mutations() -> dict[str, Mutation]:
             ]
         ),
         "a loss before the start uses an attempt": Mutation(
-            lambda: [_sql(settle_run=("attempt - :refund", "attempt - 0 * :refund"))]
+            lambda: [_sql(settle_runs=("attempt - one.refund", "attempt - 0 * one.refund"))]
         ),
         "a stop that is not heeded": Mutation(
-            lambda: [patch.object(runs, "heeding", lambda _, settlement: settlement)],
+            lambda: [patch.object(module, "heeding", lambda _, settlement: settlement) for module in (runs, run_ends)],
             "kill attempt, kill agent | cancel, run",
         ),
         "ack before commit": Mutation(
@@ -147,9 +147,11 @@ def mutations() -> dict[str, Mutation]:
         "ticks without their runs": Mutation(lambda: [patch.object(ticks, "put_runs", lambda *_: set())]),
         "every stops after its first end": Mutation(lambda: [patch.object(run_rows, "_due_again", lambda *_: None)]),
         "a checkpoint that is not handed over": Mutation(
-            lambda: [patch.object(queue, "checkpoint_of", lambda *_: None)]
+            lambda: [_sql(checkpoints=("WHERE run_id", "WHERE false AND run_id"))]
         ),
-        "resumed without being told": Mutation(lambda: [_sql(settle_run=("resume = :resume", "resume = 0 * :resume"))]),
+        "resumed without being told": Mutation(
+            lambda: [_sql(settle_runs=("resume = one.resume", "resume = 0 * one.resume"))]
+        ),
         "leased before its time": Mutation(
             lambda: [_sql(line_heads=("place_us <= wall_us() AND ready_us <= wall_us()", "true"))]
         ),
@@ -186,15 +188,11 @@ def _forget() -> None:
 
 
 def _settle_without_fence() -> Sequence[AbstractContextManager[object]]:
-    real = store_leases.give_back
-
-    def give_back(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # handed on
-        try:
-            real(*args, **kwargs)
-        except LeaseLost:
-            return
-
-    return [_sql(settle_run=(ITS_FENCE, ":fence = :fence AND ")), patch.object(runs, "give_back", give_back)]
+    return [
+        patch.object(run_ends, "fate_of_attempt", running_is_enough),
+        patch.object(run_ends, "_free", lambda *_: None),
+        _sql(settle_runs=("run.fence = one.fence AND ", "")),
+    ]
 
 
 def _break_everything(self: Reaper) -> int:

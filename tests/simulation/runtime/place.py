@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from fencepost.model.errors import FencepostError, StoreUnavailable
 from fencepost.ports.store import StoreFacts
-from fencepost.stores.batches import _Unexpected
 from fencepost.stores.registry import SqlRegistry
+from fencepost.stores.run_ends import _Unexpected
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.transaction import Dialect, Later, Row, Tables, Transaction
 from tests.simulation.clocks import DatabaseTime, Moment

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from fencepost.model.errors import Busy, FencepostError, StoreUnavailable
 from fencepost.model.lease import Claim, renew_every
 from fencepost.service.admission import Admission
+from fencepost.service.custody import Custody, Term
 from fencepost.service.order import Order
-from fencepost.service.renewal import Renewer, Term
 from tests.simulation.hosts import Host, Process
 from tests.simulation.runtime.fleet import TENANT
 from tests.simulation.runtime.stage import Stage
@@ -55,13 +55,15 @@ class Session:
         stage.world.totals["sessions in a project"] += 1
         if not lease.started:
             store.start(lease)
-        renewer = Renewer(lease, term, lambda: stage.runtime(self.process))
+        counts_sleep = stage.knobs.many_hosts
+        custody = Custody(lambda: stage.runtime(self.process), self.process.clock, counts_sleep=counts_sleep)
+        kept = custody.keep(lease, term)
         until_ns = self.process.clock.awake_ns() + int(3 * ttl * rng.random() * 1e9)
         pause = renew_every(ttl)
-        while not renewer.lost and not term.over and self.process.clock.awake_ns() < until_ns:
+        while not kept.lost and not term.over and self.process.clock.awake_ns() < until_ns:
             self.process.clock.sleep(pause)
-            pause = renewer.step()
-        if not renewer.lost:
+            pause = custody.step()
+        if not kept.lost:
             self._give_back(stage, lease)
 
     def _give_back(self, stage: Stage, lease: object) -> None:

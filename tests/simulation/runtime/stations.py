@@ -8,10 +8,10 @@ from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.errors import Busy, FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Lease, renew_every
 from fencepost.service.admission import Admission
+from fencepost.service.custody import Custody, Term
 from fencepost.service.leftovers import Leftovers
 from fencepost.service.order import Order
 from fencepost.service.projects import Presence
-from fencepost.service.renewal import Renewer, Term
 from tests.simulation.hosts import Host, Process
 from tests.simulation.ports import SimProcesses
 from tests.simulation.runtime.attempts import Attempt
@@ -179,14 +179,15 @@ class Lead:
         claim = Claim(stage.new_id("lease"), TENANT, order.resources, run_id, ttl, process.id)
         admission = Admission(order, stage.tools(process), self._store, wait=process.clock.sleep)
         self._lease: Lease = admission.admit(claim, self._term)
-        self._renewer = Renewer(self._lease, self._term, lambda: stage.runtime(process))
+        self._custody = Custody(lambda: stage.runtime(process), process.clock, counts_sleep=stage.knobs.many_hosts)
+        self._kept = self._custody.keep(self._lease, self._term)
         self._over = False
         self._process = process
         process.spawn("lead", self._renew)
 
     @property
     def lost(self) -> bool:
-        return self._over or self._renewer.lost is not None or self._term.over
+        return self._over or self._kept.lost is not None or self._term.over
 
     def release(self) -> None:
         self._over = True
@@ -200,7 +201,7 @@ class Lead:
         while not self.lost:
             self._process.clock.sleep(pause)
             if not self._over:
-                pause = self._renewer.step()
+                pause = self._custody.step()
 
 
 class Post:

@@ -1,0 +1,156 @@
+"""A new worker takes over the guards of workers that are gone: same lease, same fence, same attempt.
+
+It proves that the old keeper is gone by the lock that every worker holds for life, and shows the guard a key that only
+the store knows. What a guard wrote down before it died is settled first.
+"""
+
+import os
+import select
+from contextlib import suppress
+
+from fencepost.host.life_lock import hold_life_lock, is_life_over
+from fencepost.model.outcome import Lost
+from fencepost.ports.runs import Adoptable, LeasedRun
+from fencepost.service.agent_tree import KILL_SECONDS
+from fencepost.service.custody import Term
+from fencepost.service.end_record import records_in
+from fencepost.service.guarded import Guarded
+from fencepost.service.run_making import WorkerStore
+from fencepost.service.run_order import GuardPlace
+from fencepost.service.worker import Worker, connect
+
+HELLO_SECONDS = 1.0  # a guard that says nothing for so long is frozen
+NOTHING_STARTED = ("idle", "prepare")
+
+
+class Adoption:
+    """One worker's care for what others have left on this host."""
+
+    def __init__(self, worker: Worker, folder: str) -> None:
+        """Hold our own lock, in the folder of all workers, for as long as this process lives."""
+        self._worker = worker
+        self._folder = folder
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._own = hold_life_lock(os.path.join(folder, worker.keeper), f"{os.getpid()}\n")
+
+    def step(self, store: WorkerStore) -> int:
+        """Settle ends that were written down, then adopt what goes on without a keeper; return how many."""
+        found = self._found(store)
+        left = [one for one in found if not self._worker.attends(one.held.id)]
+        gone = {keeper for keeper in {one.held.keeper for one in left} if self._is_gone(keeper)}
+        self._tidy({one.held.keeper for one in found})
+        free = [one for one in left if one.held.keeper in gone]
+        dead = [one for one in free if self._worker.is_dead(one.held.supervisor)]
+        self._settle_known(store, dead)  # a guard writes its end down before it dies: so ask in this order
+        living = [one for one in free if one not in dead]
+        return self._adopt(store, living) if living else 0
+
+    def _found(self, store: WorkerStore) -> list[Adoptable]:
+        """Return what was kept on this host, before its last boot too where an end was written down."""
+        here = self._worker.here()
+        found = store.adoptable(here)
+        ids = {record.lease_id for _, record in records_in(self._worker.guard_folder)} - {one.held.id for one in found}
+        earlier = {held.supervisor.host for held in (store.leases() if ids else ()) if held.id in ids}
+        for host in earlier:
+            if (host.machine, host.name) == (here.machine, here.name):
+                found += [one for one in store.adoptable(host) if one.held.id in ids]
+        return found
+
+    def _settle_known(self, store: WorkerStore, dead: list[Adoptable]) -> None:
+        """Settle the ends that guards wrote down before they died; what the store does not take stays written down."""
+        known = {record.lease_id: (path, record) for path, record in records_in(self._worker.guard_folder)}
+        for one in dead:
+            path, record = known.get(one.held.id, ("", None))
+            if record is not None and (record.fence, record.store) == (one.held.fence, store.facts().id):
+                answer = self._worker.ends.settle(store, [(_leased(one), record)]).get(one.run.id)
+                if answer in (None, "lost"):
+                    record.remove(path)
+
+    def _is_gone(self, keeper: str | None) -> bool:
+        """Tell whether a keeper is gone for certain; one that is frozen still holds its lock, and P7 ends its runs."""
+        if keeper == self._worker.keeper:
+            return True  # it is ours, and yet we do not attend it: an answer of the store was lost on the way
+        return keeper is not None and is_life_over(os.path.join(self._folder, keeper))
+
+    def _tidy(self, keepers: set[str | None]) -> None:
+        """Remove the locks of workers that are gone and keep nothing any more; no worker ever has their name again."""
+        for name in set(os.listdir(self._folder)) - keepers - {self._worker.keeper}:
+            path = os.path.join(self._folder, name)
+            if is_life_over(path):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    def _adopt(self, store: WorkerStore, living: list[Adoptable]) -> int:
+        """Ask all guards at once who they are; take those that answer as they should."""
+        guests: dict[int, tuple[Adoptable, Guarded]] = {}
+        for one in living:
+            channel = connect(one.held.keeper_socket or "")
+            if channel is not None:
+                place = GuardPlace.of(one.held.keeper_socket or "")
+                guests[channel.fd] = (one, Guarded(place, one.held.supervisor, channel))
+        hellos = self._listen(guests)
+        for descriptor, (one, guarded) in list(guests.items()):
+            hello = hellos.get(descriptor)
+            if hello is not None and (hello.get("lease"), hello.get("fence")) != (one.held.id, one.held.fence):
+                guarded.channel.close()  # it is gone, or not the guard of this lease
+                del guests[descriptor]
+        asked_ns = Term(self._worker.clock, counts_sleep=store.facts().counts_sleep).now_ns()
+        leases = store.adopt_runs([one.lease for one, _ in guests.values()], keeper=self._worker.keeper)
+        for descriptor, (one, guarded) in guests.items():
+            lease, hello = leases.get(one.held.id), hellos.get(descriptor)
+            if lease is None:
+                guarded.channel.close()  # another worker was quicker
+            elif hello is None:
+                self._end_frozen(store, guarded, _leased(one)._replace(lease=lease), one)
+            else:
+                self._take(store, one, guarded, _leased(one)._replace(lease=lease), hello, asked_ns=asked_ns)
+        return len(leases)
+
+    def _listen(self, guests: dict[int, tuple[Adoptable, Guarded]]) -> dict[int, dict[str, object]]:
+        hellos: dict[int, dict[str, object]] = {}
+        poll = select.poll()
+        for descriptor in guests:
+            poll.register(descriptor, select.POLLIN)
+        until_ns = self._worker.now_ns() + round(HELLO_SECONDS * 1e9)
+        while len(hellos) < len(guests) and (left := (until_ns - self._worker.now_ns()) / 1e6) > 0:
+            for descriptor, _ in poll.poll(left):
+                channel = guests[descriptor][1].channel
+                for message in channel.receive():
+                    if "hello" in message:
+                        hellos[descriptor] = message["hello"]
+                if channel.closed or descriptor in hellos:
+                    poll.unregister(descriptor)
+                    hellos.setdefault(descriptor, {})
+        return hellos
+
+    def _take(
+        self,
+        store: WorkerStore,
+        one: Adoptable,
+        guarded: Guarded,
+        leased: LeasedRun,
+        hello: dict[str, object],
+        *,
+        asked_ns: int,
+    ) -> None:
+        tools, agent = hello.get("tools"), hello.get("agent")
+        guarded.tool_state = tools if isinstance(tools, dict) else {}
+        guarded.agent = self._worker.identify(agent) if isinstance(agent, int) else None
+        guarded.started = hello.get("phase") not in NOTHING_STARTED
+        self._worker.adopt(store, guarded, leased, key=one.held.adopt_key or "", asked_ns=asked_ns)
+        if not guarded.started:
+            guarded.stop("lost")  # nothing has happened yet: it goes back into the queue
+
+    def _end_frozen(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
+        """End a guard from outside that does not answer, and settle its run as lost."""
+        guarded.leased, guarded.cgroup = leased, one.held.cgroup
+        guarded.kill(self._worker.processes)
+        guarded.channel.close()
+        gone = self._worker.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
+        started = one.held.started_us is not None
+        record = self._worker.ends.record(leased, Lost(started=started), started=started, gone=gone)
+        self._worker.ends.settle(store, [(leased, record)])
+
+
+def _leased(one: Adoptable) -> LeasedRun:
+    return LeasedRun(one.run, one.lease, (), one.checkpoint, started=True, session=one.session, so_far=one.so_far)

@@ -1,0 +1,512 @@
+"""The worker: leases runs, hands each to a guard, and stands between guards and store until the end is settled.
+
+It holds no state that it could not rebuild from what guards say and what the store has. So it may be killed at any time:
+its guards go on, and the next worker of this host adopts them.
+"""
+
+import os
+import select
+from _socket import AF_UNIX, SOCK_STREAM, socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from fencepost.flow.leasing import recheck_for
+from fencepost.host import cgroup
+from fencepost.host.limits import raise_descriptor_limit
+from fencepost.host.logs import LogFile
+from fencepost.model.definition import agent_from_json
+from fencepost.model.errors import FencepostError, LeaseLost
+from fencepost.model.lease import kill_grace, trusted_for
+from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget
+from fencepost.model.process import Fate, Host, ProcessId
+from fencepost.model.run import Reason
+from fencepost.ports.clock import Clock
+from fencepost.ports.processes import Processes
+from fencepost.ports.runs import LeasedRun, Offer, Starting
+from fencepost.service.agent_tree import KILL_SECONDS
+from fencepost.service.channel import Channel, Message
+from fencepost.service.custody import Custody, Term
+from fencepost.service.end_record import EndRecord, record_at
+from fencepost.service.guarded import Guarded
+from fencepost.service.last_resort import LastResort
+from fencepost.service.order import new_id
+from fencepost.service.relay_store import answer_for
+from fencepost.service.run_ends import RunEnds
+from fencepost.service.run_making import Making, OverBudgetError, WorkerStore, WorkerTools
+from fencepost.service.run_order import GuardPlace
+from fencepost.service.wire import pack
+from fencepost.service.zygote import Zygote
+
+SPARE = 2  # guards that wait for a run, so that none has to wait for a fork
+FORKS_MAX = 16  # guards that are being forked at once
+LEASE_MAX = 50  # runs that are leased in one transaction
+STOPS_SECONDS = 1.0  # how often requests to stop are looked for
+VAIN_SECONDS = 1.0  # a run that could not be leased is not asked for again at once
+GATES_SECONDS = 60.0
+FORK_PAUSE_SECONDS = 1.0
+
+
+class Worker:
+    """Everything that one process does for runs."""
+
+    def __init__(
+        self, bench: WorkerTools, zygote: Zygote, open_store: Callable[[], WorkerStore], *, slots: int, keeper: str
+    ) -> None:
+        self._bench, self._tools, self._zygote, self._slots = bench, bench.tools, zygote, slots
+        self._open_store = open_store
+        self.keeper = keeper
+        self._making = Making(bench)
+        self.ends = RunEnds(bench)
+        self._grace = kill_grace(bench.ttl_seconds)
+        raise_descriptor_limit()
+        self._epoll = select.epoll()
+        self._epoll.register(zygote.fd, select.EPOLLIN)
+        self._nudge_reader, self._nudge_writer = os.pipe()
+        for descriptor in (self._nudge_reader, self._nudge_writer):
+            os.set_blocking(descriptor, False)
+        self._epoll.register(self._nudge_reader, select.EPOLLIN)
+        self._custody: Custody | None = None
+        self._last_resort = LastResort(self._grace)
+        self._guards: dict[int, Guarded] = {}  # by descriptor
+        self._idle: list[Guarded] = []
+        self._forking: dict[str, GuardPlace] = {}
+        self._asks: list[tuple[Guarded, Message]] = []
+        self._prepared: list[Guarded] = []
+        self._ended: list[Guarded] = []
+        self._gone: list[Guarded] = []
+        self._passed: dict[str, int] = {}  # runs that could not be leased, until when
+        self._stops_ns = self._spell_ns = self._fork_ns = 0
+        self._said_trouble = ""
+        self._draining = False
+        self._short = False  # fewer guards than runs that wait and have room
+
+    @property
+    def fd(self) -> int:
+        """What to wait for."""
+        return self._epoll.fileno()
+
+    @property
+    def is_crippled(self) -> bool:
+        """Whether no guard can be forked any more."""
+        return self._zygote.is_gone
+
+    @property
+    def running(self) -> int:
+        """How many guards have a run."""
+        return len([one for one in self._guards.values() if one.leased is not None])
+
+    @property
+    def wants_runs(self) -> bool:
+        """Whether a guard has come that runs were waiting for."""
+        return self._short and bool(self._idle)
+
+    # What adoption asks.
+
+    def now_ns(self) -> int:
+        """Return the time by which waiting is measured."""
+        return self._now()
+
+    @property
+    def clock(self) -> Clock:
+        """The clocks."""
+        return self._tools.clock
+
+    @property
+    def processes(self) -> Processes:
+        """The process table."""
+        return self._tools.processes
+
+    @property
+    def guard_folder(self) -> str:
+        """Where guards are found."""
+        return self._bench.guard_folder
+
+    def here(self) -> Host:
+        """Return this host."""
+        return self._tools.processes.here()
+
+    def identify(self, pid: int) -> ProcessId | None:
+        """Return who has this pid now."""
+        return self._tools.processes.identify(pid)
+
+    def is_dead(self, process: ProcessId) -> bool:
+        """Tell whether a process is gone for certain."""
+        return self._tools.processes.fate(process) is Fate.DEAD
+
+    def attends(self, lease_id: str) -> bool:
+        """Tell whether we have this lease already."""
+        return any(one.leased is not None and one.leased.lease.id == lease_id for one in self._guards.values())
+
+    def adopt(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, key: str, asked_ns: int) -> None:
+        """Become the keeper of a guard that another worker has left."""
+        guarded.cgroup = cgroup.plan(leased.run.id)
+        self.attend(guarded)
+        self.hold(store, guarded, leased, asked_ns=asked_ns)
+        assert guarded.kept is not None
+        deadline_ns = guarded.kept.term.deadline_ns
+        guarded.channel.send(take={"epoch": leased.lease.epoch, "key": key, "deadline_ns": deadline_ns})
+
+    # What comes in.
+
+    def hear(self) -> bool:
+        """Take in what guards say; return whether something is to be done with the store."""
+        for descriptor, _ in self._epoll.poll(0):
+            if descriptor == self._zygote.fd:
+                self._hear_zygote()
+            elif descriptor == self._nudge_reader:
+                with suppress(BlockingIOError):
+                    os.read(self._nudge_reader, 4096)
+            elif descriptor in self._guards:
+                self._hear_guard(self._guards[descriptor])
+        self._look_at_leases()
+        return bool(self._asks or self._prepared or self._ended or self._gone)
+
+    def _hear_zygote(self) -> None:
+        for message in self._zygote.hear():
+            place = self._forking.pop(str(message["name"]))
+            if "trouble" in message:
+                self._fork_ns = self._now() + round(FORK_PAUSE_SECONDS * 1e9)
+                self._complain(f"no guard can be started, trying again: {message['trouble']}.")
+                continue
+            self._said_trouble = ""
+            self._meet(place, int(str(message["pid"])))
+        if self._zygote.is_gone:
+            self._epoll.unregister(self._zygote.fd)
+
+    def _meet(self, place: GuardPlace, pid: int) -> None:
+        """Connect to a guard that was just forked."""
+        process = self._tools.processes.identify(pid)
+        channel = connect(place.socket)
+        if process is None or channel is None:
+            return  # it has died at once, and somebody else is forked
+        guarded = Guarded(place, process, channel)
+        self.attend(guarded)
+        self._idle.append(guarded)
+
+    def attend(self, guarded: Guarded) -> None:
+        """Listen to a guard."""
+        self._guards[guarded.channel.fd] = guarded
+        self._epoll.register(guarded.channel.fd, select.EPOLLIN)
+
+    def _hear_guard(self, guarded: Guarded) -> None:
+        for message in guarded.channel.receive():
+            if "ask" in message:
+                self._asks.append((guarded, message))
+            elif "prepared" in message:
+                self._prepared.append(guarded)
+            elif "spawned" in message:
+                guarded.agent = self._tools.processes.identify(int(message["spawned"]))
+            elif "ended" in message and guarded.end is None:
+                guarded.end = EndRecord.from_json(message["ended"])
+                self._ended.append(guarded)
+            elif "said" in message:
+                self._tools.say(str(message["said"]))
+        if guarded.channel.closed:
+            self._part(guarded)
+            if guarded.leased is not None and guarded.end is None:
+                self._gone.append(guarded)
+
+    def _part(self, guarded: Guarded) -> None:
+        """Listen to a guard no more."""
+        if self._guards.pop(guarded.channel.fd, None) is not None:
+            with suppress(OSError, ValueError):
+                self._epoll.unregister(guarded.channel.fd)
+        if guarded in self._idle:
+            self._idle.remove(guarded)
+        guarded.channel.close()
+
+    def _look_at_leases(self) -> None:
+        """See what became of the leases: a lost one ends its agent, one that was adopted by another worker is forgotten."""
+        if self._custody is not None:
+            self._custody.look()
+        for guarded in list(self._guards.values()):
+            kept = guarded.kept
+            guarded.channel.flush()
+            if kept is None or guarded.end is not None:
+                continue
+            if kept.moved:
+                self.forget(guarded)
+            elif kept.lost:
+                guarded.stop("lost", 0)
+
+    def forget(self, guarded: Guarded) -> None:
+        """Let go of a guard that another worker has adopted: it is none of our business any more, and never to be killed."""
+        if guarded.kept is not None:
+            self._last_resort.forget(guarded.kept)
+            if self._custody is not None:
+                self._custody.let_go(guarded.kept)
+        guarded.leased = guarded.kept = None
+        self._part(guarded)
+
+    # What is done with the store.
+
+    def serve(self, store: WorkerStore) -> bool:
+        """Do what guards have asked for; return whether room has become free."""
+        asks, self._asks = self._asks, []
+        for guarded, message in asks:
+            self._answer(store, guarded, message)
+        if self._prepared:
+            self._start(store)
+        gone, self._gone = self._gone, []
+        for guarded in gone:
+            self._bury(guarded)
+        freed = bool(self._ended)
+        if self._ended:
+            self._settle(store)
+        return freed
+
+    def _answer(self, store: WorkerStore, guarded: Guarded, message: Message) -> None:
+        request, number = message["request"], message["ask"]
+        if "store" in request:
+            guarded.channel.send(answer=number, content=answer_for(request, store))
+            return
+        leased = guarded.leased
+        if leased is None:
+            return
+        if request.get("verb") == "session":
+            with suppress(LeaseLost):  # the renewal finds out
+                store.note_session(leased.lease, str(request["session"]))
+            guarded.channel.send(answer=number, content={"ok": True})
+            return
+        guarded.channel.send(answer=number, content=guarded.answer(request, store))
+
+    def lease(self, store: WorkerStore, ready: int) -> None:
+        """Lease as many runs as there are guards and room for, and hand them over."""
+        if self._draining:
+            return
+        now = self._now()
+        self._passed = {run_id: until for run_id, until in self._passed.items() if until > now}
+        room = max(0, self._slots - self.running)
+        self._fork(min(room, ready + SPARE))
+        limit = min(room, ready, len(self._idle), LEASE_MAX)
+        self._short = len(self._idle) < min(room, ready)
+        if limit <= 0:
+            return
+        if now >= self._spell_ns:
+            self._spell_ns = now + round(GATES_SECONDS * 1e9)
+            self._making.forget_spellings()
+        runs = store.next_runs(limit, passed=tuple(self._passed), places=self._bench.grounds.places())
+        chosen: dict[str, Guarded] = {}
+        offers: list[tuple[Offer, str]] = []
+        guards = list(self._idle)
+        for run in runs:
+            guarded = guards[len(offers)]
+            key = os.urandom(24).hex()
+            claim = self._making.claim(
+                run, guarded.process, keeper=self.keeper, adopt_key=key, socket=guarded.place.socket
+            )
+            self._passed[run.id] = now + round(VAIN_SECONDS * 1e9)
+            if claim is not None:
+                chosen[run.id] = guarded
+                offers.append((Offer(run.id, claim), key))
+        if offers:
+            self._take(store, offers, chosen)
+
+    def _take(self, store: WorkerStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]) -> None:
+        self._custody = self._custody or self._open_custody(store)
+        asked_ns = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep).now_ns()
+        keys = {offer.run_id: (offer.claim, key) for offer, key in offers}
+        for leased in store.lease_runs([offer for offer, _ in offers], recheck_for):
+            claim, key = keys[leased.run.id]
+            guarded = chosen[leased.run.id]
+            self._passed.pop(leased.run.id, None)
+            self._idle.remove(guarded)
+            guarded.cgroup = claim.cgroup
+            self.hold(store, guarded, leased, asked_ns=asked_ns)
+            self._hand_over(store, guarded, leased, key)
+
+    def hold(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, asked_ns: int) -> None:
+        """Take custody of a lease, and of what runs under it."""
+        self._custody = self._custody or self._open_custody(store)
+        term = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep)
+        term.extend(leased.lease.ttl_seconds, asked_ns=asked_ns)
+        guarded.leased = leased
+        guarded.kept = self._custody.keep(leased.lease, term)
+        guarded.told_deadline_ns = term.deadline_ns
+        self._last_resort.watch(guarded.kept, lambda: guarded.kill(self._tools.processes))
+
+    def _hand_over(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, key: str) -> None:
+        """Give the guard its order; what cannot be carried out at all is settled here."""
+        assert guarded.kept is not None
+        try:
+            order = self._making.order(leased)
+        except OverBudgetError:
+            self._refuse(guarded, leased, OverBudget())
+            return
+        except FencepostError as error:
+            self._refuse(guarded, leased, NotStarted(Reason.MISCONFIGURED), f"fencepost: not started: {error}\n")
+            return
+        guarded.session = order.launch.session
+        guarded.channel.send(
+            take={
+                "epoch": leased.lease.epoch,
+                "first": leased.lease.epoch,
+                "key": key,
+                "facts": pack(store.facts()),
+                "deadline_ns": guarded.kept.term.deadline_ns,
+                "order": pack(order),
+            }
+        )
+
+    def _refuse(self, guarded: Guarded, leased: LeasedRun, outcome: Outcome, words: str = "") -> None:
+        """Have a run settled that no guard has heard of; the guard is of no use any more, since the lease names it."""
+        guarded.end = self.ends.record(leased, outcome, started=False)
+        if words:
+            log = LogFile(guarded.end.log, agent_from_json(leased.run.manifest).log_max)
+            log.write(words.encode())
+            log.close()
+        self._ended.append(guarded)
+
+    def _start(self, store: WorkerStore) -> None:
+        """Put the starts on record, all together, and let the guards go ahead."""
+        ready = [one for one in self._prepared if one.leased is not None and one.end is None]
+        starting = [Starting(one.leased.lease, one.leased.run, one.session) for one in ready if one.leased]
+        not_ours = store.start_runs(starting) if starting else {}
+        self._prepared = []
+        for guarded in ready:
+            assert guarded.leased is not None
+            answer = not_ours.get(guarded.leased.run.id)
+            if answer == "moved":
+                self.forget(guarded)
+            elif answer is not None:
+                guarded.stop("lost", 0)
+            else:
+                guarded.started = True
+                guarded.channel.send(go=True)
+
+    def _bury(self, guarded: Guarded) -> None:
+        """See that nothing is left of a run whose guard has died, then have it settled; its own last word counts most."""
+        leased = guarded.leased
+        if leased is None or guarded.end is not None:
+            return
+        known = record_at(guarded.place.end)
+        gone = self._tools.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
+        lost = self.ends.record(leased, Lost(started=guarded.started), started=guarded.started)
+        guarded.end = (known or lost)._replace(gone=gone)
+        self._ended.append(guarded)
+
+    def _settle(self, store: WorkerStore) -> None:
+        """Write down how runs ended, all together, and let their guards go."""
+        ended = [one for one in self._ended if one.leased and one.end]
+        not_ours = self.ends.settle(store, [(one.leased, one.end) for one in ended if one.leased and one.end])
+        self._ended = []
+        for run_id, answer in not_ours.items():
+            if answer.startswith("failed"):
+                self._complain(f"run {run_id} could not be settled: {answer}")
+        for guarded in ended:
+            answer = not_ours.get(guarded.leased.run.id if guarded.leased else "", "")
+            if answer == "moved" or answer.startswith("failed"):
+                self.forget(guarded)  # another worker settles it, or a person looks: the end stays written down
+                continue
+            if guarded.leased is not None and guarded.end is not None and guarded.end.outcome == Lost(started=False):
+                self._passed[guarded.leased.run.id] = self._now() + round(VAIN_SECONDS * 1e9)  # not again at once
+            self._dismiss(guarded)
+
+    def _dismiss(self, guarded: Guarded) -> None:
+        """Let a guard go whose run is settled."""
+        if guarded.kept is not None:
+            self._last_resort.forget(guarded.kept)
+            assert self._custody is not None
+            self._custody.let_go(guarded.kept)
+        if guarded.end is not None:
+            guarded.end.remove(guarded.place.end)
+        guarded.channel.send(settled=True)
+        guarded.channel.send(leave=True)  # heard only by a guard that was never told of its run
+        guarded.leased = guarded.kept = None
+        self._part(guarded)
+
+    # What is done now and then.
+
+    def look(self, store: WorkerStore) -> None:
+        """Look for runs that shall stop."""
+        now = self._now()
+        if now < self._stops_ns or not self.running:
+            return
+        self._stops_ns = now + round(STOPS_SECONDS * 1e9)
+        stops = store.stops_asked_of(self.keeper)
+        for guarded in list(self._guards.values()):
+            reason = stops.get(guarded.leased.run.id) if guarded.leased else None
+            if reason and guarded.end is None:
+                guarded.stop(f"stop {reason}")
+
+    def _fork(self, wanted: int) -> None:
+        missing = min(wanted - len(self._idle) - len(self._forking), FORKS_MAX - len(self._forking))
+        if missing <= 0 or self._zygote.is_gone or self._now() < self._fork_ns:
+            return
+        os.makedirs(self._bench.guard_folder, mode=0o700, exist_ok=True)
+        for _ in range(missing):
+            place = GuardPlace(self._bench.guard_folder, new_id(self._tools.clock))
+            self._forking[place.name] = place
+            self._zygote.fork(place)
+
+    def _open_custody(self, store: WorkerStore) -> Custody:
+        custody = Custody(
+            self._open_store,
+            self._tools.clock,
+            counts_sleep=store.facts().counts_sleep,
+            tell=self._on_renewed,
+        )
+        custody.start()
+        self._last_resort.start()
+        return custody
+
+    def _on_renewed(self) -> None:
+        """Move the guards' deadlines, from the thread that renews: the main thread may wait for the store."""
+        for guarded in list(self._guards.values()):
+            guarded.tell_deadline()
+        with suppress(BlockingIOError):
+            os.write(self._nudge_writer, b".")
+
+    def drain(self) -> None:
+        """Take no more runs; let guards hand theirs back or finish them."""
+        self._draining = True
+        for guarded in list(self._idle):
+            guarded.channel.send(leave=True)
+            self._part(guarded)
+        for guarded in self._guards.values():
+            guarded.channel.send(drain=self._bench.drain_timeout.total_seconds())
+
+    def leave(self, store: WorkerStore, seconds: float) -> int:
+        """Leave every run to its guard for so long, for the next worker to adopt; return how many."""
+        asked_ns = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep).now_ns()
+        held = [one for one in self._guards.values() if one.leased is not None and one.end is None]
+        not_ours = store.leave_runs([one.leased.lease for one in held if one.leased], leave_for_seconds=seconds)
+        for guarded in held:
+            assert guarded.leased is not None
+            if guarded.leased.lease.id not in not_ours and guarded.leased.run.id not in not_ours:
+                guarded.channel.send(deadline_ns=asked_ns + round(trusted_for(seconds) * 1e9))
+        return len(held) - len(not_ours)
+
+    def end_all(self) -> None:
+        """End every agent now."""
+        for guarded in self._guards.values():
+            guarded.stop("drain")
+
+    def close(self) -> None:
+        """Let go of everything; what still runs goes on without us."""
+        self._last_resort.close()
+        if self._custody is not None:
+            self._custody.close()
+        for guarded in list(self._guards.values()):
+            self._part(guarded)
+        self._zygote.close()
+        self._epoll.close()
+
+    def _complain(self, words: str) -> None:
+        if words != self._said_trouble:
+            self._said_trouble = words
+            self._tools.say(words)
+
+    def _now(self) -> int:
+        return self._tools.clock.awake_ns()
+
+
+def connect(path: str) -> Channel | None:
+    """Connect to a guard; None if there is none at this place."""
+    connection = socket(AF_UNIX, SOCK_STREAM)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        return None
+    return Channel(connection)

@@ -1,0 +1,139 @@
+"""Forks guards from a clean parent: no threads, no open store, no secrets, and everything that a guard needs loaded.
+
+A connection to SQLite must not cross a fork, and a program with threads must not fork at all. So the worker forks this
+one helper before it opens anything, and asks it for each guard. What the helper has loaded, all guards share.
+"""
+
+import gc
+import os
+import select
+import signal
+from _socket import AF_UNIX, SOCK_STREAM, socket, socketpair
+from collections.abc import Callable
+
+from fencepost.host.libc import name_process
+from fencepost.host.spawn import close_others
+from fencepost.service.guard import wake_on_child
+from fencepost.service.line import Line
+from fencepost.service.run_order import GuardPlace
+
+Become = Callable[[socket, GuardPlace], None]  # turns a forked child into a guard
+BACKLOG = 16
+KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TZ", "XDG_RUNTIME_DIR", "FENCEPOST_CGROUP")
+
+
+class Zygote:
+    """The worker's view: a way to ask for guards, and news of them."""
+
+    def __init__(self, line: Line, pid: int) -> None:
+        self._line = line
+        self._pid = pid
+
+    @property
+    def fd(self) -> int:
+        """What to wait for."""
+        return self._line.fd
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the helper has died."""
+        return self._line.closed
+
+    def fork(self, place: GuardPlace) -> None:
+        """Ask for one more guard, which listens at its place before we hear of it."""
+        self._line.send(folder=place.folder, name=place.name)
+
+    def hear(self) -> list[dict[str, object]]:
+        """Return the guards that were forked, by `name` and `pid`, or the `trouble` that kept one from it."""
+        return self._line.receive()
+
+    def close(self) -> None:
+        """Let the helper go; its guards stay."""
+        self._line.close()
+        os.waitpid(self._pid, 0)
+
+
+def open_zygote(become: Become) -> Zygote:
+    """Fork the helper. Do this first: before threads, and before a store is opened."""
+    ours, theirs = (end.detach() for end in socketpair())
+    pid = os.fork()
+    if pid == 0:
+        try:
+            close_others(theirs)
+            _Helper(Line(theirs), become).serve()
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    return Zygote(Line(ours), pid)
+
+
+class _Helper:
+    """The clean parent of all guards."""
+
+    def __init__(self, line: Line, become: Become) -> None:
+        self._line = line
+        self._become = become
+
+    def serve(self) -> None:
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        os.chdir("/")
+        name_process("fencepost-zygot")
+        os.setsid()  # neither a terminal's signals nor those for the worker's group are ours
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)
+        for name in [name for name in os.environ if name not in KEPT and not name.startswith("LC_")]:
+            del os.environ[name]
+        gc.disable()
+        gc.freeze()  # a collection would touch, and so copy, every page that guards share
+        wakeup = wake_on_child()
+        while not self._line.closed:
+            ready, _, _ = select.select([self._line.fd, wakeup], [], [])
+            if self._line.fd in ready:
+                for message in self._line.receive():
+                    self._fork(GuardPlace(str(message["folder"]), str(message["name"])))
+            if wakeup in ready:
+                os.read(wakeup, 4096)
+                _reap()
+
+    def _fork(self, place: GuardPlace) -> None:
+        """Listen, then fork: whoever hears of a guard can reach it."""
+        listener: socket | None = None
+        try:
+            listener = socket(AF_UNIX, SOCK_STREAM)
+            listener.bind(place.socket)
+            listener.listen(BACKLOG)
+            pid = os.fork()
+        except OSError as error:
+            if listener is not None:
+                listener.close()
+            self._line.send(name=place.name, trouble=error.strerror)
+            return
+        if pid == 0:
+            self._be_guard(listener, place)
+        listener.close()
+        self._line.send(name=place.name, pid=pid)
+
+    def _be_guard(self, listener: socket, place: GuardPlace) -> None:
+        try:
+            os.setsid()
+            name_process("fencepost-guard")
+            signal.set_wakeup_fd(-1)
+            os.close(self._line.fd)
+            self._become(listener, place)
+        except BaseException:  # noqa: BLE001  # the last words of a guard, where a person may look for them
+            import traceback
+
+            with open(f"{place.socket}.crash", "w", encoding="utf-8") as file:
+                traceback.print_exc(file=file)
+        finally:
+            os._exit(0)
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return

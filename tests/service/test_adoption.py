@@ -1,0 +1,185 @@
+"""A worker may be restarted, upgraded or killed: its agents go on under their guards, and the next worker adopts them."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fencepost import wiring
+from fencepost.ports.runs import RunRow
+from tests.support.ground import is_alive, send
+from tests.support.site import Site
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from fencepost.model.lease import Held
+
+TTL, SHORT_TTL = "30s", "6s"
+COUNTS = """\
+echo $$ > pid-$FENCEPOST_RUN_ID
+for i in $(seq 1 400); do echo "line $i"; [ -e go ] && break; sleep 0.05; done
+echo the end
+"""
+AGENTS = f"""
+[agents.counts]
+command = '''{COUNTS}'''
+shell = true
+"""
+KEEPS = """
+[agents.keeps]
+command = '''
+touch ready
+until [ -e gone ]; do sleep 0.05; done
+echo '{"step": 7}' | fencepost checkpoint set && touch kept
+fencepost gate check && touch checked
+until [ -e go ]; do sleep 0.05; done
+'''
+shell = true
+on_lost = "resume"
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path, request.getfixturevalue("durable_url") if request.param == "postgresql" else None)
+    yield made
+    made.close()
+
+
+def at_work(site: Site, number: int) -> dict[str, int]:
+    """Start so many agents and return their pids by their runs."""
+    for _ in range(number):
+        site.fencepost("run", "counts")
+    site.until(lambda: len(list(site.folder.glob("pid-*"))) == number, seconds=60)
+    site.until(lambda: all(path.read_text().strip() for path in site.folder.glob("pid-*")))
+    return {path.name.removeprefix("pid-"): int(path.read_text()) for path in site.folder.glob("pid-*")}
+
+
+def go_away(worker: "subprocess.Popen[bytes]", how: str) -> None:
+    worker.send_signal(signal.SIGKILL if how == "killed" else signal.SIGTERM)
+    worker.wait(20)
+
+
+def up(site: Site, number: int, *, leaves: bool = False, ttl: str = TTL) -> "subprocess.Popen[bytes]":
+    words = ("up", "--workers", str(number), "--ttl", ttl, "--no-web")
+    return site.start("env", f"FENCEPOST_ON_TERM={'leave' if leaves else ''}", "fencepost", *words)
+
+
+def log_of(site: Site, run: RunRow) -> list[str]:
+    return site.fencepost("logs", run.id).splitlines()
+
+
+@pytest.mark.parametrize(("how", "number"), [("killed", 1), ("killed", 20), ("left", 1), ("left", 20)])
+def test_agents_go_on_when_their_worker_goes_and_the_next_one_settles_them(site: Site, how: str, number: int) -> None:
+    site.configure(AGENTS)
+    worker = up(site, number, leaves=how == "left")
+    pids = at_work(site, number)
+    before = {run.id: (run.fence, run.attempt) for run in site.runs()}
+
+    go_away(worker, how)
+    assert all(map(is_alive, pids.values()))
+    up(site, number)
+    site.until(lambda: "adopted" in site.said())
+    (site.folder / "go").touch()
+    site.until(lambda: len(site.runs(state="succeeded")) == number, seconds=60)
+
+    runs = site.runs()
+    assert {run.id: (run.fence, run.attempt) for run in runs} == before, "same lease, same fence, same attempt"
+    assert all(
+        len(json.loads(row)["attempts"]) == 1 for row in [site.fencepost("show", run.id, "--json") for run in runs]
+    )
+    for run in runs[:3]:
+        lines = log_of(site, run)
+        assert lines == [f"line {number}" for number in range(1, len(lines))] + ["the end"]
+
+
+def test_an_agent_that_ended_while_there_was_no_worker_is_settled_as_it_ended(site: Site) -> None:
+    site.configure(AGENTS)
+    worker = up(site, 1)
+    (pid,) = at_work(site, 1).values()
+    go_away(worker, "killed")
+    (site.folder / "go").touch()
+    site.until(lambda: not is_alive(pid))
+
+    up(site, 1)
+    site.until(lambda: site.runs(state="succeeded"))
+
+    (run,) = site.runs()
+    assert (run.attempt, run.exit_code) == (1, 0)
+    assert log_of(site, run)[-1] == "the end"
+
+
+def test_an_agent_that_no_worker_comes_for_is_ended_in_time_and_is_lost(site: Site) -> None:
+    site.configure(AGENTS)
+    worker = up(site, 1, ttl=SHORT_TTL)
+    (pid,) = at_work(site, 1).values()
+    go_away(worker, "killed")
+    site.until(lambda: not is_alive(pid), seconds=10)
+
+    up(site, 1, ttl=SHORT_TTL)
+    site.until(lambda: site.runs(state="dead"))
+
+    assert site.runs()[0].reason == "lost"
+
+
+def test_a_lease_that_ran_out_after_it_was_left_was_a_drain_and_costs_no_attempt(site: Site) -> None:
+    site.configure(AGENTS.replace("shell = true", 'shell = true\non_lost = "restart"'))
+    worker = up(site, 1, leaves=True)
+    (pid,) = at_work(site, 1).values()
+    go_away(worker, "left")
+    (lease,) = [held for held in leases(site) if held.left_us is not None]
+    assert lease.guard is not None
+    send(lease.guard.pid, signal.SIGKILL)  # with it dies the agent
+    site.until(lambda: not is_alive(pid))
+    (site.folder / "go").touch()
+
+    up(site, 1)
+    site.until(lambda: site.runs(state="succeeded"), seconds=60)
+
+    assert site.runs()[0].attempt == 1
+
+
+def leases(site: Site) -> "list[Held]":
+    store = wiring.open_runtime(site.store)
+    try:
+        return list(store.leases())
+    finally:
+        store.close()
+
+
+def test_a_frozen_worker_is_not_robbed_and_finds_nothing_to_end_when_it_wakes(site: Site) -> None:
+    site.configure(AGENTS.replace("shell = true", 'shell = true\non_lost = "restart"'))
+    frozen = up(site, 1, ttl=SHORT_TTL)
+    (pid,) = at_work(site, 1).values()
+    frozen.send_signal(signal.SIGSTOP)
+    up(site, 1, ttl=SHORT_TTL)
+    site.until(lambda: not is_alive(pid), seconds=15)  # its guard ends it when its time is over
+    site.until(lambda: [run for run in site.runs(state="running") if run.attempt == 2], seconds=30)
+    (site.folder / f"pid-{site.runs()[0].id}").unlink()
+    site.until(lambda: list(site.folder.glob("pid-*")))
+    (again,) = (int(path.read_text() or 0) for path in site.folder.glob("pid-*"))
+
+    frozen.send_signal(signal.SIGCONT)
+    site.until(lambda: "took over" in site.said() or "adopted" in site.said() or is_alive(again))
+    assert is_alive(again)
+    (site.folder / "go").touch()
+    site.until(lambda: site.runs(state="succeeded"), seconds=30)
+
+
+def test_what_an_agent_asks_without_a_worker_waits_for_the_next_one_and_checks_are_answered_at_once(site: Site) -> None:
+    site.configure(KEEPS)
+    worker = up(site, 1)
+    site.fencepost("run", "keeps")
+    site.until((site.folder / "ready").exists)
+    go_away(worker, "killed")
+    (site.folder / "gone").touch()
+
+    up(site, 1)
+    site.until((site.folder / "kept").exists)
+    site.until((site.folder / "checked").exists)
+    (site.folder / "go").touch()
+    site.until(lambda: site.runs(state="succeeded"))
