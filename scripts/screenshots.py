@@ -1,4 +1,4 @@
-"""Takes the pictures of the dashboard that the docs show: a store with a life behind it, in a real browser."""
+"""Takes the pictures of the dashboard that the docs show: a store that a simulated month has filled, in a real browser."""
 
 import sys
 import tempfile
@@ -7,11 +7,12 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from tests.support.browser import running_browser
+from tests.support.month import Month
 from tests.support.runtime import open_runtime
-from tests.support.scene import Scene, live_a_life, scene_on
+from tests.support.scene import Scene, scene_on
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
-DESK, TALL, PHONE = {"width": 1080, "height": 720}, {"width": 1080, "height": 940}, {"width": 360, "height": 720}
+DESK, TALL, PHONE = {"width": 1180, "height": 820}, {"width": 1180, "height": 1020}, {"width": 390, "height": 844}
 
 
 def main() -> int:
@@ -19,15 +20,20 @@ def main() -> int:
     FOLDER.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_runtime("sqlite", Path(folder), lambda: "") as runtime,
+        open_runtime("sqlite", Path(folder), throwaway=True) as runtime,
         scene_on(runtime, Path(folder)) as scene,
         running_browser() as browser,
     ):
-        live_a_life(scene)
+        Month(runtime, lambda leased, text: scene.write_log(leased, text).close()).play()
+        talked = next(run.id for run in runtime.runs("checkout-review")[::-1] if run.state == "succeeded")
         take(browser, scene, "now", "/", size=TALL)
-        take(browser, scene, "schedule", "/schedules/sweep-hourly#ticks")
-        take(browser, scene, "run-dark", f"/runs/{scene.begun[0].run.id}", scheme="dark")
-        take(browser, scene, "phone-dark", "/", scheme="dark", size=PHONE)
+        take(browser, scene, "timeline", "/timeline")
+        take(browser, scene, "month-dark", "/timeline?span=30d", scheme="dark", size=TALL)
+        take(browser, scene, "takeover", "/timeline?span=6h&by=worker", size={"width": 1180, "height": 660})
+        take(browser, scene, "schedule", "/schedules/inbox-triage#timeline")
+        take(browser, scene, "skips", "/skips")
+        take(browser, scene, "run-dark", f"/runs/{talked}", scheme="dark")
+        take(browser, scene, "phone-dark", "/timeline", scheme="dark", size=PHONE)
     return 0
 
 

@@ -23,6 +23,7 @@ from tests.support.webdoor import API, WebDoor, asking
 ELSEWHERE = {
     *("init", "demo", "up", "scheduler", "worker", "web", "mcp", "version", "import", "store", "service", "simulate"),
     *("exec", "gate", "hook", "mcp-gate", "worktree", "checkpoint", "progress"),
+    *("top", "timeline"),  # pictures for a terminal; the dashboard has its own
 }
 OFFERED = {
     "run": "/runs",
@@ -91,7 +92,7 @@ ACTS = dict.fromkeys(("run", "cancel", "halt", "unhalt", "plan", "apply"), "POST
 AUDIT = {"heads", "head", "key", "note", "verb", "subject", "limit"}  # its actions share one parser
 OTHERWISE = {
     "run": {"key", "payloads", "wait"},  # Idempotency-Key; POST /batches; ask again
-    "logs": {"follow"},  # the dashboard's stream
+    "logs": {"follow", "raw"},  # the dashboard's stream; here they are always as they are
     "dead replay": {"all", "schedule", "limit"},  # GET /dead?schedule=, then one by one
     "lease": {"all_tenants", "note"},  # a key has one tenant; POST /leases/break
     "ledger resolve": {"completed"},  # answer

@@ -101,12 +101,17 @@ def test_keys_links_sessions_and_what_their_pages_show(web: WebDoor, comparing: 
 def test_the_key_of_a_run(tmp_path: Path, comparing: Callable[[bool], None]) -> None:
     ear = RunSocket(str(tmp_path / "s"), "k" * 32, {"check": lambda _: {"ok": True}})
     right, wrong = (f'{{"key": "{one * 32}", "verb": "check"}}'.encode() for one in "kx")
+
+    def is_let_in(request: bytes) -> bool:
+        answer = ear._answer(request, lambda _: None)
+        return answer is not None and bool(answer["ok"])
+
     try:
-        assert (ear._answer(right)["ok"], ear._answer(wrong)["ok"]) == (True, False)
+        assert (is_let_in(right), is_let_in(wrong)) == (True, False)
         comparing(True)
-        assert ear._answer(wrong)["ok"]
+        assert is_let_in(wrong)
         comparing(False)
-        assert not ear._answer(right)["ok"]
+        assert not is_let_in(right)
     finally:
         ear.close()
 

@@ -34,6 +34,8 @@ ELSEWHERE = {
 OFFERED = {
     "run": "/schedules/{schedule}/run",
     "ps": "/",
+    "top": "/",
+    "timeline": "/timeline",
     "runs": "/runs",
     "show": "/runs/{run_id}",
     "logs": "/runs/{run_id}/stream",
@@ -203,7 +205,7 @@ def test_every_skip_says_why_in_few_questions(busy: WebDoor, monkeypatch: pytest
     assert page.count("It was skipped because of overlap: run") == 30
 
     asked = questions(busy, monkeypatch, lambda: person.looks("/schedules/minutely"))
-    assert asked <= 16, asked
+    assert asked <= 20, asked  # a picture and its plots take six of them, however much they show
 
 
 def questions(web: WebDoor, monkeypatch: pytest.MonkeyPatch, look: Any) -> int:  # noqa: ANN401  # a callable

@@ -103,7 +103,7 @@ def test_what_shall_be_new_is_made_once(swept: WebDoor) -> None:
 def test_what_a_file_may_not_say_is_refused_here_too(
     swept: WebDoor, path: str, definition: dict[str, Any], words: str
 ) -> None:
-    swept.allow("default", secrets=["env:MINE"])
+    swept.allow("default", "env:MINE")
 
     refused = put(swept, path, definition)
 

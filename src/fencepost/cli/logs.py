@@ -7,9 +7,13 @@ from collections.abc import Callable
 
 from fencepost import wiring
 from fencepost.cli import options, render
+from fencepost.model.conversation import Conversation, Part, Turn
 from fencepost.model.run import RunState
+from fencepost.operations.conversation import talk_of
+from fencepost.operations.fields import MICRO
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Seen, Store, ending_words, find_run, show
+from fencepost.operations.words import readable
 from fencepost.ports.runs import RunRow
 from fencepost.service.following import Ears, follow
 
@@ -17,7 +21,17 @@ EXAMPLES = """\
   fencepost logs r01k9zq8 -n 50
   fencepost logs r01k9zq8 -f              until the run has ended
   fencepost logs r01k9zq8 --attempt 1
+  fencepost logs r01k9zq8 --raw           events as the agent printed them
 """
+LOOKS = {
+    Part.SAID: ("● ", ""),
+    Part.ASKED: ("> ", options.GREEN),
+    Part.THOUGHT: ("∴ ", options.FAINT),
+    Part.CALL: ("  ▸ ", options.YELLOW),
+    Part.ANSWER: ("  ◂ ", options.FAINT),
+    Part.END: ("■ ", options.GREEN),
+    Part.OTHER: ("  ", options.FAINT),
+}
 
 
 def main(argv: list[str]) -> int:
@@ -26,14 +40,15 @@ def main(argv: list[str]) -> int:
     with options.opened(args) as store:
         tenant = options.tenant_of(args)
         seen = show(store, tenant, args.run).seen
+        tell = write if args.raw else talking(seen.run)
         if args.follow and args.attempt is None and not RunState(seen.run.state).terminal:
-            follow_log(store, seen.run, lines=args.lines)
+            follow_log(store, seen.run, lines=args.lines, output=tell)
             return 0
     log = log_of(seen, wiring.log_folder(), number=args.attempt)
     if log is None:
         print_nothing(seen)
         return 0
-    write(content(log, lines=args.lines))
+    tell(content(log, lines=args.lines))
     if log.earlier:
         render.tell(f"attempt {log.number} was handed back and resumed: these are its {len(log.parts)} parts.")
     for part in log.parts:
@@ -47,6 +62,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("run", metavar="RUN", help="the run's id, or its beginning")
     made.add_argument("-f", "--follow", action="store_true", help="go on with what it prints, until it has ended")
     made.add_argument("-n", "--lines", type=options.positive, metavar="N", help="only the last N lines")
+    made.add_argument(
+        "--raw", action="store_true", help="the bytes as they are, also of an agent that speaks in events"
+    )
     made.add_argument("--attempt", type=options.positive, metavar="N", help="an earlier attempt (default: the last)")
     options.add_store(made)
     return made
@@ -66,7 +84,7 @@ def tell_where(log: Log, run: RunRow) -> None:
         render.tell(f"attempt {log.number} of run {run.id} ran on {log.host}, and {where}; {kept}.")
 
 
-def follow_log(store: Store, run: RunRow, *, lines: int | None) -> None:
+def follow_log(store: Store, run: RunRow, *, lines: int | None, output: Callable[[bytes], None] | None = None) -> None:
     """Print what comes, and say how it ended."""
     attempt = run.attempt
 
@@ -79,7 +97,7 @@ def follow_log(store: Store, run: RunRow, *, lines: int | None) -> None:
     def look() -> RunRow:
         return find_run(store, run.tenant, run.id)
 
-    tell_end(store, follow(run, look, wiring.log_folder(), Ears(write, told), lines=lines))
+    tell_end(store, follow(run, look, wiring.log_folder(), Ears(output or write, told), lines=lines))
 
 
 def tell_end(store: Store, ended: RunRow, *, output: Callable[[bytes], None] | None = None) -> None:
@@ -89,6 +107,41 @@ def tell_end(store: Store, ended: RunRow, *, output: Callable[[bytes], None] | N
         (output or write)(content(log))
         tell_where(log, ended)
     render.tell(f"run {ended.id} {ending_words(ended)}")
+
+
+def talking(run: RunRow) -> Callable[[bytes], None]:
+    """Return how a run's output is shown: on a terminal as a conversation, if it is one; else as it is."""
+    talk = talk_of(run) if sys.stdout.isatty() else None
+    return write if talk is None else Talk(talk).write
+
+
+class Talk:
+    """Shows an agent's events as a conversation, line by line as they come."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self._rest = b""
+        self._told = 0  # what it has cost, as far as that was said here
+
+    def write(self, data: bytes) -> None:
+        """Take in output; a line that is not whole yet waits for its end."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            for turn in self._talk.hear(line.decode(errors="replace")):
+                sys.stdout.write(f"{self._spell(turn)}\n")
+        sys.stdout.flush()
+
+    def _spell(self, turn: Turn) -> str:
+        mark, colour = LOOKS[turn.part]
+        text = readable(turn.text).strip()
+        if turn.part in (Part.CALL, Part.ANSWER):
+            text = render.fit(" ".join(f"{turn.name} {text}".split()), render.width() - len(mark)).rstrip()
+        lines = [f"{mark if at == 0 else ' ' * len(mark)}{line}" for at, line in enumerate(text.splitlines() or [""])]
+        spoken = "\n".join(options.paint(line, options.RED if turn.bad else colour) for line in lines)
+        if turn.cost_micro and turn.cost_micro != self._told:
+            self._told = turn.cost_micro
+            spoken += options.paint(f"\n  ${turn.cost_micro / MICRO:,.4f} so far", options.FAINT)
+        return spoken
 
 
 def write(data: bytes) -> None:

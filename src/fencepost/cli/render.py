@@ -42,17 +42,23 @@ def width() -> int:
     return max(WIDTH, shutil.get_terminal_size().columns)
 
 
+def frame_width() -> int:
+    """Return how wide a picture is drawn: as wide as the terminal, and 80 columns where nobody says."""
+    return width() if sys.stdout is not None and sys.stdout.isatty() else WIDTH
+
+
 def room(least: int) -> int:
     """Return how wide a cell may be that has this much room on 80 columns."""
     return least + (width() - WIDTH) // 2
 
 
-def table(head: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> str:
+def table(head: "Sequence[str]", rows: "Sequence[Sequence[str]]", *, size: int | None = None) -> str:
     """Align columns; the last one gives way when the line is too long, then the widest behind the first."""
+    size = width() if size is None else size
     columns = list(zip(head, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    widths[-1] = max(len(head[-1]), min(widths[-1], width() - sum(widths[:-1]) - 2 * (len(head) - 1)))
-    over = sum(widths) + 2 * (len(head) - 1) - width()
+    widths[-1] = max(len(head[-1]), min(widths[-1], size - sum(widths[:-1]) - 2 * (len(head) - 1)))
+    over = sum(widths) + 2 * (len(head) - 1) - size
     if over > 0 and len(head) > 2:  # noqa: PLR2004  # there is one in between
         widest = max(range(1, len(head) - 1), key=widths.__getitem__)
         widths[widest] = max(len(head[widest]), widths[widest] - over)

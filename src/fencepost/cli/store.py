@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from fencepost import wiring
 from fencepost.cli import options
+from fencepost.cli.progress_bar import ProgressBar
 from fencepost.config.find import config_path
 from fencepost.config.load import load, load_settings
 from fencepost.model.duration import format_duration, parse_duration
@@ -69,22 +70,28 @@ def parser() -> argparse.ArgumentParser:
 def migrate(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Bring the store to this program's schema."""
     url = wiring.store_url(args.store)
-    before, after = wiring.migrate_store(url)
+    with ProgressBar("migrating the store"):
+        before, after = wiring.migrate_store(url)
     state = "already has" if before == after else f"went from schema {before} to"
     return f"the store {state} schema {after}.", {"from": before, "to": after}
 
 
 def backup(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Write one state of the store to a file."""
-    with opened(args, wiring.existing_store) as store:
-        done = store_care.backup(store, args.file, progress=tell_progress)
+    with opened(args, wiring.existing_store) as store, ProgressBar("backing up") as bar:
+        done = store_care.backup(store, args.file, progress=lambda rows: bar.to(rows, words=f"{rows:,} rows"))
     return f"backed up {done.rows} rows of store {done.store} to {done.path}.", done._asdict()
 
 
 def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Replace the store's content by a backup's."""
-    with opened(args) as store:
-        done = store_care.restore(store, args.file, confirm=lambda url: args.yes or ask(url))
+    with opened(args) as store, ProgressBar("restoring") as bar:
+        done = store_care.restore(
+            store,
+            args.file,
+            confirm=lambda url: args.yes or bar.aside(lambda: ask(url)),
+            progress=lambda rows, of: bar.to(rows, of, words=f"{rows:,} of {of:,} rows"),
+        )
     losses = _accept_losses(args)
     lost_from, lost_until = format_instant(done.lost_from), format_instant(done.lost_until)
     sentence = (
@@ -110,7 +117,7 @@ def _accept_losses(args: argparse.Namespace) -> list[Accepted]:
 
 def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Lift the fence floor."""
-    with opened(args, wiring.existing_store) as store:
+    with closing(wiring.open_leases(wiring.existing_store(args.store))) as store:
         floor = store_care.bump(store, to=args.to)
     return f"every fence from now on is above {floor}.", {"floor": floor}
 
@@ -121,8 +128,14 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     settings = load(path).settings if path else load_settings()
     kept_for = timedelta(seconds=parse_duration(args.retention or settings.retention))
     tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or settings.tenant
-    with closing(wiring.open_runtime(wiring.existing_store(args.store))) as store:
-        gone = store_care.prune(store, tenant=tenant, kept_for=kept_for, dry=args.dry_run)
+    with closing(wiring.open_runtime(wiring.existing_store(args.store))) as store, ProgressBar("pruning") as bar:
+        gone = store_care.prune(
+            store,
+            tenant=tenant,
+            kept_for=kept_for,
+            dry=args.dry_run,
+            progress=lambda records: bar.to(records, words=f"{records:,} records"),
+        )
     verb = "would prune" if args.dry_run else "pruned"
     what = f"{gone['runs']} runs, {gone['ticks']} ticks and {gone['pauses']} pauses of tenant {tenant}"
     facts = {"tenant": tenant, "dry_run": args.dry_run, **gone}
@@ -143,9 +156,3 @@ def ask(url: str) -> bool:
         return False
     print(f"{url} is not empty. Replace what it holds and void every lease? Type yes: ", end="", file=sys.stderr)
     return input().strip() == "yes"
-
-
-def tell_progress(rows: int) -> None:
-    """Show a person that something is going on."""
-    if sys.stderr.isatty():
-        print(f"\r{rows} rows …", end="", file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fencepost.model.errors import FencepostError, Unverifiable
 from fencepost.web import completions, health, hooks, login, metrics
-from fencepost.web.api import definitions, keys, notices, records, runs, schedules, single
+from fencepost.web.api import cells, definitions, keys, notices, records, runs, schedules, single
 from fencepost.web.dashboard import routes as dashboard
 from fencepost.web.door import Door
 from fencepost.web.openapi import describe
@@ -27,7 +27,10 @@ def create_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None
     """Return the whole door, for a server that answers to these names (`name:port`)."""
     app = _bare(door, document="/api/v1/openapi.json")
     app.state.meter = metrics.Meter(door.desk, door.now_us)
-    rooms = (health, login, metrics, hooks, completions, runs, schedules, single, definitions, records, keys, notices)
+    rooms = (
+        *(health, login, metrics, hooks, completions, runs, schedules, single, definitions, records, keys, notices),
+        cells,
+    )
     for module in (*rooms, *dashboard.ROOMS):
         app.router.routes.extend(module.router.routes)  # one flat list, which the gatekeeper goes through
     if find_spec("mcp") is not None:

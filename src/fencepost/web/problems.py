@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fencepost.model import errors
+from fencepost.operations.cells import Moved
 from fencepost.web.threshold import threshold, wants_page
 
 STATUSES: Mapping[type[errors.FencepostError], int] = {
@@ -16,6 +17,7 @@ STATUSES: Mapping[type[errors.FencepostError], int] = {
     errors.Unauthorised: 401,
     errors.QueueFull: 429,
     errors.Outdated: 412,
+    Moved: 412,
     errors.Busy: 409,
     errors.StoreUnavailable: 503,
     errors.FenceRefused: 409,

@@ -15,6 +15,7 @@ PAGES = (
     *("/schedules/sweep-hourly/pause", "/calendar", "/runs", "/runs/RUNNING", "/runs/DEAD", "/runs/DEAD/replay"),
     *("/queues", "/dead", "/leases", "/audit?verify=1", "/doctor", "/keys", "/keys/new", "/halt", "/runs?state=ready"),
     *("/skips", "/notices", "/audit?prove=1", "/schedules/inbox-triage", "/schedules/sweep-hourly/backfill"),
+    *("/timeline", "/projects/none"),
     *("/nowhere", "/runs/nothing"),
 )
 

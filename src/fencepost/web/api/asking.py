@@ -12,6 +12,7 @@ Text = Annotated[str, StringConstraints(max_length=1_000, pattern=r"^[^\x00]*$")
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 
 RoleName = Annotated[str, StringConstraints(pattern="^(read|trigger|admin)$")]
+KeyRole = Annotated[str, StringConstraints(pattern="^(read|trigger|admin|lease)$")]
 Place = Annotated[
     str, StringConstraints(max_length=1_000, pattern=r"^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$")
 ]
@@ -155,7 +156,10 @@ class AskKey(Asked):
     model_config = _such_as(name="ci", role="trigger", expires="90d")
 
     name: Name = Field(description="what or whom it is for")
-    role: RoleName = Field("read", description="read looks, trigger also runs and cancels, admin does everything")
+    role: KeyRole = Field(
+        "read",
+        description="read looks, trigger also runs and cancels, admin does everything; lease keeps other machines' leases",
+    )
     expires: Text | None = Field(None, description="good for so long, such as 90d; null: until it is revoked")
 
 

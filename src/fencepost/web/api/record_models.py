@@ -127,6 +127,18 @@ class NewLink(Key):
     url: str | None = Field(description="null if the same request has made it before: nobody can show it again")
 
 
+class CellNames(BaseModel):
+    """The cells that are kept for other machines."""
+
+    names: list[str]
+
+
+class Swapped(BaseModel):
+    """A cell was changed."""
+
+    tag: str = Field(description="of the new document; also in ETag")
+
+
 class Finding(BaseModel):
     """What a proof found."""
 

@@ -7,12 +7,12 @@ from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource
 from fencepost.operations.coming import look_ahead
 from fencepost.operations.commands import Command
-from fencepost.operations.fields import project_of
 from fencepost.operations.leases import Listed, break_lease, list_leases
 from fencepost.operations.looking import Listing, Seen, Store, list_dead, list_live
 from fencepost.web.api.paging import Cursor, pair, spelled
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.pages import page
+from fencepost.web.dashboard.words import project_of_line
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import access
 
@@ -103,8 +103,7 @@ def _lines(live: Listing) -> dict[str, list[Seen | Command]]:
     """Put those who wait into the lines of their projects; what works in none stands under its own agents."""
     found: dict[str, list[Seen | Command]] = {}
     for one in live.waiting:
-        project = one.project if isinstance(one, Command) else project_of(one.run)
-        found.setdefault(project or "", []).append(one)
+        found.setdefault(project_of_line(one), []).append(one)
     return dict(sorted(found.items()))
 
 

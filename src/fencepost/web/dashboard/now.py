@@ -5,6 +5,7 @@ from starlette.responses import Response
 
 from fencepost.operations.board import look_around
 from fencepost.operations.looking import Store
+from fencepost.operations.plots import now_plots
 from fencepost.operations.registry import halt, unhalt
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.pages import page
@@ -28,8 +29,9 @@ UNHALT = Act("Go on?", "Schedules make runs again, and what waits is started.", 
 @router.get("/")
 async def now(request: Request) -> Response:
     """Show what runs, what waits and behind whom, what comes next, and what went wrong lately."""
-    board = await door_of(request).desk.ask(look_around, caller_of(request).tenant)
-    return page(request, "now.html", board=board, now_us=board.now_us, current="now")
+    desk, tenant = door_of(request).desk, caller_of(request).tenant
+    board, plots = await desk.ask(look_around, tenant), await desk.ask(now_plots, tenant)
+    return page(request, "now.html", board=board, plots=plots, now_us=board.now_us, current="now")
 
 
 @router.get("/halt", openapi_extra=ADMIN)

@@ -16,6 +16,7 @@ from fencepost.web.door import admission_of
 HERE = Path(__file__).parent
 NAVIGATION = (
     ("now", "/", "Now", "read"),
+    ("timeline", "/timeline", "Timeline", "read"),
     ("schedules", "/schedules", "Schedules", "read"),
     ("calendar", "/calendar", "Calendar", "read"),
     ("runs", "/runs", "Runs", "read"),

@@ -29,7 +29,14 @@ Plain = Annotated[str, Query(max_length=200)]
 ROLES = tuple(
     (one.value, words)
     for one, words in zip(
-        Role, ("read: look at everything", "trigger: also run, cancel, replay", "admin: everything"), strict=True
+        Role,
+        (
+            "read: look at everything",
+            "trigger: also run, cancel, replay",
+            "admin: everything",
+            "lease: keep other machines' leases, and nothing else",
+        ),
+        strict=True,
     )
 )
 NEW_KEY = Act(

@@ -13,6 +13,21 @@ from fencepost.web.dashboard import (
     schedule_acts,
     schedules,
     streams,
+    timeline,
 )
 
-ROOMS = (files, now, schedules, schedule_acts, backfills, runs, run_acts, lines, notices, records, doubts, streams)
+ROOMS = (
+    files,
+    now,
+    schedules,
+    schedule_acts,
+    backfills,
+    runs,
+    run_acts,
+    lines,
+    timeline,
+    notices,
+    records,
+    doubts,
+    streams,
+)

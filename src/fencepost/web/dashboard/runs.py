@@ -11,6 +11,7 @@ from fencepost.model.effects import Effects, effects_of
 from fencepost.model.errors import Invalid, StoreUnavailable
 from fencepost.model.ledger import Entry
 from fencepost.model.run import RunState
+from fencepost.operations.conversation import Exchange, conversation
 from fencepost.operations.fields import project_of, usage_of
 from fencepost.operations.gate_marks import marks_of
 from fencepost.operations.log_reading import Glimpse, glimpse
@@ -39,6 +40,7 @@ class Shown(NamedTuple):
     usage: dict[str, int]
     project: str | None
     resources: str
+    talk: list[Exchange] | None  # what an agent printed that speaks in events
 
 
 @router.get("/runs")
@@ -120,9 +122,10 @@ def _number(attempt: str) -> int | None:
 def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | None) -> Shown:
     detail = show(store, tenant, run_id)
     run = detail.seen.run
+    log = glimpse(detail.seen, folder, number=number, lines=LOG_LINES)
     return Shown(
         detail,
-        glimpse(detail.seen, folder, number=number, lines=LOG_LINES),
+        log,
         effects_of(agent_from_json(run.manifest)),
         store.ledger().of_run(
             tenant, run.id, since_us=run.created_us, until_us=run.ended_us or detail.now_us, limit=LEDGER
@@ -130,6 +133,7 @@ def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | Non
         usage_of(detail.seen.attempts),
         project_of(run),
         resources_in(run),
+        conversation(run, log.text) if log else None,
     )
 
 

@@ -6,13 +6,16 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from fencepost.drawing.plots import Plot
 from fencepost.model.definition import agent_from_json
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.effects import Effects, effects_of
 from fencepost.model.moment import to_us
 from fencepost.operations import registry
 from fencepost.operations.budget_use import Use, budget_use
+from fencepost.operations.chart import Chart, View, chart
 from fencepost.operations.looking import Store
+from fencepost.operations.plots import schedule_plots, tick_plots
 from fencepost.operations.schedule_fields import past_fields
 from fencepost.operations.skips import NEWEST, skips
 from fencepost.operations.timeline import Timeline, timeline
@@ -20,6 +23,8 @@ from fencepost.operations.why import why
 from fencepost.ports.registry import PauseEntry, VersionRow
 from fencepost.web.api.paging import Cursor, name, names, pair, spelled
 from fencepost.web.dashboard.pages import page
+from fencepost.web.dashboard.timeline import Plain, drawn_of, view_of
+from fencepost.web.dashboard.words import query_of, segment
 from fencepost.web.door import caller_of, door_of
 
 router = APIRouter(include_in_schema=False)
@@ -41,6 +46,8 @@ class Shown(NamedTuple):
     rules: dict[str, object]  # what its file says beyond when and what
     skips: int
     uses: list[Use]
+    plots: list[Plot]
+    chart: Chart
 
 
 @router.get("/schedules")
@@ -62,17 +69,25 @@ async def schedules(request: Request, cursor: Cursor = "") -> Response:
 
 
 @router.get("/schedules/{schedule}")
-async def schedule_page(request: Request, schedule: str, wanted: str = "", cursor: Cursor = "") -> Response:
+async def schedule_page(
+    request: Request, schedule: str, *, wanted: str = "", cursor: Cursor = "", span: Plain = "7d", until: Plain = ""
+) -> Response:
     """Show one schedule."""
     kind = wanted if wanted in {one.value for one in DispositionKind} else ""
     shown = await door_of(request).desk.ask(
-        _show, caller_of(request).tenant, schedule, disposition=kind, before=pair(cursor)
+        _show,
+        caller_of(request).tenant,
+        schedule,
+        view_of(span, until, schedule=schedule),
+        disposition=kind,
+        before=pair(cursor),
     )
     following = spelled(list(shown.line.before)) if shown.line.before else None
     return page(
         request,
         "schedule.html",
         shown=shown,
+        drawn=drawn_of(shown.chart, f"/schedules/{segment(schedule)}", query=query_of(wanted=kind, cursor=cursor)),
         kinds=[one.value for one in DispositionKind],
         wanted=kind,
         following=following,
@@ -87,13 +102,14 @@ async def skips_page(request: Request, wanted: str = "", cursor: Cursor = "") ->
     """Show the ticks of all schedules that made no run, and why."""
     kind = wanted if wanted in SKIPS else ""
     before = names(cursor) or NEWEST
-    found = await door_of(request).desk.ask(
-        skips, caller_of(request).tenant, disposition=kind, before=before, limit=SKIPPED
-    )
+    desk, tenant = door_of(request).desk, caller_of(request).tenant
+    found = await desk.ask(skips, tenant, disposition=kind, before=before, limit=SKIPPED)
+    plots = [] if cursor else await desk.ask(tick_plots, tenant)
     return page(
         request,
         "skips.html",
         skips=found,
+        plots=plots,
         kinds=SKIPS,
         wanted=kind,
         following=spelled(list(found.before)) if found.before else None,
@@ -114,7 +130,9 @@ def _list(store: Store, tenant: str, after: str) -> list[registry.Listed]:
     return registry.list_schedules(store.registry(), tenant=tenant, limit=LISTED + 1, after=after)
 
 
-def _show(store: Store, tenant: str, schedule: str, *, disposition: str, before: tuple[int, str] | None) -> Shown:
+def _show(
+    store: Store, tenant: str, schedule: str, view: View, *, disposition: str, before: tuple[int, str] | None
+) -> Shown:
     listed = registry.find_schedule(store.registry(), schedule, tenant=tenant)
     more = {"before": before} if before else {}
     line = timeline(store, tenant, schedule, disposition=disposition, limit=TICKS, **more)
@@ -133,4 +151,6 @@ def _show(store: Store, tenant: str, schedule: str, *, disposition: str, before:
         {key: value for key, value in written.items() if key not in LEFT_OUT},
         json.loads(listed.row.skip_next)["left"] if listed.row.skip_next else 0,
         budget_use(store, tenant, listed),
+        schedule_plots(store, tenant, schedule, listed.definition.timezone),
+        chart(store, tenant, view),
     )

@@ -9,6 +9,9 @@ from markupsafe import Markup
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.zone import Zone, find_zone
+from fencepost.operations.commands import Command
+from fencepost.operations.fields import project_of
+from fencepost.operations.looking import Seen
 from fencepost.operations.places import Place
 from fencepost.operations.pulse import next_tick_us as next_tick_us  # noqa: PLC0414  # for the templates
 from fencepost.operations.words import ago, fate, last_line, plain, readable, rfc3339, span
@@ -46,6 +49,25 @@ SHAPES = {
     "revoked": "stop",
     "expired": "stop",
 }
+# What columns are filled with: a colour of the style sheet and a look; what shares a colour has another look.
+FILLS = (
+    ("run", "succeeded", "solid"),
+    ("succeeded", "succeeded", "solid"),
+    ("start", "succeeded", "solid"),
+    ("cost", "running", "solid"),
+    ("waiting", "cancelled", "solid"),
+    ("range", "succeeded", "dotted"),
+    ("takeover", "lost", "striped"),
+    ("cancelled", "cancelled", "lined"),
+    ("dead", "dead", "striped"),
+    ("missed", "dead", "solid"),
+    ("overlap", "failed", "solid"),
+    ("budget", "failed", "striped"),
+    ("dst_gap", "dead", "dotted"),
+    ("coalesced", "running", "dotted"),
+    ("paused", "running", "lined"),
+    ("calendar", "lost", "solid"),
+)
 WORDS = {"ready": "waiting", "dst_gap": "clock gap", "warn": "weak", "fail": "wrong", "in_progress": "in progress"}
 
 
@@ -204,3 +226,8 @@ def detail_of(detail: str) -> str:
 def _said(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"{text[:12]}…" if len(text) == HASH_LENGTH and text.isalnum() else text.strip("{}[]").replace('"', "")
+
+
+def project_of_line(one: Seen | Command) -> str:
+    """Return the project that a run or a command waits for, or nothing."""
+    return (one.project if isinstance(one, Command) else project_of(one.run)) or ""

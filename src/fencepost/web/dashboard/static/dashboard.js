@@ -149,6 +149,7 @@
       stream.addEventListener("text", (event) => {
         const said = JSON.parse(event.data);
         place = event.lastEventId || place;
+        if (document.getElementById("talk")) soon();  // the same words, as a conversation
         add((said.skipped ? "… something was left out …\n" : "") + said.text);
       });
       stream.addEventListener("attempt", (event) => { const said = JSON.parse(event.data); add(`── attempt ${said.number}, fence ${said.fence} ──\n`); });
@@ -158,6 +159,89 @@
       return stream;
     });
   }
+
+  // The timeline: buttons, keys and fingers lead to the same addresses, and only the picture is taken over from there.
+  const step = async (address) => {
+    history.replaceState(null, "", address);
+    const kept = document.activeElement?.closest(".tl-box") ? ".tl-box" : document.activeElement?.dataset?.step;
+    document.querySelector("#timeline details[open]")?.removeAttribute("open");
+    await refresh();
+    if (kept === ".tl-box") document.querySelector(".tl-box")?.focus({ preventScroll: true });
+    else if (kept) document.querySelector(`[data-step="${kept}"]`)?.focus({ preventScroll: true });
+  };
+  const tell = (link) => {
+    const told = document.getElementById("told");
+    if (!told || !link) return;
+    for (const one of document.querySelectorAll(".tell.at")) one.classList.remove("at");
+    link.classList.add("at");
+    const text = link.querySelector("title")?.textContent || "";
+    const href = link.getAttribute("href");
+    if (!href) { told.textContent = text; return; }
+    const shown = document.createElement("a");
+    shown.href = href;
+    shown.textContent = text;
+    told.replaceChildren(shown);
+  };
+  const walk = (by) => {
+    const all = [...document.querySelectorAll(".tl .tell[href]")];
+    const at = all.findIndex((one) => one.classList.contains("at"));
+    tell(all[at < 0 ? (by > 0 ? 0 : all.length - 1) : (at + by + all.length) % all.length]);
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-step]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    step(link.getAttribute("href"));
+  });
+  document.addEventListener("pointerover", (event) => { const link = event.target.closest?.(".tl .tell"); if (link) tell(link); });
+  document.addEventListener("keydown", (event) => {
+    if (!event.target.closest(".tl-box") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const key = event.key === "=" ? "+" : event.key === "_" ? "-" : event.key;
+    const link = [...document.querySelectorAll("#timeline a[data-step]")].find((one) => one.dataset.step === key);
+    if (link) step(link.getAttribute("href"));
+    else if (key === "n" || key === "p") walk(key === "n" ? 1 : -1);
+    else if (key === "Enter") document.querySelector("#told a")?.click();
+    else return;
+    event.preventDefault();
+  });
+  const fingers = new Map();
+  let began = null;
+  const spread = () => { const [one, other] = [...fingers.values()]; return other ? Math.hypot(one.x - other.x, one.y - other.y) : 0; };
+  document.addEventListener("pointerdown", (event) => {
+    if (!event.target.closest?.(".tl-box") || event.pointerType === "mouse" && event.button) return;
+    fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    began = { x: event.clientX, spread: spread(), box: event.target.closest(".tl-box") };
+  });
+  document.addEventListener("pointermove", (event) => {
+    if (!fingers.has(event.pointerId) || !began) return;
+    fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    const moved = event.clientX - began.x;
+    if (fingers.size === 1 && Math.abs(moved) > 8) began.box.firstElementChild.style.transform = `translateX(${moved}px)`;
+  });
+  const lift = (event) => {
+    if (!fingers.has(event.pointerId) || !began) return;
+    const zoom = fingers.size === 2 && began.spread ? spread() / began.spread : 1;
+    const moved = fingers.size === 1 ? event.clientX - began.x : 0;
+    const box = began.box;
+    fingers.clear();
+    began = null;
+    box.firstElementChild.style.transform = "";
+    if (event.type === "pointercancel") return;
+    if (zoom > 1.25 || zoom < 0.8) document.querySelector(`#timeline a[data-step="${zoom > 1 ? "+" : "-"}"]`)?.click();
+    else if (Math.abs(moved) > 24) {
+      const from = Number(box.dataset.from), until = Number(box.dataset.until);
+      const end = until - moved / box.clientWidth * (until - from);
+      const there = new URL(location.href);
+      if (end / 1000 >= now()) there.searchParams.delete("until");
+      else there.searchParams.set("until", new Date(end / 1000).toISOString().replace(/\.\d+Z/, "Z"));
+      addEventListener("click", (click) => { click.preventDefault(); click.stopPropagation(); }, { capture: true, once: true });
+      setTimeout(() => dispatchEvent(new Event("click", { cancelable: true })), 60);
+      step(there.href);
+    }
+  };
+  document.addEventListener("pointerup", lift);
+  document.addEventListener("pointercancel", lift);
+  document.addEventListener("dragstart", (event) => { if (event.target.closest?.(".tl-box")) event.preventDefault(); });
 
   // Questions in place: the same page that the link leads to, in a dialog.
   document.addEventListener("click", async (event) => {
