@@ -72,6 +72,7 @@ soak: $(addprefix soak-,$(STORE))
 soak-sqlite: $(READY)
 	$(BIN)/python -m tests.simulation.run --start $(START) --seconds $$(($(SECONDS) / 4))
 	$(BIN)/python -m tests.simulation.gates.run --start $(START) --seconds $$(($(SECONDS) / 6))
+	$(BIN)/python -m tests.simulation.cells.run --start $(START) --seconds $$(($(SECONDS) / 6))
 	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 7 / 12))
 
 soak-postgresql: $(READY)

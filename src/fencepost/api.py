@@ -7,7 +7,7 @@ import sys
 from fencepost import wiring
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
-from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, parse_resource, resource
+from fencepost.model.lease import check_ttl, parse_resource, resource
 from fencepost.service.holding import HeldLease, hold
 from fencepost.service.order import Order
 
@@ -16,7 +16,7 @@ Duration = str | float
 
 def lease(
     *names: str,
-    ttl: Duration = TTL_DEFAULT_SECONDS,
+    ttl: Duration | None = None,
     wait: Duration | None = math.inf,
     holder: str | None = None,
     gates: tuple[str, ...] = (),
@@ -26,7 +26,8 @@ def lease(
     """Hold all of the named resources, waiting in line for them, and give them back at the end of the block.
 
     A name is a lock's, such as "nightly", or a resource's, such as "project:…". `wait` is how long to
-    wait at most; None does not wait and raises Busy. Gates are raised before this returns.
+    wait at most; None does not wait and raises Busy. Gates are raised before this returns. `ttl` is how long the
+    lease lasts without a renewal; None is the store's own default, mostly 30 seconds.
 
         with lease("nightly") as held:
             work(fence=held.fence)
@@ -34,23 +35,23 @@ def lease(
     """
     if not names:
         raise Invalid('lease() holds nothing: name at least one lock or resource, as in lease("nightly").')
+    url = wiring.exec_store_url(store)
     order = Order(
         argv=(),
         tenant=tenant,
         resources=tuple(parse_resource(name) if ":" in name else resource("lock", name) for name in names),
         label=os.path.basename(sys.argv[0] or "python"),
-        ttl_seconds=check_ttl(_seconds(ttl)),
+        ttl_seconds=check_ttl(wiring.default_ttl(url) if ttl is None else _seconds(ttl)),
         wait_seconds=None if wait is None else _seconds(wait),
         holder=holder,
         gates=tuple(wiring.open_gate(target).target for target in gates),
     )
-    url = wiring.exec_store_url(store)
     return hold(order, wiring.exec_tools(url), store_url=url)
 
 
 def try_lease(
     *names: str,
-    ttl: Duration = TTL_DEFAULT_SECONDS,
+    ttl: Duration | None = None,
     holder: str | None = None,
     gates: tuple[str, ...] = (),
     tenant: str = "default",

@@ -160,9 +160,9 @@ def test_every_command_describes_itself() -> None:
 def test_the_options_of_exec_are_those_that_it_reads() -> None:
     found = describe("exec").options
 
-    assert {one.names[0] for one in found} == {*exec_.VALUED, "--wait"}
+    assert {one.names[0] for one in found} == {*exec_.VALUED, *exec_.BARE}
     assert [one.names[0] for one in found if one.value_after_equals_only] == ["--wait"]
-    assert all(one.metavar for one in found)
+    assert [one.names[0] for one in found if not one.metavar] == ["--no-wait"]
 
 
 def test_the_options_of_lease_are_those_that_it_reads() -> None:

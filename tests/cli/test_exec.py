@@ -134,7 +134,9 @@ def test_waiting_for_a_time_ends_in_75(ground: Ground) -> None:
 def test_a_gate_that_has_seen_a_newer_fence_of_another_store_refuses_with_77(ground: Ground) -> None:
     target = ground.path("report")
     foreign = {**ground.env, "FENCEPOST_STORE_ID": "another"}
-    raised = ground.run("gate", "raise", f"file:{target}", "--resource", "lock:z", "--fence", "9" * 16, env=foreign)
+    raised = ground.run(
+        "gate", "raise", f"file:{target}", "--resource", "lock:z", "--fence", str(4 * 10**15), env=foreign
+    )
     assert raised.code == 0, raised
     told = ground.run("exec", "--lock", "z", "--gate", f"file:{target}", "--", "touch", ground.path("never"))
     assert told.code == 77, told
@@ -145,11 +147,11 @@ def test_a_gate_that_has_seen_a_newer_fence_of_another_store_refuses_with_77(gro
 
 def test_a_store_that_went_back_in_time_is_78_and_says_how_to_lift_it(ground: Ground) -> None:
     target = f"file:{ground.path('report')}"
-    script = f'{FENCEPOST} gate raise "$0" --resource lock:z --fence {"9" * 16}'
+    script = f'{FENCEPOST} gate raise "$0" --resource lock:z --fence {4 * 10**15}'
     assert ground.run("exec", "--lock", "y", "--gate", target, "--", "sh", "-c", script, target).code == 0
     told = ground.run("exec", "--lock", "z", "--gate", target, "--", "touch", ground.path("never"))
     assert told.code == 78, told
-    assert f"fencepost store bump --to {'9' * 16}" in told.err
+    assert f"fencepost store bump --to {4 * 10**15}" in told.err
     assert not os.path.exists(ground.path("never"))
     assert ground.leases() == []
 
@@ -162,7 +164,8 @@ def test_from_inside_a_target_that_was_not_declared_is_78_and_names_the_flag(gro
 
 
 def test_from_inside_a_declared_target_takes_the_write(any_ground: Ground) -> None:
-    told = any_ground.run("exec", "--gate", "file:out", "--", "sh", "-c", f"echo x | {FENCEPOST} gate write-file out")
+    words = ["--lock", "z", "--gate", "file:out", "--", "sh", "-c", f"echo x | {FENCEPOST} gate write-file out"]
+    told = any_ground.run("exec", *words)
     assert told.code == 0, told
     assert Path(any_ground.path("out")).read_text() == "x\n"
 
@@ -174,15 +177,23 @@ def test_a_store_that_cannot_be_reached_is_69(ground: Ground) -> None:
         "sqlite:/proc/nowhere/state.db",
         "postgresql://127.0.0.1:1/x",
     ):
-        told = ground.run("exec", "--store", url, "--", "touch", ground.path("never"))
+        told = ground.run("exec", "--store", url, "--lock", "z", "--", "touch", ground.path("never"))
         assert told.code == 69, told
         assert told.err.startswith("fencepost: ")
         assert "Traceback" not in told.err
     assert not os.path.exists(ground.path("never"))
 
 
+@pytest.mark.parametrize("url", ["postgresql://127.0.0.1:1/x", "git+file:///nowhere.git", "redis://127.0.0.1:1"])
+def test_a_store_that_machines_share_wants_a_name_for_what_is_guarded(ground: Ground, url: str) -> None:
+    told = ground.run("exec", "--store", url, "--", "true")
+
+    assert told.code == 2
+    assert "name what is guarded with --lock NAME" in told.err
+
+
 def test_a_password_in_the_stores_url_is_never_said(ground: Ground) -> None:
-    told = ground.run("exec", "--store", "postgresql://me:hush@127.0.0.1:1/x", "--", "true")
+    told = ground.run("exec", "--store", "postgresql://me:hush@127.0.0.1:1/x", "--lock", "z", "--", "true")
     assert told.code == 69
     assert "hush" not in told.err
 

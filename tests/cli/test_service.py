@@ -49,7 +49,13 @@ def test_a_dry_run_prints_absolute_paths_and_writes_nothing(home: Path, capsys: 
     assert f'ExecStart="{sys.executable}" "-P" "-m" "fencepost" "up" "--config" "{home}/site/fencepost.toml"' in text
     assert '"--workers" "4"' in text
     assert "TimeoutStopSec=130" in text, "a stop may take longer than the drain"
-    for line in ("Delegate=yes", "KillMode=mixed", "Restart=on-failure", f"WorkingDirectory={home}/site"):
+    for line in (
+        "Delegate=yes",
+        "KillMode=process",
+        "Environment=FENCEPOST_ON_TERM=leave",
+        "Restart=on-failure",
+        f"WorkingDirectory={home}/site",
+    ):
         assert line in text.splitlines()
     assert f'Environment="PATH={os.environ["PATH"]}"' in text
     assert not unit_file(home).exists()

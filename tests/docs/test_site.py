@@ -34,8 +34,8 @@ def test_links_lead_to_pages_of_the_site(pages: dict[str, str]) -> None:
 
 
 def test_a_link_to_a_file_that_is_not_in_the_site_becomes_its_path() -> None:
-    assert "(src/fencepost/cli/exec.py)" not in turned("ARCHITECTURE.md")
-    assert "`src/fencepost/cli/exec.py`" in turned("ARCHITECTURE.md")
+    assert "(src/fencepost/service/supervisor.py)" not in turned("ARCHITECTURE.md")
+    assert "`src/fencepost/service/supervisor.py`" in turned("ARCHITECTURE.md")
     assert "(../reference/figures.md)" in turned("docs/explanation/which-store.md")
     assert "(../explanation/which-store.md)" in turned("README.md")
 

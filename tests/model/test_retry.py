@@ -16,8 +16,9 @@ from fencepost.model.outcome import (
     Stopped,
     Succeeded,
     TimedOut,
+    refused_by,
 )
-from fencepost.model.retry import Closed, DrainStep, OnLost, RetryPolicy, Timeouts, drain, settle
+from fencepost.model.retry import Closed, DrainStep, OnLost, RetryPolicy, Timeouts, drain, end_of_lost, settle
 from fencepost.model.run import Reason, RunId, RunState, is_legal, move
 from fencepost.model.spread import spread
 from tests.model.tick_sources import HOUR, MINUTE, SECOND, at
@@ -252,12 +253,33 @@ def test_a_drain_hands_back_exactly_what_settles_as_ready(resumable: bool, retry
     assert (step is DrainStep.HAND_BACK) == (settlement.state is RunState.READY)
 
 
+@pytest.mark.parametrize("resumable", [True, False])
+def test_what_was_left_on_purpose_was_drained_and_what_never_started_was_not(resumable: bool) -> None:  # noqa: FBT001
+    assert end_of_lost(started=True, left=True, resumable=resumable) == Interrupted(resumable)
+    assert end_of_lost(started=True, left=False, resumable=resumable) == Lost(started=True)
+    assert end_of_lost(started=False, left=True, resumable=resumable) == Lost(started=False)
+
+
+@given(st.booleans(), policies)
+def test_a_run_that_was_left_and_lost_uses_no_attempt(resumable: bool, retry: RetryPolicy) -> None:  # noqa: FBT001
+    assert not settled(end_of_lost(started=True, left=True, resumable=resumable), retry).uses_attempt
+
+
 def test_a_gate_that_cannot_be_reached_makes_the_run_wait_and_a_store_that_went_back_needs_a_person() -> None:
     unreachable = settled(NotStarted(Reason.GATE_UNREACHABLE), RetryPolicy())
     regress = settled(NotStarted(Reason.FENCE_REGRESS), RetryPolicy(max_attempts=5, on_lost=OnLost.RESTART))
 
     assert (unreachable.state, unreachable.uses_attempt) == (RunState.READY, False)
     assert (regress.state, regress.reason) == (RunState.DEAD, Reason.FENCE_REGRESS)
+
+
+@pytest.mark.parametrize("reason", [Reason.IN_DOUBT, Reason.DIVERGED, Reason.FENCE_REFUSED, None])
+def test_a_refusal_is_never_tried_again_and_keeps_its_own_reason(reason: Reason | None) -> None:
+    refused = settled(refused_by(Failed(77), reason), RetryPolicy(max_attempts=5))
+    other = settled(refused_by(Failed(3), reason), RetryPolicy(max_attempts=5))
+
+    assert (refused.state, refused.reason) == (RunState.DEAD, reason or Reason.FENCE_REFUSED)
+    assert other.state is RunState.READY, "an agent that went on and failed otherwise is tried again"
 
 
 def at_a_closed_gate(by_now: timedelta, before: timedelta = timedelta(0)) -> Settlement:

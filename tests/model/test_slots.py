@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.model.errors import Invalid
-from fencepost.model.slots import Pool, check_key, names_of, pools_of, seat, seated, spell_resources
+from fencepost.model.slots import Pool, Together, check_key, names_of, pools_of, seat, spell_resources
 
 
 def test_a_key_with_one_slot_is_a_resource_of_its_own() -> None:
@@ -42,10 +42,35 @@ def test_what_a_run_leases_names_its_key_and_the_limit_behind_it() -> None:
     assert json.loads(spelled) == [["default", "key:openai", 3], ["default", "schedule:s"]]
     assert pools_of(spelled) == [Pool("default", "key:openai", 3)]
     assert names_of(spelled) == ("key:openai", "schedule:s")
-    assert names_of(seated(spelled, {"key:openai": "key:openai/2"})) == ("key:openai/2", "schedule:s")
 
 
 @pytest.mark.parametrize("key", ["", " ", "openai/1"])
 def test_a_key_that_could_be_taken_for_a_slot_is_refused(key: str) -> None:
     with pytest.raises(Invalid, match="without"):
         check_key(key)
+
+
+def test_runs_go_together_that_want_different_things() -> None:
+    together = Together()
+    assert together.admits("t", None, spell_resources("t", ["run:1"]), 1)
+    assert together.admits("t", None, spell_resources("t", ["run:2"]), 1)
+    assert not together.admits("t", None, spell_resources("t", ["run:1"]), 1)
+    assert together.admits("other", None, spell_resources("other", ["run:1"]), 1), "another tenant's is another"
+
+
+def test_as_many_go_together_as_their_schedule_and_their_key_let_in() -> None:
+    together = Together()
+
+    def admits(number: int, schedule: str, lease_max: int) -> bool:
+        resources = spell_resources("t", [f"run:{schedule}{number}"], key="k", limit=3)
+        return together.admits("t", schedule, resources, lease_max)
+
+    assert [admits(number, "a", 2) for number in range(4)] == [True, True, False, False]
+    assert [admits(number, "b", 9) for number in range(3)] == [True, False, False]
+
+
+def test_a_run_that_does_not_fit_takes_nobodys_room() -> None:
+    together = Together()
+    assert together.admits("t", None, spell_resources("t", ["lock:a"]), 1)
+    assert not together.admits("t", None, spell_resources("t", ["lock:a", "lock:b"]), 1)
+    assert together.admits("t", None, spell_resources("t", ["lock:b"]), 1)

@@ -157,7 +157,7 @@ def test_an_agents_line_is_full_at_a_thousand(runtime: Runtime) -> None:
         first,
     )
     before = runtime.contents()
-    with pytest.raises(Busy, match="1000 runs wait in line"):
+    with pytest.raises(Busy, match="1,000 runs of this agent wait already"):
         ask(runtime, "agent")
     assert runtime.contents() == before
     runtime.work()

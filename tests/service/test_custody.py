@@ -8,7 +8,7 @@ import pytest
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Lease, trusted_for
 from fencepost.service.custody import BATCH_MAX, NO_THREAD_SECONDS, RESERVE_SECONDS, Custody, Kept, Term
-from fencepost.service.last_resort import OVERDUE_PART, LastResort
+from fencepost.service.last_resort import LastResort
 from tests.service.manual import ManualClock
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def test_the_last_resort_kills_when_the_guard_s_part_of_the_grace_is_over_and_no
     grace = 5.0
     last_resort = LastResort(grace)
     last_resort.watch(kept, lambda: killed.append(kept.lease.id))
-    clock.sleep(trusted_for(TTL) + grace * OVERDUE_PART - 0.1)
+    clock.sleep(trusted_for(TTL) + grace * 0.8 - 0.1)
     assert last_resort.step() == pytest.approx(0.1)
     assert killed == []
     clock.sleep(0.11)

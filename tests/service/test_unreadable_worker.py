@@ -53,7 +53,7 @@ def test_an_agent_reads_no_variable_of_the_worker_its_guard_or_its_helpers(site:
     found = json.loads((site.folder / "seen.json").read_text())
     chain = found["chain"]
     assert str(worker.pid) in chain, "it saw who started it"
-    assert len(chain) >= 5, "the agent, its guard, the attempt, their helper, the worker"
+    assert len(chain) >= 4, "the agent, its guard, their helper, the worker"
     web = [pid for pid, (line, _) in found["seen"].items() if f"--parent {worker.pid}" in line]
     assert len(web) == 1, "the web door is there too"
     assert "FENCEPOST_RUN_ID" in found["seen"][chain[0]][1], "it can read what is open to its user"
@@ -89,7 +89,7 @@ def test_what_a_killed_worker_left_is_found_and_ended_without_privileges(site: S
         for pid in reversed(ours):
             os.kill(pid, number)  # noqa: TID251  # a process of this test's own
     first.wait(10)
-    assert all(_lives(pid) for pid in pids), "only a successor can end these"
+    assert _lives(pids[0]), "the agent dies with its guard, and only a successor can end what it detached"
 
     site.start(*powerless.fencepost("up", "--workers", "1", "--no-web"))
     site.until(lambda: not any(_lives(pid) for pid in pids))

@@ -18,7 +18,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
-from fencepost.ports.runs import LeasedRun, Report, RunRow
+from fencepost.ports.runs import LeasedRun, Offer, Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import PostgresRig, Rig, SqliteRig, postgres_rig, sqlite_rig
 
@@ -29,7 +29,7 @@ DEAD = Settlement(RunState.DEAD, Reason.EXIT_CODE)
 TABLES = (
     "tick, run, attempt, checkpoint, completion, schedule, schedule_version, agent, pause, audit, watermark, tally, "
     "old_log, seal, wish, notice, access_key, hook, ready, running, served, delivery, gathering, meter, "
-    "folded, unfolded"
+    "folded, unfolded, cell, guarded_tick"
 )
 
 T = TypeVar("T")
@@ -130,6 +130,16 @@ class Runtime:
             (store or self.store).start_run(found)
         return found
 
+    def offers(self, runs: Sequence[RunRow], *, ttl: float = 30.0, **fields: Any) -> list[Offer]:  # noqa: ANN401  # of the claim
+        """Ask for these runs, each with a claim of its own."""
+        claims = [claim_for(run, lease_id=f"l-{new_id()}", supervisor=MYSELF, ttl_seconds=ttl) for run in runs]
+        return [Offer(claim.run_id, claim._replace(**fields)) for claim in claims]
+
+    def lease_batch(self, limit: int = 100, store: RuntimeStore | None = None, **fields: Any) -> list[LeasedRun]:  # noqa: ANN401  # of the claim
+        """Lease as many of the next runs as can go."""
+        which = store or self.store
+        return which.lease_runs(self.offers(which.next_runs(limit), **fields), recheck_for)
+
     def settle(self, leased: LeasedRun, settlement: Settlement = SUCCEEDED, outcome: str = "", **report: Any) -> None:  # noqa: ANN401  # of the report
         said = Report(outcome or settlement.state.value, **report)
         self.store.settle(leased.lease, settlement, said, clean=True)
@@ -225,10 +235,12 @@ def together(task: Callable[[T], object], items: Sequence[T]) -> None:
 
 
 @contextmanager
-def open_runtime(kind: str, folder: Path, url: Callable[[], str]) -> Iterator[Runtime]:
-    """Open a store of either kind, for tests that live elsewhere than the stores' own."""
+def open_runtime(
+    kind: str, folder: Path, url: Callable[[], str] = lambda: "", *, throwaway: bool = False
+) -> Iterator[Runtime]:
+    """Open a store of either kind, for tests that live elsewhere than the stores' own; a throwaway one is quicker."""
     if kind == "sqlite":
-        with sqlite_rig(folder) as lite:
+        with sqlite_rig(folder, throwaway=throwaway) as lite:
             yield Runtime(lite)
     else:
         with postgres_rig(url()) as many:

@@ -23,6 +23,7 @@ from tests.support.webdoor import API, WebDoor, asking
 ELSEWHERE = {
     *("init", "demo", "up", "scheduler", "worker", "web", "mcp", "version", "import", "store", "service", "simulate"),
     *("exec", "gate", "hook", "mcp-gate", "worktree", "checkpoint", "progress"),
+    *("completion", "crontab", "drain"),
     *("top", "timeline"),  # pictures for a terminal; the dashboard has its own
 }
 OFFERED = {
@@ -91,10 +92,11 @@ ACTIONS = {
 ACTS = dict.fromkeys(("run", "cancel", "halt", "unhalt", "plan", "apply"), "POST")
 AUDIT = {"heads", "head", "key", "note", "verb", "subject", "limit"}  # its actions share one parser
 OTHERWISE = {
+    "doctor": {"as_cron"},  # of the machine that it is called on
     "run": {"key", "payloads", "wait"},  # Idempotency-Key; POST /batches; ask again
     "logs": {"follow", "raw"},  # the dashboard's stream; here they are always as they are
     "dead replay": {"all", "schedule", "limit"},  # GET /dead?schedule=, then one by one
-    "lease": {"all_tenants", "note"},  # a key has one tenant; POST /leases/break
+    "lease": {"all_tenants", "note", "tick"},  # a key has one tenant; POST /leases/break; of exec --tick
     "ledger resolve": {"completed"},  # answer
     "audit list": AUDIT,
     "audit verify": AUDIT,  # heads: POST /audit/verify

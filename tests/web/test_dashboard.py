@@ -30,6 +30,7 @@ ORIGIN = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}  # what a browser s
 ELSEWHERE = {
     *("init", "demo", "up", "scheduler", "worker", "web", "mcp", "version", "import", "store", "service", "simulate"),
     *("exec", "gate", "hook", "mcp-gate", "worktree", "checkpoint", "progress", "ticks", "plan", "apply"),
+    *("completion", "crontab", "drain"),
 }
 OFFERED = {
     "run": "/schedules/{schedule}/run",

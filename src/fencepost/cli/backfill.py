@@ -5,6 +5,7 @@ import json
 from datetime import timedelta
 
 from fencepost.cli import options, render
+from fencepost.cli.progress_bar import ProgressBar
 from fencepost.cli.registry import actor
 from fencepost.model.duration import parse_duration
 from fencepost.operations.backfill import BACKFILL_MAX, backfill, backfill_fields
@@ -22,7 +23,7 @@ def main(argv: list[str]) -> int:
     """Make the runs of a range, and print their ids."""
     args = parser().parse_args(argv)
     tenant = options.tenant_of(args)
-    with options.opened(args) as store:
+    with options.opened(args) as store, ProgressBar("making runs"):
         made = backfill(
             store,
             tenant=tenant,

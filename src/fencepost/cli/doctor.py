@@ -2,25 +2,34 @@
 
 import argparse
 import os
+import subprocess
 
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.config.load import load
 from fencepost.model.errors import FencepostError
+from fencepost.model.own_program import own_program
 from fencepost.operations.doctor import examine, patient
 from fencepost.operations.finding import Finding, Status, finding_fields
 from fencepost.operations.looking import Store
+from fencepost.ports.store import LeaseStore
 
 EXAMPLES = """\
   fencepost doctor
   fencepost doctor --json | jq 'select(.status != "ok")'
+  fencepost doctor --as-cron             with the little that cron hands on
 """
+# What Debian's and macOS's cron hand on; a crontab may set more, and what it sets for us is kept.
+FROM_CRON = ("HOME", "LOGNAME", "USER")
+CRON = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
 COLOURS = {Status.WARN: options.YELLOW, Status.FAIL: options.RED}
 
 
 def main(argv: list[str]) -> int:
     """Examine, say what was found, and fail if something does."""
     args = parser().parse_args(argv)
+    if args.as_cron:
+        return become_cron([word for word in argv if word != "--as-cron"])
     who = patient(
         os.environ,
         tenant=tenant_of(args),
@@ -36,10 +45,23 @@ def main(argv: list[str]) -> int:
     return 1 if any(one.status is Status.FAIL for one in findings) else 0
 
 
-def open_store(args: argparse.Namespace) -> Store:
-    """Open the store that the command line means, if it is there."""
+def become_cron(argv: list[str]) -> int:
+    """Examine once more, in the environment that a crontab line has."""
+    kept = {name: value for name, value in os.environ.items() if name in FROM_CRON or name.startswith("FENCEPOST_")}
+    return subprocess.run(
+        [*own_program(), "doctor", *argv],
+        env={**kept, **CRON},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # without a terminal, so that nothing can ask for a password
+        check=False,
+    ).returncode
+
+
+def open_store(args: argparse.Namespace) -> Store | LeaseStore:
+    """Open the store that the command line means, if it is there; a store of cells is tried anew."""
     options.use_config(args)
-    return wiring.open_runtime(wiring.existing_store(args.store))
+    url = wiring.existing_store(args.store)
+    return wiring.probe_leases(url) if wiring.is_cells(url) else wiring.open_runtime(url)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     made = options.parser(
         "doctor", "Check the store, the scheduler, this machine and its settings. Exits 1 if something fails.", EXAMPLES
     )
+    made.add_argument("--as-cron", action="store_true", help="look as a crontab line does: with cron's few variables")
     options.add_json(made)
     options.add_store(made)
     return made

@@ -204,7 +204,7 @@ def git_hook(argv: list[str]) -> int:
         for path in gates.install_git_hooks(args.rest[0] if args.rest else "."):
             print(path)
     elif args.what == "pre-receive" or args.rest[:1] == ["prepared"]:
-        gates.judge_git(sys.stdin.read().splitlines())
+        gates.judge_git(sys.stdin.read().splitlines(), refs_are_locked=args.what == "reference-transaction")
     return 0
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
-from fencepost.model.access import Role
+from fencepost.model.access import PEOPLE, Role
 from fencepost.model.duration import parse_duration
 from fencepost.operations.keys import create_key, create_link, key_fields, link_url, revoke_key
 from fencepost.operations.looking import Store
@@ -16,6 +16,7 @@ from fencepost.ports.keys import KeyRow
 EXAMPLES = """\
   fencepost key create ci --role trigger
   fencepost key create grafana --expires 90d
+  fencepost key create laptop --role lease   for FENCEPOST_STORE=https://…
   fencepost key list
   fencepost key revoke 3f9a0c5e21b7
   fencepost key link                    another login link for a browser
@@ -38,7 +39,10 @@ def parser() -> argparse.ArgumentParser:
     new = options.action(actions, "create", "make a key for a program, and print it once")
     new.add_argument("name", metavar="NAME", help="what it is for")
     new.add_argument(
-        "--role", choices=ROLES, default=Role.READ.value, help="read looks, trigger also runs, admin does all (read)"
+        "--role",
+        choices=ROLES,
+        default=Role.READ.value,
+        help="read looks, trigger also runs, admin does all; lease keeps other machines' leases (read)",
     )
     new.add_argument("--expires", metavar="D", help="good for so long, such as 90d (default: until it is revoked)")
     listing = options.action(actions, "list", "list the keys, newest first")
@@ -48,7 +52,12 @@ def parser() -> argparse.ArgumentParser:
     gone.add_argument("id", metavar="ID", help="as listed")
     link = options.action(actions, "link", "make a login link for one browser, good once and for an hour")
     link.add_argument("--at", default="http://127.0.0.1:7420", metavar="URL", help="where the web server is")
-    link.add_argument("--role", choices=ROLES, default=Role.ADMIN.value, help="what the browser may do (admin)")
+    link.add_argument(
+        "--role",
+        choices=[role.value for role in PEOPLE],
+        default=Role.ADMIN.value,
+        help="what the browser may do (admin)",
+    )
     for action in (new, gone, link):
         options.add_json(action)
         options.add_store(action)

@@ -21,6 +21,8 @@ COMMANDS = {
     "apply": ("apply", "put the file's definitions into the registry"),
     "run": ("run", "run an agent or a schedule now"),
     "ps": ("ps", "what runs and what waits"),
+    "top": ("top", "the same with what comes next and what it spends, kept current"),
+    "timeline": ("timeline", "what ran, waited and was left out, drawn in letters"),
     "runs": ("runs", "the runs, newest first"),
     "show": ("show", "everything about one run"),
     "logs": ("logs", "what a run printed; -f follows it"),
@@ -32,6 +34,7 @@ COMMANDS = {
     "halt": ("halt", "stop making and starting runs, all of them"),
     "unhalt": ("unhalt", "go on"),
     "exec": ("exec", "guard one command: lease, fence, renew, kill on loss"),
+    "crontab": ("crontab", "print a guarded crontab line, with absolute paths"),
     "lease": ("lease", "list leases, break one, or forget a gate"),
     "gate": ("gate", "check, raise and write through a gate"),
     "worktree": ("worktree", "list the worktrees of runs, or clean up what crashes left"),
@@ -52,6 +55,7 @@ COMMANDS = {
     "import": ("import_", "turn a crontab or another scheduler's file into a fencepost.toml"),
     "service": ("service", "keep up running as a user's service: install, uninstall, status"),
     "notice": ("notice", "what was told by [notifications]: list, retry, test"),
+    "drain": ("drain", "stop this machine's workers for good; agents finish"),
     "scheduler": ("up:scheduler", "only schedule"),
     "worker": ("up:worker", "only work"),
     "web": ("web", "only the web door: HTTP API, webhooks, metrics"),
@@ -59,6 +63,19 @@ COMMANDS = {
     "version": ("version", "print the version"),
 }
 
+# what a person wants -> the commands for it; every command stands in one of them
+GROUPS = {
+    "begin": ("demo", "init", "up", "import", "completion", "version"),
+    "guard a command": ("exec", "lease", "crontab"),
+    "schedule": ("plan", "apply", "schedule", "ticks", "dst-check", "simulate"),
+    "look": ("top", "timeline", "ps", "runs", "show", "logs", "why", "queue", "audit", "prove"),
+    "act and mend": ("run", "cancel", "dead", "halt", "unhalt", "doctor", "worktree", "notice"),
+    "gates and checks": ("gate", "hook", "mcp-gate", "ledger"),
+    "inside a run": ("checkpoint", "progress"),
+    "look after it": ("store", "key", "service", "drain", "web", "mcp", "scheduler", "worker"),
+}
+
+HELP = ("-h", "--help", "help")
 QUICK = ("exec", "lease", "gate", "hook", "progress", "checkpoint")
 
 
@@ -92,16 +109,16 @@ def _unchecked() -> int:
 
 def main(argv: list[str]) -> int:
     """Run one command line and return its exit code."""
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(overview())
-        return 0
-    name, rest = argv[0], argv[1:]
+    name, rest = (argv[0], argv[1:]) if argv else ("help", [])
     if name in ("-V", "--version"):
         name = "version"
-    if name not in COMMANDS:
+    if name not in (*COMMANDS, *HELP):
         print(f"fencepost: there is no command {name!r}.{suggestion(name)} See 'fencepost --help'.", file=sys.stderr)
         return 2
     try:
+        if name in HELP:
+            print(overview(), flush=True)
+            return 0
         return int(load(name)(rest))
     except FencepostError as error:
         complain(error)
@@ -128,16 +145,16 @@ def load(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201  # naming t
 
 
 def overview() -> str:
-    """Say what there is."""
+    """Say what there is, by what a person wants."""
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()]
+    lines = []
+    for group, names in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:<{width}}  {COMMANDS[name][1]}" for name in names)]
     return "\n".join(
         [
             "usage: fencepost COMMAND ...",
             "",
             "Runs scheduled AI agents: no tick twice, no overlap, no zombie writes.",
-            "",
-            "commands:",
             *lines,
             "",
             "'fencepost COMMAND --help' shows options and examples.",

@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser(
         "mcp-gate",
-        "Stand between an agent and an MCP server: everything passes unchanged, except that a tool is called only "
+        "Stand between an agent and an MCP server: everything passes with its meaning, except that a tool is called only "
         "while the run holds its lease, and that each call of a tool that writes is recorded in the ledger and made once.",
         EXAMPLES,
     )

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 
 from fencepost.cli import options, render
+from fencepost.cli.progress_bar import ProgressBar
 from fencepost.model.proof import Finding, Proof, ScheduleProof
 from fencepost.model.zone import find_zone
 from fencepost.operations.preview import parse_moment
@@ -27,13 +28,14 @@ def main(argv: list[str]) -> int:
     """Prove, and show what does not hold."""
     args = parser().parse_args(argv)
     utc = find_zone("UTC")
-    with options.opened(args) as store:
+    with options.opened(args) as store, ProgressBar("proving") as bar:
         proof = prove(
             store,
             tenant=options.tenant_of(args),
             from_=parse_moment(args.start, utc) if args.start else None,
             until=parse_moment(args.end, utc) if args.end else None,
             schedule=args.schedule,
+            progress=lambda done, of: bar.to(done, of, words=f"{done:,} of {of:,} schedules"),
         )
     for line in json_lines(proof, args.limit) if args.json else page(proof, args.limit):
         print(line)

@@ -15,7 +15,7 @@ from fencepost.operations.fields import MICRO, numbered, usage_of
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail, show
 from fencepost.operations.run_detail import detail_fields
-from fencepost.operations.words import ago, counted, fate, plain, rfc3339, span, why_so
+from fencepost.operations.words import ago, counted, fate, gate_words, plain, rfc3339, span, why_so
 from fencepost.ports.runs import AttemptRow
 
 EXAMPLES = """\
@@ -68,7 +68,7 @@ def lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
     """Yield what there is to say, each with its label: how it stands, where it came from, what it did."""
     yield "state", state_words(detail)
     if detail.seen.run.reason == Reason.GATE_UNREACHABLE and detail.seen.last_log:
-        yield "gate", detail.seen.last_log.strip().splitlines()[-1].removeprefix("fencepost: ")
+        yield "gate", gate_words(detail.seen.last_log)
     yield from origin_lines(detail)
     for attempt, part in numbered(detail.seen.attempts):
         name = f"attempt {attempt.number}" + (f", part {part}" if part > 1 else "")

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -10,11 +9,13 @@ from datetime import datetime, timedelta
 
 from fencepost import wiring
 from fencepost.cli import options, render
+from fencepost.cli.progress_bar import ProgressBar
 from fencepost.cli.registry import file_of
 from fencepost.cli.simulate_page import page
 from fencepost.config.find import resolved_store
 from fencepost.config.load import Config, load
 from fencepost.model.budget import parse_usd
+from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.model.moment import from_us
@@ -58,12 +59,20 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     scenario = scenario_of(args)
     check_size(scenario)
-    report = simulate(scenario, progress=progress_of(scenario))
+    with ProgressBar("simulating") as bar:
+        span = (scenario.end - scenario.start).total_seconds()
+        report = simulate(
+            scenario,
+            progress=lambda at: bar.to((at - scenario.start).total_seconds(), span, words=f"{at:%Y-%m-%d}"),
+        )
     if args.json:
         options.print_json(report_fields(report))
         return 0
     for line in page(report):
         print(line)
+    for name, schedule in scenario.schedules.items():
+        for warning in cron_warnings(schedule.cron, schedule.timezone) if schedule.cron else ():
+            render.tell(f"warning: {name}: {warning}")
     return 0
 
 
@@ -205,19 +214,3 @@ def _number(most: int) -> Callable[[str], int]:
         return int(text)
 
     return read
-
-
-def progress_of(scenario: Scenario) -> Callable[[datetime], None]:
-    """Show on a terminal how far it has come; elsewhere say nothing."""
-    if not sys.stderr.isatty():
-        return lambda _: None
-    shown = [-1]
-
-    def show(at: datetime) -> None:
-        part = int(100 * ((at - scenario.start) / (scenario.end - scenario.start)))
-        if part != shown[0]:
-            shown[0] = part
-            end = b"\r\033[K" if at >= scenario.end else b""
-            render.tell_raw(f"\r{part:3d} %  {at:%Y-%m-%d}", end=end)
-
-    return show

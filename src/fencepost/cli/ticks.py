@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
 
+from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
 from fencepost.model.trigger import CronTrigger, cron_trigger
@@ -58,6 +59,8 @@ def main(argv: list[str]) -> int:
     told = _json_lines(map(preview_fields, islice(lines, limit))) if args.json else None
     for text in told or _page(trigger, lines, limit, bounded=end is not None):
         print(text)
+    for warning in cron_warnings(args.cron, zone.name) if args.cron else ():
+        print(f"warning: {warning}", file=sys.stderr)
     return 0
 
 

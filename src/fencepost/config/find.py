@@ -150,6 +150,22 @@ def gates_of(path: str) -> list[str]:
     return list(_part(table, "gates"))
 
 
+def gates_of_agents(path: str) -> list[str]:
+    """Return the targets that agents of a configuration name themselves, each once."""
+    from fencepost.model.target import is_target
+
+    table = _table(path)
+    if os.path.basename(path) == FALLBACK:
+        table = _part(_part(table, "tool"), "fencepost")
+    agents = _part(table, "agents")
+    named = [name for agent in agents.values() if isinstance(agent, dict) for name in _texts(agent.get("gates"))]
+    return [name for name in dict.fromkeys(named) if is_target(name)]
+
+
+def _texts(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
 def projects_of(path: str) -> dict[str, dict[str, Any]]:
     """Return the projects that a configuration declares, as far as they are written in the right form."""
     table = _table(path)

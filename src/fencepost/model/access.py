@@ -15,16 +15,22 @@ ID_BYTES, RANDOM_BYTES = 6, 38
 
 
 class Role(StrEnum):
-    """What a key is good for; each includes those before it."""
+    """What a key is good for; each includes those before it, but `lease`, which stands apart: it serves other machines."""
 
     READ = "read"
     TRIGGER = "trigger"
     ADMIN = "admin"
+    LEASE = "lease"
 
     def covers(self, wanted: "Role") -> bool:
         """Tell whether this one is enough."""
+        if Role.LEASE in (self, wanted):
+            return self is wanted
         ranks = list(Role)
         return ranks.index(self) >= ranks.index(wanted)
+
+
+PEOPLE = (Role.READ, Role.TRIGGER, Role.ADMIN)  # roles that a browser may have
 
 
 class Secret(NamedTuple):

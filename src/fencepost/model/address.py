@@ -11,6 +11,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 NAT64 = IPv6Network("64:ff9b::/96")
+GIVEN_OUT = IPv6Network("2000::/3")  # all that is public so far; fec0::/10 and its like were, or will be, local
 PORTS = {"http": 80, "https": 443}
 
 
@@ -55,7 +56,7 @@ def check_address(text: str, allowed: Sequence[Network]) -> None:
     for one in (mapped or address, *_within(address)):
         if any(one in network for network in allowed if network.version == one.version):
             continue
-        if not one.is_global or one.is_multicast or one.is_reserved:
+        if not one.is_global or one.is_multicast or one.is_reserved or (one.version == 6 and one not in GIVEN_OUT):  # noqa: PLR2004
             raise Invalid(
                 f"it leads to {text}, which is no public address; if that is meant, allow it on the worker: "
                 f'http_allow = ["{one}"] in [fencepost].'

@@ -34,3 +34,14 @@ def _can_start(script: str) -> bool:
     Agents take a hook that cannot start for a yes, so that this is not found out there.
     """
     return os.access(script, os.X_OK) and " " not in script and len(script) < FIRST_LINE_MAX
+
+
+def own_folder() -> str | None:
+    """Return the folder of the program `fencepost` that this is, or that belongs to the Python that runs it."""
+    for program in (sys.argv[0] if sys.argv else "", sys.executable):
+        folder = os.path.dirname(os.path.abspath(program))
+        if os.access(os.path.join(folder, "fencepost"), os.X_OK) and not os.path.isdir(
+            os.path.join(folder, "fencepost")
+        ):
+            return folder
+    return None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.decide import Policies
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, policies_of, timeouts_of, trigger_of
 from fencepost.model.duration import parse_duration
@@ -86,8 +87,10 @@ def _about_time(schedule: ScheduleDefinition, agent: AgentDefinition, now: datet
                 f"every = {schedule.every} is counted from the end of a run, and a run may take {agent.timeout} (its "
                 "timeout); for a fixed rhythm use cron."
             )
-    elif trigger.next_after(now) is None:
-        yield "it has no tick to come: look at start and end."
+    else:
+        yield from cron_warnings(schedule.cron, schedule.timezone)
+        if trigger.next_after(now) is None:
+            yield "it has no tick to come: look at start and end."
 
 
 def _catches_up(schedule: ScheduleDefinition, *, but: str = "") -> bool:

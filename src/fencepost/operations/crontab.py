@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.warnings import looks_secret
 from fencepost.model.zone import find_zone
 from fencepost.operations.importing import MINUTE_FIELDS, Imported, checked, zone_of, zone_unless
@@ -71,6 +72,8 @@ def _cron_line(found: Imported, where: str, line: str, *, zone: str, env: Mappin
             "'fencepost service install' writes",
         )
         return
+    for warning in cron_warnings(expression, zone):
+        found.warn(where, warning)
     if not checked(found, where, expression, zone):
         return
     if system and parts[fields] != "root":

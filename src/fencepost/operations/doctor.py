@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fencepost.config.find import config_path, gate_target, gates_of, projects_of, state_folder
+from fencepost.config.find import config_path, gate_target, gates_of, gates_of_agents, projects_of, state_folder
 from fencepost.config.load import Config
-from fencepost.host import cgroup, filesystem, processes, unreadable
+from fencepost.host import cgroup, filesystem, libc, unreadable
 from fencepost.host.kept_seals import KeptSeals
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
@@ -21,7 +21,7 @@ from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.words import SECOND_US, ago, counted, span
 from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
-from fencepost.ports.store import StoreFacts
+from fencepost.ports.store import LeaseStore, StoreFacts
 from fencepost.stores.audit import SqlAudit
 from fencepost.stores.looking import SqlLooking
 
@@ -42,7 +42,7 @@ class Patient:
     cwd: str
     tenant: str
     log_folder: str
-    open_store: Callable[[], Store]
+    open_store: Callable[[], Store | LeaseStore]
     check_config: Callable[[str], Config]
     clock: Clock
     shows_host: bool = True  # whoever asks may see the machine itself: its paths, its files, its other tenants
@@ -54,7 +54,7 @@ def patient(
     *,
     tenant: str,
     log_folder: str,
-    open_store: Callable[[], Store],
+    open_store: Callable[[], Store | LeaseStore],
     check_config: Callable[[str], Config],
     shows_host: bool = True,
     memory_of: Callable[[Store], KeptSeals] | None = None,
@@ -102,6 +102,9 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
     except FencepostError as error:
         yield from _veiled(who, [Finding("store", Status.FAIL, str(error), "until it answers, nothing starts")])
         return
+    if not isinstance(store, Store):
+        yield from _examine_cells(store)
+        return
     try:
         facts = store.facts()
         yield from _veiled(who, _store(facts))
@@ -125,6 +128,20 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
 def _store(facts: StoreFacts) -> Iterator[Finding]:
     yield Finding("store", Status.OK, f"{facts.url} answers, schema {facts.schema}")
     yield from (Finding("store", Status.WARN, notice, "see: fencepost store --help") for notice in facts.notices)
+
+
+def _examine_cells(store: LeaseStore) -> Iterator[Finding]:
+    """Say how a store of cells has stood the probe that opening it was."""
+    try:
+        facts = store.facts()
+        yield Finding(
+            "store", Status.OK, f"{facts.url} compares and swaps: {len(store.leases())} leases, store {facts.id}"
+        )
+        yield from (Finding("store", Status.WARN, notice) for notice in facts.notices)
+    except FencepostError as error:
+        yield Finding("store", Status.FAIL, str(error))
+    finally:
+        store.close()
 
 
 def _skew(store: Store, clock: Clock) -> Finding:
@@ -279,11 +296,13 @@ def _gates(who: Patient) -> Iterator[Finding]:
     try:
         path = config_path(who.environ, who.cwd)
         targets = {name: gate_target(path, name) for name in gates_of(path)} if path else {}
+        targets |= {name: name for name in gates_of_agents(path)} if path else {}
     except FencepostError:
         return
     for name, target in targets.items():
         for problem in standing_problems(target) if target else ():
-            yield Finding("gates", Status.WARN, f"{name}: {problem}", f"see: fencepost gate status {name}")
+            told = problem if name == target and name in problem else f"{name}: {problem}"
+            yield Finding("gates", Status.WARN, told, f"see: fencepost gate status {name}")
 
 
 def _places(who: Patient) -> Iterator[Finding]:
@@ -364,7 +383,7 @@ def _host() -> Iterator[Finding]:
             "none to be had; what a run leaves behind is found by its environment, which is weaker",
             "under systemd, run with Delegate=yes",
         )
-    if processes.become_subreaper():
+    if libc.become_subreaper():
         yield Finding("subreaper", Status.OK, "orphans of a run come back to its guard")
     else:
         yield Finding(

@@ -3,7 +3,7 @@
 import os
 
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid
-from fencepost.model.gate import Proof
+from fencepost.model.gate import FENCE_MAX, Proof
 from fencepost.model.lease import parse_resource
 from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, TypeVar
 from fencepost.operations.gate_kinds import file_gate, open_gate
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
 
-FENCE_MAX = 2**63 - 1
 T = TypeVar("T")
 
 
@@ -122,11 +121,11 @@ def install_git_hooks(repository: str) -> list[str]:
     return install(repository)
 
 
-def judge_git(moves: Iterable[str]) -> None:
+def judge_git(moves: Iterable[str], *, refs_are_locked: bool) -> None:
     """Be such a hook: raise FenceRefused if git must not make these moves."""
     from fencepost.gates.git.hook import judge
 
-    judge(moves)
+    judge(moves, refs_are_locked=refs_are_locked)
 
 
 def guard_tables(
@@ -221,8 +220,8 @@ def writer_from(environ: Mapping[str, str], *, resources: Iterable[str] = (), fe
 
 
 def _fence(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= FENCE_MAX):
-        raise Invalid(f"{text!r} is no fence; a fence is a whole number from 1 on.")
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(FENCE_MAX)) and 0 < int(text) <= FENCE_MAX):
+        raise Invalid(f"{text!r} is no fence; a fence is a whole number from 1 to {FENCE_MAX}.")
     return int(text)
 
 

@@ -82,3 +82,9 @@ def forget_gate(store: LeaseStore, resource: str, gate: str, *, tenant: str) -> 
     """Drop the debt to a gate that is gone for good."""
     if not store.forget_gate(tenant, resource, gate):
         raise Invalid(f"{resource} owes {gate} nothing.")
+
+
+def forget_tick(store: LeaseStore, resource: str, job: str, *, tenant: str) -> None:
+    """Throw away what is known of a crontab line's ticks, after a clock was wrong."""
+    if not store.forget_tick(tenant, resource, job):
+        raise Unknown(f"nothing is known of the ticks of {job} under {resource}.")

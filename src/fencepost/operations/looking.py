@@ -31,6 +31,8 @@ EXIT_CODES: Mapping[str, int] = {
     Reason.LOST.value: 76,
     Reason.QUEUE_TIMEOUT.value: 75,
     Reason.FENCE_REFUSED.value: 77,
+    Reason.IN_DOUBT.value: 77,
+    Reason.DIVERGED.value: 77,
     Reason.FENCE_REGRESS.value: 78,
     Reason.MISCONFIGURED.value: 78,
 }

@@ -1,6 +1,6 @@
 """Proof that every owed tick is accounted for: the registry's history, counted in another way than the ticker's."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -27,6 +27,7 @@ def prove(
     from_: datetime | None = None,
     until: datetime | None = None,
     schedule: str | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Proof:
     """Compare what was owed in [from_, until) with what is recorded, for all schedules or for one."""
     now_us = store.clock_us()
@@ -37,10 +38,11 @@ def prove(
     names = store.history_names(tenant)
     if schedule is not None:
         names = [_known(schedule, names)]
-    proofs = (
-        prove_schedule(store.history(tenant, name, from_us=from_us, until_us=until_us), from_us, until_us)
-        for name in names
-    )
+    proofs = []
+    for number, name in enumerate(names, 1):
+        history = store.history(tenant, name, from_us=from_us, until_us=until_us)
+        proofs.append(prove_schedule(history, from_us, until_us))
+        progress(number, len(names))
     return Proof(from_us, until_us, tuple(proofs))
 
 

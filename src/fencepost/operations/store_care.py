@@ -1,11 +1,13 @@
 """What may be asked about the store itself: back it up, restore it, lift its fences, let go of what is old."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from fencepost.flow.pruner import ORDER, Pruner
 from fencepost.model.errors import Invalid
+from fencepost.model.gate import FLOOR_MAX
 from fencepost.model.retention import check_retention
 from fencepost.ports.pruning import Place, PruneStore
 from fencepost.ports.store import LeaseStore
@@ -13,8 +15,7 @@ from fencepost.stores import backup as backups
 from fencepost.stores.care import SqlCare
 from fencepost.stores.leases import SqlLeases
 
-FENCE_MAX = 2**53 - 1  # what JSON, JavaScript and Redis can still count
-FENCE_LIMIT = FENCE_MAX - 2**40  # room above the floor for a lifetime of grants
+TOLD_EVERY = 500  # rows
 
 
 class BackedUp(NamedTuple):
@@ -39,13 +40,19 @@ def quietly(_rows: int) -> None:
     """Say nothing about progress."""
 
 
+def unheard(_done: int, _of: int) -> None:
+    """Say nothing about progress."""
+
+
 def backup(store: LeaseStore, path: str, *, progress: Callable[[int], None] = quietly) -> BackedUp:
     """Write one state of the store to a file."""
     rows = _care(store).export(lambda snapshot: backups.write(path, snapshot, progress))
     return BackedUp(path, rows, store.facts().id)
 
 
-def restore(store: LeaseStore, path: str, *, confirm: Callable[[str], bool]) -> Restored:
+def restore(
+    store: LeaseStore, path: str, *, confirm: Callable[[str], bool], progress: Callable[[int, int], None] = unheard
+) -> Restored:
     """Replace the store's content by a backup's; `confirm` is asked unless the store is empty.
 
     Every lease is void afterwards: a live holder finds out at its next renewal. No fence is ever given out twice.
@@ -57,18 +64,30 @@ def restore(store: LeaseStore, path: str, *, confirm: Callable[[str], bool]) -> 
                 f"{facts.url} is not empty; to replace what it holds, say so with --yes. Nothing was changed."
             )
         header = found.header
-        floor = care.replace(found.rows, store_id=header.store_id, above=header.highest_fence)
+        rows = partial(_told, found, progress)
+        floor = care.replace(rows, store_id=header.store_id, above=header.highest_fence)
         return Restored(header.store_id, found.count, floor, header.taken_at, backups.instant(care.clock_us()))
 
 
 def bump(store: LeaseStore, *, to: int | None = None) -> int:
     """Lift the fence floor above every fence so far, and to a number that a gate has seen; return the floor."""
-    if to is not None and not 0 <= to <= FENCE_LIMIT:
-        raise Invalid(f"a fence floor lies between 0 and {FENCE_LIMIT}, not at {to}.")
-    return store.bump(max(to or 0, _care(store).highest()))
+    if to is not None and not 0 <= to <= FLOOR_MAX:
+        raise Invalid(f"a fence floor lies between 0 and {FLOOR_MAX}, not at {to}.")
+    if isinstance(store, SqlLeases):
+        return store.bump(max(to or 0, store.care().highest()))
+    if to is None:
+        raise Invalid("this kind of store does not count its fences; say above which one they go on: --to N.")
+    return store.bump(to)
 
 
-def prune(store: PruneStore, *, tenant: str, kept_for: timedelta, dry: bool = False) -> dict[str, int]:
+def prune(
+    store: PruneStore,
+    *,
+    tenant: str,
+    kept_for: timedelta,
+    dry: bool = False,
+    progress: Callable[[int], None] = quietly,
+) -> dict[str, int]:
     """Let go of a tenant's old records, page by page; return how many of each kind. With `dry`, only count.
 
     Without the runs being gone, their ticks are not: a dry pass counts those that could go at once.
@@ -80,9 +99,18 @@ def prune(store: PruneStore, *, tenant: str, kept_for: timedelta, dry: bool = Fa
         page = pruner.step(place)
         gone[place.what] += page.gone
         place = page.next
+        progress(sum(gone.values()))
     return gone
 
 
+def _told(found: backups.Backup, progress: Callable[[int, int], None]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Hand the rows of a backup on, and say now and then how many there were."""
+    for count, row in enumerate(found.rows(), 1):
+        yield row
+        if count % TOLD_EVERY == 0:
+            progress(count, found.count)
+
+
 def _care(store: LeaseStore) -> SqlCare:
-    assert isinstance(store, SqlLeases), "every store there is speaks SQL"
+    assert isinstance(store, SqlLeases), "other stores are refused when they are opened"
     return store.care()

@@ -17,6 +17,7 @@ from fencepost.operations.looking import Seen
 from fencepost.operations.words import (
     SECOND_US,
     clock,
+    gate_words,
     last_line,
     plain,
     rfc3339,
@@ -107,7 +108,7 @@ class Storyteller:
                 if run.reason:
                     yield f"It is back in the queue: {why_so(run.reason)}."
                 if run.reason == Reason.GATE_UNREACHABLE and seen.last_log:
-                    yield seen.last_log.strip().splitlines()[-1]
+                    yield gate_words(seen.last_log)
             case RunState.DEAD:
                 yield from self._dead(seen)
             case RunState.CANCELLED:

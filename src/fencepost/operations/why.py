@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fencepost.model.definition import ScheduleDefinition, Trigger, calendar_of, schedule_from_json, trigger_of
+from fencepost.model.disposition import DispositionKind
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import from_us, to_us
+from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import AtTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.fields import run_fields, tick_fields
@@ -15,7 +17,7 @@ from fencepost.operations.looking import Seen, Store, show, unknown
 from fencepost.operations.preview import parse_moment, preview
 from fencepost.operations.pulse import is_overdue, next_tick_us, silence
 from fencepost.operations.tick_stories import Storyteller, pause_words
-from fencepost.operations.words import SECOND_US, ago, kept_words, rfc3339, wall
+from fencepost.operations.words import SECOND_US, ago, gate_words, kept_words, rfc3339, wall
 from fencepost.ports.looking import ScheduleFacts, TickRow, VersionFacts
 from fencepost.stores.looking import SqlLooking
 
@@ -139,11 +141,20 @@ class _Inquiry:
         elif row.run_id:
             sentences = [lead, f"Run {row.run_id} was made for it; its record was pruned. {self._pruned_words()}"]
         else:
-            sentences = [lead, *self._stories.tell(row, definition)]
+            sentences = [lead, *self._stories.tell(row, definition), *self._shut_gate(row)]
         verdict = seen.run.state if seen else row.disposition
         if not closing:
             return Answer(verdict, tuple(sentences), row, seen)
         return self._closed(verdict, sentences, tick=row, run=seen)
+
+    def _shut_gate(self, row: TickRow) -> Iterator[str]:
+        """Say what keeps the run in the way from starting: of a tick that gave way to it, that is the real reason."""
+        if row.disposition != DispositionKind.OVERLAP:
+            return
+        for run in self._look.alive_at(row.schedule, row.decided_us, limit=1):
+            if run.state == RunState.READY and run.reason == Reason.GATE_UNREACHABLE:
+                last_log = show(self._store, self._tenant, run.id).seen.last_log
+                yield f"Run {run.id} waits for a gate: {gate_words(last_log)}"
 
     def _future(self, at_us: int) -> Answer:
         when = f"{wall(at_us, self.zone)} is {ago(at_us, self.now_us)}"

@@ -90,6 +90,11 @@ def readable(text: str) -> str:
     return "".join(one if one.isprintable() or one in "\n\t" else "�" for one in lines)
 
 
+def gate_words(last_log: str) -> str:
+    """Return what a run that was not started says about the gate in its way, whole: it may hold a command to copy."""
+    return readable((last_log.strip().splitlines() or [""])[-1]).removeprefix("fencepost: ")
+
+
 def last_line(text: str | None) -> str:
     """Return the last line of a log that says anything."""
     lines = [line for line in (text or "").splitlines() if line.strip()]
