@@ -1,13 +1,20 @@
 """A schema that grew is none of an old program's business; one that shrank refuses it, with a word on what to do."""
 
 import json
+import os
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from fencepost import wiring
+from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.host.clock import SystemClock
+from fencepost.host.processes import system_processes
 from fencepost.model.errors import StoreUnavailable
+from fencepost.model.outcome import Settlement
+from fencepost.model.run import RunState
+from fencepost.ports.runs import Ended, Offer, Report, Starting
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.sqlite.store import newest_schema
 from tests.stores.rig import QUEUE_DIFFERS
@@ -86,3 +93,60 @@ def raw(tx: object, text: str) -> None:
     """Do what a migration of tomorrow would."""
     connection = tx._connection  # type: ignore[attr-defined]
     connection.execute(text.format("" if "sqlite" in type(tx).__module__ else "fencepost.").encode().decode())
+
+
+LOOKS = """
+import sys
+from fencepost import wiring
+from fencepost.flow.reaper import Reaper, store_now
+from fencepost.host.clock import SystemClock
+from fencepost.host.processes import system_processes
+store = wiring.open_runtime(sys.argv[1])
+reaped = Reaper(store, store, system_processes(SystemClock()), store_now(store.clock_us)).step()
+print(reaped, *(f"{held.run_id} {held.supervisor.pid}" for held in store.leases()))
+"""
+
+
+def test_an_old_program_leaves_a_run_alone_whose_guard_lives_whoever_keeps_it(now: Site, then: OldSite) -> None:
+    now.configure('[agents.a]\ncommand = ["true"]\n')
+    run_id = now.fencepost("run", "a").split()[-1]
+    guard = system_processes(SystemClock()).myself()
+
+    def keep(store: RuntimeStore) -> None:
+        (run,) = store.next_runs(9)
+        assert run.id == run_id
+        claim = claim_for(run, lease_id="l1", supervisor=guard, guard=guard, ttl_seconds=600)
+        kept = claim._replace(keeper="w1", adopt_key="k", keeper_socket="/run/k.sock")
+        (leased,) = store.lease_runs([Offer(run.id, kept)], recheck_for)
+        assert store.start_runs([Starting(leased.lease, leased.run)]) == {}
+        adopted = store.adopt(leased.lease, keeper="w2")
+        assert adopted is not None
+        assert then.python("-c", LOOKS, now.store).split() == ["0", run_id, str(guard.pid)]
+        ended = Ended(leased._replace(lease=adopted), Settlement(RunState.SUCCEEDED), Report("succeeded"))
+        assert store.settle_runs([ended]) == {}
+
+    with_store(now, keep)
+    assert then.rows("show", run_id)[0]["state"] == "succeeded"
+
+
+def test_what_an_old_program_has_leased_is_kept_by_nobody_and_settled_as_ever(now: Site, then: OldSite) -> None:
+    now.configure('[agents.a]\ncommand = ["sh", "-c", "read line < hold"]\n')
+    (now.folder / "hold").unlink(missing_ok=True)
+    os.mkfifo(now.folder / "hold")
+    then.fencepost("apply")
+    daemon = then.up("--workers", "1")
+    run_id = then.fencepost("run", "a").split()[-1]
+    then.until(lambda: then.rows("show", run_id)[0]["state"] == "running")
+
+    def look(store: RuntimeStore) -> None:
+        (held,) = [held for held in store.leases() if held.run_id == run_id]
+        assert (held.keeper, held.epoch, held.left_us) == (None, 0, None)
+        assert store.adoptable(held.supervisor.host) == []
+
+    then.until(lambda: then.rows("show", run_id)[0]["started_at"] is not None)
+    with_store(now, look)
+    with open(now.folder / "hold", "w") as hold:
+        hold.write("go on\n")
+    then.until(lambda: then.rows("show", run_id)[0]["state"] == "succeeded")
+    daemon.terminate()
+    assert daemon.wait(30) == 0
