@@ -162,7 +162,7 @@ def conditions(text: str) -> list[str]:
     """Return how a statement compares fences with the one it is given."""
     lines = [line for line in text.splitlines() if not line.startswith("--")]
     _, _, where = "\n".join(lines).partition("WHERE")
-    given = r"(?::fence|%\(fence\)s|excluded\.fence|freed\.fence|one\.fence|\(given\.each)(?!,)"
+    given = r"(?::fence|%\(fence\)s|excluded\.fence|freed\.fence|one\.fence|\(given\.)(?!,)"
     listed = r"\(id, fence, epoch\) (?=IN \(SELECT)"
     return [found or "=" for found in re.findall(rf"fence (=|<|>|<=|>=|<>) {given}|{listed}", where)]
 
@@ -181,7 +181,9 @@ def carried_out(scene: Scene, tx: Any, name: str, *, above: int = 0) -> list[Any
         "leave_us": 1,
         "tenant": lease.tenant,
         "starting": json.dumps({run.id: {"fence": lease.fence, "session": "abc"}}),
-        "ended": json.dumps({run.id: {**ENDED, "lease_id": lease.id, "fence": lease.fence}}),
+        "ended": json.dumps(
+            {"ids": [[run.id]], "given": [{**ENDED, "lease_id": lease.id, "fence": lease.fence}]},
+        ),
         "keys": json.dumps([[lease.tenant, resource] for resource in lease.resources]),
         "leases": kept([lease._replace(fence=lease.fence + above)]),
         "taken": json.dumps(freed(lease._replace(fence=lease.fence + above), ())),

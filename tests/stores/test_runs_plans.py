@@ -62,9 +62,13 @@ VALUES: dict[str, Any] = {
     "origin": "o1",
     "tick_us": 5,
     "lease_id": "l",
-    "runs": json.dumps({"r1": {"lease_id": "l", "fence": 5, "worker": "w", "started": True, "number": 1}}),
+    "runs": json.dumps(
+        {"ids": [["r1"]], "given": [{"lease_id": "l", "fence": 5, "worker": "w", "started": True, "number": 1}]}
+    ),
     "starting": json.dumps({"r1": {"fence": 5, "session": None}}),
-    "ended": json.dumps({"r1": {"lease_id": "l", "fence": 5, "state": "dead", "refund": 0, "resume": False}}),
+    "ended": json.dumps(
+        {"ids": [["r1"]], "given": [{"lease_id": "l", "fence": 5, "state": "dead", "refund": 0, "resume": False}]}
+    ),
     "keeper": "w5",
     "agent": "agent",
     "from_us": 0,

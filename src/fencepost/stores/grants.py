@@ -177,8 +177,11 @@ def _take_alike(
     *,
     started: bool,
 ) -> Later:
+    numbers: dict[int, list[str]] = defaultdict(list)
+    for offer in offers:
+        numbers[offer.run.attempt + 1].append(offer.run.id)
     alike = {"lease_id": lease_id, "fence": fence, "worker": worker, "started": started}
-    runs = json.dumps({offer.run.id: {"number": offer.run.attempt + 1, **alike} for offer in offers})
+    runs = json.dumps({"ids": list(numbers.values()), "given": [{"number": number, **alike} for number in numbers]})
     taken = tx.later("take_runs", runs=runs)
     tx.later("insert_attempts", runs=runs)
     return taken

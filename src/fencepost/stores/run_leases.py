@@ -173,7 +173,8 @@ def _take(tx: Transaction, granted: Sequence[tuple[RunRow, Grant]], store_id: st
     """Mark the runs of these grants as running, and return them with what earlier attempts left."""
     if not granted:
         return []
-    values = json.dumps({run.id: _values(run, grant) for run, grant in granted})
+    ids, given = [[run.id] for run, _ in granted], [_values(run, grant) for run, grant in granted]
+    values = json.dumps({"ids": ids, "given": given})
     taken = tx.later("take_runs", runs=values)
     tx.later("insert_attempts", runs=values)
     tx.later("write_audit", entries=json.dumps([_entry(run, grant) for run, grant in granted]))

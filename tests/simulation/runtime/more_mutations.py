@@ -95,7 +95,7 @@ def more_mutations() -> dict[str, Mutation]:
             lambda: [
                 patch.object(run_ends, "fate_of_attempt", running_is_enough),
                 patch.object(run_ends, "_free", lambda *_: None),
-                _sql(settle_runs=("AND run.fence = one.fence AND run.state = 'running'", "")),
+                _sql(settle_runs=("AND +run.fence = one.fence AND run.state = 'running'", "")),
             ],
             lanes,
         ),

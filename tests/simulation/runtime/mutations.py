@@ -39,7 +39,7 @@ def mutations() -> dict[str, Mutation]:
         "start without the fence": Mutation(
             lambda: [
                 patch.object(runs, "fate_of_attempt", running_is_enough),
-                _sql(start_runs=("run.fence = one.fence AND ", "")),
+                _sql(start_runs=("+run.fence = one.fence AND ", "")),
                 _statements({"start_leases": "SELECT :leases"}),
             ],
             stops,
@@ -191,7 +191,7 @@ def _settle_without_fence() -> Sequence[AbstractContextManager[object]]:
     return [
         patch.object(run_ends, "fate_of_attempt", running_is_enough),
         patch.object(run_ends, "_free", lambda *_: None),
-        _sql(settle_runs=("run.fence = one.fence AND ", "")),
+        _sql(settle_runs=("+run.fence = one.fence AND ", "")),
     ]
 
 

@@ -22,6 +22,16 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE ROWS 2 AS
 $$ SELECT * FROM jsonb_to_recordset(resources::jsonb) AS one (
        tenant text, name text, id text, fence bigint, owed_gates text) $$;
 
+-- What is written about runs comes in groups of those about which it is the same, `{"ids": [[...], ...], "given": [...]}`.
+-- All ids, so that a run's own key is an index condition; and in which group each is.
+CREATE FUNCTION fencepost.ids_of(ids jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+$$ SELECT array_agg(id) FROM jsonb_array_elements(ids) AS one, jsonb_array_elements_text(one) AS id $$;
+
+CREATE FUNCTION fencepost.group_of(ids jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+$$ SELECT jsonb_object_agg(id, number - 1)
+     FROM jsonb_array_elements(ids) WITH ORDINALITY AS one (members, number),
+          jsonb_array_elements_text(one.members) AS id $$;
+
 -- As lease_fact, which older programs read column by column, with its custody. The secret is not for looking at.
 CREATE VIEW fencepost.lease_custody AS
 SELECT id, tenant, resources, fence, run_id, holder, label,

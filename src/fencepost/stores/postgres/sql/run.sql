@@ -116,16 +116,18 @@ SELECT counted_us,
 
 -- :name take_runs
 -- Keeps the queue's own tables itself, instead of the triggers: whoever leases is in a hurry.
-WITH taken AS (
+WITH given AS MATERIALIZED (
+    SELECT %(runs)s::jsonb -> 'given' AS groups, fencepost.group_of(%(runs)s::jsonb -> 'ids') AS place),
+taken AS (
     UPDATE fencepost.run
        SET state = 'running', reason = NULL, attempt = attempt + 1, stop = NULL, kept = coalesce(kept, 0) + 1,
            (lease_id, fence, worker, started_us) = (
                SELECT one.lease_id, one.fence, one.worker,
                       CASE WHEN one.started THEN coalesce(run.started_us, fencepost.clock_us()) ELSE run.started_us END
-                 FROM jsonb_to_record(given.each -> run.id) AS one (
+                 FROM jsonb_to_record(given.groups -> (given.place ->> run.id)::int) AS one (
                       lease_id text, fence bigint, worker text, started boolean))
-      FROM (SELECT %(runs)s::jsonb AS each OFFSET 0) AS given
-     WHERE run.id = ANY (ARRAY(SELECT jsonb_object_keys(%(runs)s::jsonb))) AND run.state = 'ready'
+      FROM given
+     WHERE run.id = ANY (fencepost.ids_of(%(runs)s::jsonb -> 'ids')) AND run.state = 'ready'
     RETURNING run.id, run.lease_id, run.fence, run.in_process, run.tenant, run.rank, run.place_us, run.schedule),
 gone AS (
     DELETE FROM fencepost.ready USING taken
@@ -139,9 +141,10 @@ SELECT id, (SELECT count(*) FROM served) FROM taken
 
 -- :name insert_attempts
 INSERT INTO fencepost.attempt (run_id, number, fence, worker, started_us)
-SELECT given.id, one.number, one.fence, one.worker, CASE WHEN one.started THEN (SELECT fencepost.clock_us()) END
-  FROM jsonb_each(%(runs)s::jsonb) AS given (id, each)
+SELECT id, one.number, one.fence, one.worker, CASE WHEN one.started THEN (SELECT fencepost.clock_us()) END
+  FROM jsonb_array_elements(%(runs)s::jsonb -> 'given') WITH ORDINALITY AS given (each, number)
  CROSS JOIN jsonb_to_record(given.each) AS one (number bigint, fence bigint, worker text, started boolean)
+ CROSS JOIN jsonb_array_elements_text(%(runs)s::jsonb -> 'ids' -> (given.number - 1)::int) AS id
 
 -- :name spend_once
 -- Retire at the first start what shall run once: nothing is due any more.
@@ -162,22 +165,30 @@ SELECT id, fence, state, stop
    FOR UPDATE
 
 -- :name start_runs
+WITH given AS MATERIALIZED (
+    SELECT %(starting)s::jsonb AS each)
 UPDATE fencepost.run SET started_us = coalesce(started_us, fencepost.clock_us())
-  FROM (SELECT %(starting)s::jsonb AS each OFFSET 0) AS given
+  FROM given
  WHERE run.id = ANY (ARRAY(SELECT jsonb_object_keys(%(starting)s::jsonb)))
    AND run.fence = (given.each -> run.id ->> 'fence')::bigint AND run.state = 'running'
 RETURNING run.id
 
 -- :name start_attempts
+WITH given AS MATERIALIZED (
+    SELECT %(starting)s::jsonb AS each)
 UPDATE fencepost.attempt SET started_us = fencepost.clock_us(), session = given.each -> run_id ->> 'session'
-  FROM (SELECT %(starting)s::jsonb AS each OFFSET 0) AS given
+  FROM given
  WHERE attempt.run_id = ANY (ARRAY(SELECT jsonb_object_keys(%(starting)s::jsonb)))
    AND attempt.fence = (given.each -> attempt.run_id ->> 'fence')::bigint
 
 -- :name settle_runs
 -- Each attempt says what it cost itself; the run has cost all of them. Those that end for good are taken out of
 -- `running` here; for those that come back, the triggers see to it.
-WITH settled AS (
+WITH given AS MATERIALIZED (
+    SELECT %(ended)s::jsonb -> 'given' AS groups,
+           fencepost.group_of(%(ended)s::jsonb -> 'ids') AS place,
+           fencepost.clock_us() AS now_us),
+settled AS (
     UPDATE fencepost.run
        SET lease_id = NULL, worker = NULL,
            (state, reason, ready_us, place_us, attempt, resume, started_us, ended_us, exit_code, cost_micro, summary,
@@ -189,30 +200,34 @@ WITH settled AS (
                       coalesce(run.cost_micro + one.cost_micro, one.cost_micro, run.cost_micro),
                       coalesce(one.summary, run.summary), coalesce(one.log, run.log),
                       CASE WHEN one.state <> 'ready' THEN coalesce(run.kept, 0) + 1 ELSE run.kept END
-                 FROM jsonb_to_record(given.each -> run.id) AS one (
+                 FROM jsonb_to_record(given.groups -> (given.place ->> run.id)::int) AS one (
                       state text, reason text, ready_us bigint, steps_back boolean, refund bigint, resume boolean,
                       never_began boolean, exit_code bigint, cost_micro bigint, summary text, log text))
-      FROM (SELECT %(ended)s::jsonb AS each, fencepost.clock_us() AS now_us OFFSET 0) AS given
-     WHERE run.id = ANY (ARRAY(SELECT jsonb_object_keys(%(ended)s::jsonb)))
-       AND run.fence = (given.each -> run.id ->> 'fence')::bigint AND run.state = 'running'
-    RETURNING run.id, run.ended_us, given.each -> run.id ->> 'lease_id' AS lease_id),
+      FROM given
+     WHERE run.id = ANY (fencepost.ids_of(%(ended)s::jsonb -> 'ids'))
+       AND run.fence = (given.groups -> (given.place ->> run.id)::int ->> 'fence')::bigint AND run.state = 'running'
+    RETURNING run.id, run.ended_us, given.groups -> (given.place ->> run.id)::int ->> 'lease_id' AS lease_id),
 gone AS (
     DELETE FROM fencepost.running USING settled
      WHERE running.lease_id = settled.lease_id AND running.id = settled.id AND settled.ended_us IS NOT NULL)
 SELECT id, ended_us FROM settled
 
 -- :name end_attempts
+WITH given AS MATERIALIZED (
+    SELECT %(ended)s::jsonb -> 'given' AS groups,
+           fencepost.group_of(%(ended)s::jsonb -> 'ids') AS place,
+           fencepost.clock_us() AS now_us)
 UPDATE fencepost.attempt
    SET ended_us = coalesce(ended_us, given.now_us),
        (outcome, exit_code, last_log, session, cost_micro, turns, usage, started_us) = (
            SELECT one.outcome, one.exit_code, one.last_log, coalesce(one.session, attempt.session), one.cost_micro,
                   one.turns, one.usage, CASE WHEN one.began THEN attempt.started_us END
-             FROM jsonb_to_record(given.each -> attempt.run_id) AS one (
+             FROM jsonb_to_record(given.groups -> (given.place ->> attempt.run_id)::int) AS one (
                   outcome text, exit_code bigint, last_log text, session text, cost_micro bigint, turns bigint,
                   usage text, began boolean))
-  FROM (SELECT %(ended)s::jsonb AS each, fencepost.clock_us() AS now_us OFFSET 0) AS given
- WHERE attempt.run_id = ANY (ARRAY(SELECT jsonb_object_keys(%(ended)s::jsonb)))
-   AND attempt.fence = (given.each -> attempt.run_id ->> 'fence')::bigint
+  FROM given
+ WHERE attempt.run_id = ANY (fencepost.ids_of(%(ended)s::jsonb -> 'ids'))
+   AND attempt.fence = (given.groups -> (given.place ->> attempt.run_id)::int ->> 'fence')::bigint
 
 -- :name note_ends
 -- The end of the newest tick-born run is what `every` counts from.

@@ -130,20 +130,23 @@ SELECT counted_us,
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= :counted_us))
 
 -- :name take_runs
+WITH given AS MATERIALIZED (
+    SELECT :runs -> 'ids' -> key AS ids, value ->> 'lease_id' AS lease_id, value ->> 'fence' AS fence,
+           value ->> 'worker' AS worker, value ->> 'started' AS started
+      FROM json_each(:runs, '$.given'))
 UPDATE run
    SET state = 'running', reason = NULL, lease_id = one.lease_id, fence = one.fence, worker = one.worker,
        attempt = attempt + 1, stop = NULL,
        started_us = CASE WHEN one.started THEN coalesce(started_us, wall_us()) ELSE started_us END
-  FROM (SELECT key AS id, value ->> 'lease_id' AS lease_id, value ->> 'fence' AS fence,
-               value ->> 'worker' AS worker, value ->> 'started' AS started FROM json_each(:runs)) AS one
+  FROM (SELECT each.value AS id, given.* FROM given, json_each(given.ids) AS each) AS one
  WHERE run.id = one.id AND run.state = 'ready'
 RETURNING run.id
 
 -- :name insert_attempts
 INSERT INTO attempt (run_id, number, fence, worker, started_us)
-SELECT key, value ->> 'number', value ->> 'fence', value ->> 'worker',
-       CASE WHEN value ->> 'started' THEN wall_us() END
-  FROM json_each(:runs)
+SELECT each.value, one.value ->> 'number', one.value ->> 'fence', one.value ->> 'worker',
+       CASE WHEN one.value ->> 'started' THEN wall_us() END
+  FROM json_each(:runs, '$.given') AS one, json_each(:runs -> 'ids' -> one.key) AS each
 
 -- :name spend_once
 -- Retire at the first start what shall run once: nothing is due any more.
@@ -167,7 +170,7 @@ SELECT id, fence, state, stop
 UPDATE run SET started_us = coalesce(started_us, wall_us())
   FROM (SELECT key AS id, value ->> 'fence' AS fence
           FROM json_each(:starting)) AS one
- WHERE run.id = one.id AND run.fence = one.fence AND run.state = 'running'
+ WHERE run.id = one.id AND +run.fence = one.fence AND run.state = 'running'
 RETURNING run.id
 
 -- :name start_attempts
@@ -178,6 +181,13 @@ UPDATE attempt SET started_us = wall_us(), session = one.session
 
 -- :name settle_runs
 -- Each attempt says what it cost itself; the run has cost all of them.
+WITH given AS MATERIALIZED (
+    SELECT :ended -> 'ids' -> key AS ids, value ->> 'fence' AS fence, value ->> 'state' AS state,
+           value ->> 'reason' AS reason, value ->> 'ready_us' AS ready_us,
+           value ->> 'steps_back' AS steps_back, value ->> 'refund' AS refund, value ->> 'resume' AS resume,
+           value ->> 'never_began' AS never_began, value ->> 'exit_code' AS exit_code,
+           value ->> 'cost_micro' AS cost_micro, value ->> 'summary' AS summary, value ->> 'log' AS log
+      FROM json_each(:ended, '$.given'))
 UPDATE run
    SET state = one.state, reason = one.reason, ready_us = coalesce(one.ready_us, run.ready_us),
        place_us = CASE WHEN one.steps_back THEN coalesce(one.ready_us, place_us) ELSE place_us END,
@@ -187,25 +197,22 @@ UPDATE run
        exit_code = one.exit_code, cost_micro = coalesce(run.cost_micro + one.cost_micro, one.cost_micro, run.cost_micro),
        summary = coalesce(one.summary, run.summary), log = coalesce(one.log, run.log),
        lease_id = NULL, worker = NULL
-  FROM (SELECT key AS id, value ->> 'fence' AS fence, value ->> 'state' AS state,
-               value ->> 'reason' AS reason, value ->> 'ready_us' AS ready_us,
-               value ->> 'steps_back' AS steps_back, value ->> 'refund' AS refund, value ->> 'resume' AS resume,
-               value ->> 'never_began' AS never_began, value ->> 'exit_code' AS exit_code,
-               value ->> 'cost_micro' AS cost_micro, value ->> 'summary' AS summary, value ->> 'log' AS log
-          FROM json_each(:ended)) AS one
- WHERE run.id = one.id AND run.fence = one.fence AND run.state = 'running'
+  FROM (SELECT each.value AS id, given.* FROM given, json_each(given.ids) AS each) AS one
+ WHERE run.id = one.id AND +run.fence = one.fence AND run.state = 'running'
 RETURNING run.id, run.ended_us
 
 -- :name end_attempts
+WITH given AS MATERIALIZED (
+    SELECT :ended -> 'ids' -> key AS ids, value ->> 'fence' AS fence, value ->> 'outcome' AS outcome,
+           value ->> 'exit_code' AS exit_code, value ->> 'last_log' AS last_log,
+           value ->> 'session' AS session, value ->> 'cost_micro' AS cost_micro, value ->> 'turns' AS turns,
+           value ->> 'usage' AS usage, value ->> 'began' AS began
+      FROM json_each(:ended, '$.given'))
 UPDATE attempt
    SET ended_us = coalesce(ended_us, wall_us()), outcome = one.outcome, exit_code = one.exit_code,
        last_log = one.last_log, session = coalesce(one.session, attempt.session), cost_micro = one.cost_micro,
        turns = one.turns, usage = one.usage, started_us = CASE WHEN one.began THEN started_us END
-  FROM (SELECT key AS id, value ->> 'fence' AS fence, value ->> 'outcome' AS outcome,
-               value ->> 'exit_code' AS exit_code, value ->> 'last_log' AS last_log,
-               value ->> 'session' AS session, value ->> 'cost_micro' AS cost_micro, value ->> 'turns' AS turns,
-               value ->> 'usage' AS usage, value ->> 'began' AS began
-          FROM json_each(:ended)) AS one
+  FROM (SELECT each.value AS id, given.* FROM given, json_each(given.ids) AS each) AS one
  WHERE attempt.run_id = one.id AND attempt.fence = one.fence
 
 -- :name note_ends
