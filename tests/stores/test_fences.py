@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.stores.lease_rows import kept
-from fencepost.stores.leases import freed
+from fencepost.stores.lease_rows import freed, kept
 from fencepost.stores.postgres import dialect as postgres
 from fencepost.stores.sqlite import dialect as sqlite
 from tests.stores.scene import Scene

@@ -305,3 +305,11 @@ def test_starting_and_settling_fifty_takes_as_many_statements_as_two(
         numbers.append((number, len(seen)))
     assert numbers[0] == numbers[1]
     assert numbers[0] <= (8, 15)
+
+
+def test_nothing_is_left_of_a_run_that_has_ended_but_its_records(runtime: Runtime) -> None:
+    leased = batch(runtime, 2)
+    start(runtime, leased)
+    runtime.store.settle_runs([ended(one) for one in leased])
+    assert runtime.sql("SELECT name FROM $resource WHERE lease_id IS NOT NULL") == []
+    assert runtime.sql("SELECT count(*) FROM $lease") == [(0,)]

@@ -1,6 +1,7 @@
 """Which runs are next, and leasing many of them in one transaction that waits for nobody, on both stores."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -175,6 +176,19 @@ def test_runs_of_one_batch_get_different_slots_of_a_key(runtime: Runtime) -> Non
     assert [held.resources for held in runtime.store.leases()] == [one.lease.resources for one in leased]
 
 
+def test_a_batch_keeps_to_the_lower_limit_of_a_key_that_was_changed_meanwhile(runtime: Runtime) -> None:
+    for name in "ab":
+        runtime.cron(name, concurrency_key="k", concurrency=3, overlap="queue", queue_max=5)
+    runtime.tick_at("2027-01-15T08:01:00")
+    older = runtime.runs()
+    limits = {name: replace(definition, concurrency=1) for name, definition in runtime.definitions["default"].items()}
+    runtime.apply(*limits.values(), replace(limits["a"], name="c"))
+    runtime.tick_at("2027-01-15T08:02:00")
+    (newer,) = runtime.runs("c")
+    leased = runtime.store.lease_runs(runtime.offers([*older, newer]), recheck_for)
+    assert ids_of(leased) == [run.id for run in older]
+
+
 def test_runs_of_one_batch_get_different_places_of_a_project(runtime: Runtime) -> None:
     runtime.apply(AgentDefinition("agent", command=("true",), project="p"))
     here = (Workplace("default", "p", PROJECT, "/here", 2, isolated=False),)
@@ -267,6 +281,14 @@ def test_what_was_not_granted_the_first_time_may_be_the_second(runtime: Runtime)
     assert len(runtime.store.lease_runs(offers, recheck_for)) == 1
     runtime.rig.store.release(mine.lease, clean=True)  # type: ignore[union-attr]
     assert len(runtime.store.lease_runs(offers, recheck_for)) == 2
+
+
+def test_a_claim_whose_lease_was_adopted_meanwhile_is_its_no_more(runtime: Runtime) -> None:
+    queue(runtime, 1)
+    offers = runtime.offers(runtime.store.next_runs(9), keeper="w")
+    (leased,) = runtime.store.lease_runs(offers, recheck_for)
+    assert runtime.store.adopt(leased.lease, keeper="another") is not None
+    assert runtime.store.lease_runs(offers, recheck_for) == []
 
 
 def test_a_claim_whose_lease_was_lost_is_not_revived(runtime: Runtime) -> None:

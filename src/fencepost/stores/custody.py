@@ -7,9 +7,10 @@ from fencepost.model.lease import HELD, Held, Lease, fate_of
 from fencepost.model.process import Host
 from fencepost.model.run import RunState
 from fencepost.ports.runs import Adoptable, RunRow
+from fencepost.stores.earlier_attempts import session_of, sessions_of
 from fencepost.stores.lease_grants import lease_again
+from fencepost.stores.lease_places import beside
 from fencepost.stores.lease_rows import held_of, kept, leases_of
-from fencepost.stores.run_leases import beside, session_of, sessions_of
 from fencepost.stores.run_rows import audit_entry, run_of
 from fencepost.stores.transaction import Dialect, Row, Transaction
 

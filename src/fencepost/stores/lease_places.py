@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fencepost.model import lease as rules
 from fencepost.model import light_json as json
-from fencepost.model.lease import Claim, Waiter
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.lease import Claim, Held, Waiter
+from fencepost.model.light import TYPE_CHECKING, Sequence
 from fencepost.stores.lease_rows import process_of
 
 if TYPE_CHECKING:
@@ -62,3 +62,14 @@ def _queued(row: Row, project: str) -> Waiter:
         stale=False,
         rank=rank,
     )
+
+
+def beside(tx: Transaction, held: Sequence[Held]) -> list[tuple[Held, list[Row]]]:
+    """Return leases, each with the rows of its resources, and of all places of its project."""
+    places = {name: all_of(tx, name) for name in {name for one in held for name in one.resources}}
+    wanted = {
+        one.id: rules.keys_of(one.tenant, [name for each in one.resources for name in places[each]]) for one in held
+    }
+    keys = sorted({key for some in wanted.values() for key in some})
+    rows = {(row[0], row[1]): row for row in tx.rows("resources_named", keys=json.dumps(keys))}
+    return [(one, [rows[key] for key in wanted[one.id] if key in rows]) for one in held]

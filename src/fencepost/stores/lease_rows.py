@@ -5,7 +5,7 @@ from __future__ import annotations
 from fencepost.model import lease as rules
 from fencepost.model import light_json as json
 from fencepost.model.lease import Claim, Held, Lease, Waiter
-from fencepost.model.light import TYPE_CHECKING, Iterable, Sequence
+from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, Sequence
 from fencepost.model.process import Host, ProcessId
 
 if TYPE_CHECKING:
@@ -107,6 +107,15 @@ def _names(resources: str) -> tuple[str, ...]:
 def kept(leases: Iterable[Lease | Held]) -> str:
     """Spell leases as their keeper has them: whoever extends or ends one names its fence and its epoch."""
     return json.dumps([(lease.id, lease.fence, lease.epoch) for lease in leases])
+
+
+def freed(lease: Lease | Held, owed: Collection[str] | None) -> list[dict[str, object]]:
+    """Spell the resources of a lease that others may have."""
+    owed_gates = None if owed is None else json.dumps(list(owed))
+    return [
+        {"tenant": tenant, "name": name, "id": lease.id, "fence": lease.fence, "owed_gates": owed_gates}
+        for tenant, name in rules.keys_of(lease.tenant, lease.resources)
+    ]
 
 
 def owed_by(locked: Iterable[Row]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
 from fencepost.ports.store import RENEWED_AT_ONCE
 from fencepost.stores.lease_grants import Ground, answer_to, lease_again, write_grants
 from fencepost.stores.lease_places import all_of, lock_project, project_line, wanted_by
-from fencepost.stores.lease_rows import claim_values, kept, leases_of, owed_by, waiter_of
+from fencepost.stores.lease_rows import claim_values, freed, kept, leases_of, owed_by, waiter_of
 
 if TYPE_CHECKING:
     from fencepost.model.tick_claim import Leave
@@ -248,15 +248,6 @@ def take_away(tx: Transaction, held: Held, *, why: str) -> bool:
 def free(tx: Transaction, lease: Lease | Held, owed: Collection[str] | None) -> None:
     """Let go of what a lease is on; None: what is owed to gates stays as it is."""
     tx.later("free_resources", freed=json.dumps(freed(lease, owed)))
-
-
-def freed(lease: Lease | Held, owed: Collection[str] | None) -> list[dict[str, object]]:
-    """Spell the resources of a lease that others may have."""
-    owed_gates = None if owed is None else json.dumps(list(owed))
-    return [
-        {"tenant": tenant, "name": name, "id": lease.id, "fence": lease.fence, "owed_gates": owed_gates}
-        for tenant, name in rules.keys_of(lease.tenant, lease.resources)
-    ]
 
 
 def still_ours(tx: Transaction, rows: list[Row], lease: Lease) -> None:

@@ -4,35 +4,20 @@ Rows are locked in the order schedule, run, resource, lease, each sorted, as eve
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from fencepost.model.lease import HELD, LOST, Held, Lease, fate_of, keys_of, owed_after
-from fencepost.model.moment import to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
-from fencepost.ports.runs import AttemptRow, Ended, Report, RunRow
-from fencepost.stores.lease_rows import kept, leases_of, storable
-from fencepost.stores.leases import LEFT_BEHIND, freed
-from fencepost.stores.notices import end_notices, put_notices
-from fencepost.stores.run_rows import audit, batch_entry, note_ends
-from fencepost.stores.transaction import Dialect, Later, Row, Transaction
+from fencepost.ports.runs import AttemptRow, Ended, RunRow
+from fencepost.stores.end_rows import End, groups_of, note_terminal, write_ends
+from fencepost.stores.lease_rows import freed, kept, leases_of, storable
+from fencepost.stores.leases import LEFT_BEHIND
+from fencepost.stores.transaction import Dialect, Transaction
 
 T = TypeVar("T")
-Key = tuple[str, str]
 Lost = dict[str, str]  # runs about which nothing was written, and why
-
-
-class End(NamedTuple):
-    """One attempt's end, as it is written down."""
-
-    run: RunRow
-    lease_id: str
-    fence: int
-    settlement: Settlement
-    report: Report
-    began: bool = True
 
 
 class _Unexpected(Exception):
@@ -65,9 +50,12 @@ def end_runs(
 
 
 def _is_plain(ended: Sequence[Ended]) -> bool:
-    """Tell whether all end for good, and hold nothing that others may want: then nothing has to be looked up before."""
+    """Tell whether all end for good, and owe nothing to anybody: then nothing has to be looked up before."""
     return bool(ended) and all(
-        one.settlement.state.terminal and one.leased.run.schedule is None and one.clean and not _to_free(one)
+        one.settlement.state.terminal
+        and one.leased.run.schedule is None
+        and one.clean
+        and not (one.leased.lease.gates or one.leased.lease.fenced)
         for one in ended
     )
 
@@ -80,6 +68,9 @@ def _end_as_expected(tx: Transaction, ended: Sequence[Ended], closing: Sequence[
     """
     leases = _leases(ended, closing or ())
     settled, notices = write_ends(tx, [_end_of(one) for one in ended])
+    if gone := [row for one in ended if _frees(one, closing) for row in freed(one.leased.lease, None)]:
+        _lock(tx, ended, closing)
+        tx.later("free_resources", freed=json.dumps(gone))
     locked = tx.later("lock_leases", ids=json.dumps(sorted(leases)))
     _close(tx, list(leases.values()) if closing is None else closing, ended)
 
@@ -101,8 +92,7 @@ def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | Non
     leases = _leases(ended, closing or ())
     tx.later("lock_schedules_of", ids=ids)
     locked = tx.later("lock_runs", ids=ids)
-    if wanted := sorted({key for one in ended for key in _to_lock(one)}):
-        tx.later("lock_resources", keys=json.dumps(wanted))
+    _lock(tx, ended, closing)
     found = tx.later("lock_leases", ids=json.dumps(sorted(leases)))
     held = {one.id: one for one in leases_of(found())}
     now = {row[0]: row[1:] for row in locked()}
@@ -111,7 +101,7 @@ def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | Non
     ]
     ours = [one for one, fate in zip(ended, fates, strict=True) if fate == HELD]  # of two attempts at a run one at most
     if ours:
-        _write_ours(tx, [_heeding(one, now[one.leased.run.id][2]) for one in ours], held)
+        _write_ours(tx, [_heeding(one, now[one.leased.run.id][2]) for one in ours], held, closing)
     still = [lease for lease in closing or () if fate_of(lease, held.get(lease.id)) == HELD]
     _close(tx, [one.leased.lease for one in ours] if closing is None else still, ended)
     others = [(one, fate) for one, fate in zip(ended, fates, strict=True) if fate != HELD]
@@ -130,96 +120,20 @@ def _leases(ended: Sequence[Ended], closing: Sequence[Lease]) -> dict[str, Lease
     return {one.leased.lease.id: one.leased.lease for one in ended} | {lease.id: lease for lease in closing}
 
 
-def _write_ours(tx: Transaction, ended: Sequence[Ended], held: dict[str, Held]) -> None:
+def _write_ours(
+    tx: Transaction, ended: Sequence[Ended], held: dict[str, Held], closing: Sequence[Lease] | None
+) -> None:
     settled, notices = write_ends(tx, [_end_of(one) for one in ended])
-    _free(tx, ended, held)
+    _free(tx, ended, held, closing)
     rows = settled()
     assert len(rows) == len(ended), "the runs were locked while they were running"
     note_terminal(tx, [_end_of(one) for one in ended], rows)
     notices()
 
 
-def note_terminal(tx: Transaction, ends: Sequence[End], rows: Sequence[Row]) -> None:
-    """Tell the schedules of those that ended for good."""
-    ended_us: dict[str, int] = dict(rows)
-    over = [one for one in ends if one.settlement.state.terminal]
-    note_ends(tx, [(one.run, one.settlement.state, int(ended_us[one.run.id])) for one in over])
-
-
 def _end_of(one: Ended) -> End:
     lease = one.leased.lease
     return End(one.leased.run, lease.id, lease.fence, one.settlement, one.report, one.began)
-
-
-def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[], None]]:
-    """Write attempts down as ended; return a way to the runs' rows, and a way to tell those who want to hear of it."""
-    values = json.dumps(_groups(ends))
-    settled = tx.later("settle_runs", ended=values)
-    tx.later("end_attempts", ended=values)
-    tx.later("write_audit", entries=json.dumps(_entries(ends)))
-    for one in ends:
-        if one.settlement.alarm:
-            _audit_alarm(tx, one)
-    if not all(one.settlement.state.terminal for one in ends):
-        tx.later("announce", what="ready")
-    notices = end_notices(tx, [(one.run, one.fence, one.settlement, one.report) for one in ends])
-    return settled, lambda: put_notices(tx, notices())
-
-
-def _groups(ends: Sequence[End]) -> dict[str, object]:
-    """Spell ends, once for all that are the same; a lane that is in a hurry says so by one object."""
-    alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
-    first: dict[tuple[object, ...], End] = {}
-    for one in ends:
-        key = (id(one.settlement), id(one.report), one.lease_id, one.fence, one.began, one.run.started_us is None)
-        alike[key].append(one.run.id)
-        first.setdefault(key, one)
-    return {"ids": list(alike.values()), "given": [_values(one) for one in first.values()]}
-
-
-def _values(one: End) -> dict[str, object]:
-    settlement, report = one.settlement, one.report
-    return {
-        "lease_id": one.lease_id,
-        "fence": one.fence,
-        "state": settlement.state.value,
-        "reason": settlement.reason.value if settlement.reason else None,
-        "ready_us": to_us(settlement.ready_at) if settlement.ready_at else None,
-        "steps_back": settlement.reason is Reason.RETRY,
-        "refund": 0 if settlement.uses_attempt else 1,
-        "resume": settlement.resume,
-        "never_began": not one.began and one.run.started_us is None,
-        "began": one.began,
-        **_reported(report),
-    }
-
-
-def _reported(report: Report) -> dict[str, object]:
-    """Spell a report; what no database takes must not keep the end from being written down."""
-    told = report._asdict()
-    return {name: storable(value) if isinstance(value, str) else value for name, value in told.items()}
-
-
-def _entries(ends: Sequence[End]) -> list[dict[str, str]]:
-    """Spell each decision once for all runs of a lease about which it says the same."""
-    alike: dict[tuple[object, ...], list[End]] = defaultdict(list)
-    for one in ends:
-        alike[one.lease_id, one.fence, one.settlement.state, one.settlement.reason, one.run.attempt].append(one)
-    return [_entry(group) for group in alike.values()]
-
-
-def _entry(group: Sequence[End]) -> dict[str, str]:
-    first = group[0]
-    said = {"state": first.settlement.state.value, "reason": first.settlement.reason, "fence": first.fence}
-    detail = {**said, "attempt": first.run.attempt}
-    ids = sorted(one.run.id for one in group)
-    return batch_entry(first.run.tenant, first.lease_id, ids, actor="settler", verb="settle", detail=detail)
-
-
-def _audit_alarm(tx: Transaction, one: End) -> None:
-    """Put down that a person should look; the decision says so once, when its bound is passed."""
-    said = {"reason": one.settlement.reason, "last_log": one.report.last_log, "fence": one.fence}
-    audit(tx, one.run.tenant, actor="settler", verb="alarm", subject=f"run:{one.run.id}", detail=said)
 
 
 def _heeding(one: Ended, stop: object) -> Ended:
@@ -248,29 +162,35 @@ def _was_settled(tx: Transaction, one: Ended, now: Sequence[object] | None) -> b
         return False
     if (attempt.outcome, attempt.exit_code) != (storable(report.outcome), report.exit_code):
         return False
-    tx.rows("end_attempts", ended=json.dumps(_groups([_end_of(one)])))
+    tx.rows("end_attempts", ended=json.dumps(groups_of([_end_of(one)])))
     return True
 
 
-def _to_free(one: Ended) -> list[Key]:
-    """Return what others may want. Nobody ever asks again for a run that has ended, so that is left with its lease."""
+def _frees(one: Ended, closing: Sequence[Lease] | None) -> bool:
+    """Tell whether others may want what an attempt had.
+
+    Nobody ever asks again for a run that has ended. Lanes are in a hurry: what is only that is left with their lease.
+    """
     run, lease = one.leased.run, one.leased.lease
-    if lease.resources == (f"run:{run.id}",) and not lease.gates and one.settlement.state.terminal:
-        return []
-    return keys_of(lease.tenant, lease.resources)
+    is_itself = lease.resources == (f"run:{run.id}",) and not lease.gates and one.settlement.state.terminal
+    return closing is None or not is_itself
 
 
-def _to_lock(one: Ended) -> list[Key]:
-    return [*_to_free(one), *keys_of(one.leased.lease.tenant, one.leased.lease.fenced)]
+def _lock(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | None) -> None:
+    """Lock what is to be let go of, in the order in which everybody does."""
+    leases = [one.leased.lease for one in ended if _frees(one, closing) or one.leased.lease.fenced]
+    keys = {key for lease in leases for key in keys_of(lease.tenant, (*lease.resources, *lease.fenced))}
+    if keys:
+        tx.later("lock_resources", keys=json.dumps(sorted(keys)))
 
 
-def _free(tx: Transaction, ended: Sequence[Ended], held: dict[str, Held]) -> None:
+def _free(tx: Transaction, ended: Sequence[Ended], held: dict[str, Held], closing: Sequence[Lease] | None) -> None:
     """Let go of what the attempts' leases are on, and settle what is owed to gates by those that ended well."""
     gone: list[dict[str, object]] = []
     for one in ended:
         lease = one.leased.lease
         settled = one.clean and one.began and held[lease.id].started_us is not None
-        if _to_free(one):
+        if _frees(one, closing):
             owed = owed_after(lease, settled=settled, clean=one.clean, answered=one.report.answered)
             gone += freed(lease, owed)
         if settled and lease.fenced:

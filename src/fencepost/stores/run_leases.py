@@ -5,18 +5,16 @@ while others are held: what somebody else has is left to them. So batches that o
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Held, Refused, keys_of, project_in
 from fencepost.model.project import Workplace
 from fencepost.model.run import Reason, RunState
-from fencepost.model.usage import llm_tokens
 from fencepost.ports.runs import LeasedRun, Offer, RunRow, Standing
+from fencepost.stores.earlier_attempts import earlier_of
 from fencepost.stores.lease_grants import Grant, Ground, Key, lease_again, write_grants
-from fencepost.stores.lease_places import all_of, places_in
+from fencepost.stores.lease_places import beside, places_in
 from fencepost.stores.lease_rows import kept, leases_of
 from fencepost.stores.run_lines import LOOKS_MAX, Lines
 from fencepost.stores.run_rows import audit_entry, end_ready, run_of
@@ -65,15 +63,16 @@ class SqlRunLeases(SqlTicks):
 
         def work(tx: Transaction) -> tuple[list[LeasedRun], bool]:
             ids = json.dumps([offer.claim.id for offer in offers])
-            known = leases_of(tx.rows("leases_named", ids=ids))
-            new = [offer for offer in offers if offer.claim.id not in {held.id for held in known}]
-            again = _granted_before(tx, [held for held in known if not held.lost], self._store_id) if known else []
+            known = {held.id: held for held in leases_of(tx.rows("leases_named", ids=ids))}
+            new = [offer for offer in offers if offer.claim.id not in known]
             standings = Standings(tx, [offer.run_id for offer in new], patient=patient)
             wanted = [_Wanted(standings.runs[one.run_id], one.claim) for one in new if one.run_id in standings.runs]
-            busy = [one for one in wanted if standings.is_busy(one.run)]
-            free = [one for one in wanted if one not in busy and _may_start(tx, one.run, standings, recheck)]
+            left = [one for one in wanted if not standings.is_busy(one.run)]
+            free = [one for one in left if _may_start(tx, one.run, standings, recheck)]
             granted = _grant(tx, free, standings, self._store_id) if free else []
-            return [*again, *_take(tx, granted, self._store_id)], bool(busy)
+            leased = _take(tx, granted, self._store_id)
+            again = _granted_before(tx, known.values(), self._store_id) if known else []
+            return [*again, *leased], len(left) < len(wanted)
 
         return self._dialect.write(work, often=True)
 
@@ -219,45 +218,13 @@ def _running(run: RunRow, grant: Grant) -> RunRow:
     )
 
 
-def earlier_of(tx: Transaction, runs: Sequence[RunRow]) -> Callable[[RunRow, LeasedRun], LeasedRun]:
-    """Return a way to what earlier attempts left for each run: its checkpoint, its conversation and what that came to."""
-    ids = [run.id for run in runs if run.fence is not None]  # one that was never leased has nothing
-    checkpoints = tx.later("checkpoints", ids=json.dumps(ids)) if ids else list
-    resumed = [run.id for run in runs if run.resume]
-    sessions = sessions_of(tx, resumed) if resumed else {}
-    left: dict[str, str] = dict(checkpoints())
-
-    def filled(now: RunRow, leased: LeasedRun) -> LeasedRun:
-        session, so_far = session_of([row for row in sessions.get(now.id, ()) if row[0] != now.fence])
-        return leased._replace(run=now, checkpoint=left.get(now.id), session=session, so_far=so_far)
-
-    return filled
-
-
-def sessions_of(tx: Transaction, ids: Sequence[str]) -> dict[str, list[Row]]:
-    """Return the fence, the conversation and the figures of each attempt that had one, by run, the latest first."""
-    found: dict[str, list[Row]] = {}
-    for run_id, *told in tx.rows("sessions_of", ids=json.dumps(ids)):
-        found.setdefault(run_id, []).append(tuple(told))
-    return found
-
-
-def session_of(rows: Sequence[Row]) -> tuple[str | None, SoFar]:
-    """Return the conversation that a resumed run shall go on with, and what it came to so far."""
-    if not rows:
-        return None, SoFar()
-    latest = rows[0][1]
-    told = [(cost_micro, usage) for _, session, cost_micro, usage in rows if session == latest]
-    usage = sum((Counter(llm_tokens(text)) for _, text in told), Counter[str]())
-    return str(latest), SoFar(sum(cost_micro or 0 for cost_micro, _ in told), tuple(sorted(usage.items())))
-
-
-def _granted_before(tx: Transaction, held: Sequence[Held], store_id: str) -> list[LeasedRun]:
+def _granted_before(tx: Transaction, known: Iterable[Held], store_id: str) -> list[LeasedRun]:
     """Return what was granted when the answer was lost; writing a renewal makes it as durable as a new grant."""
+    held = [one for one in known if not one.lost and one.epoch == 0]  # what was adopted since is another's
     renewed = {row[0] for row in tx.rows("renew_leases", leases=kept(held))}
     ids = json.dumps([one.run_id for one in held])
-    runs = {run.id: run for run in map(run_of, tx.rows("runs_named", ids=ids))}
-    mine = [one for one in held if one.id in renewed and runs[one.run_id].lease_id == one.id]
+    runs = {run.id: run for run in map(run_of, tx.rows("runs_named", ids=ids)) if run.lease_id in renewed}
+    mine = [one for one in held if one.run_id in runs]
     filled = earlier_of(tx, [runs[one.run_id] for one in mine])
     answers = []
     for one, rows in beside(tx, mine):
@@ -265,18 +232,3 @@ def _granted_before(tx: Transaction, held: Sequence[Held], store_id: str) -> lis
         leased = LeasedRun(runs[one.run_id], lease_again(one, rows, store_id), tuple(lost), None)
         answers.append(filled(runs[one.run_id], leased))
     return answers
-
-
-def beside(tx: Transaction, held: Sequence[Held]) -> list[tuple[Held, list[Row]]]:
-    """Return leases, each with the rows of its resources, and of all places of its project."""
-    places = {name: all_of(tx, name) for name in {name for one in held for name in one.resources}}
-    wanted = {one.id: keys_of(one.tenant, [name for each in one.resources for name in places[each]]) for one in held}
-    keys = sorted({key for some in wanted.values() for key in some})
-    rows = {(row[0], row[1]): row for row in tx.rows("resources_named", keys=json.dumps(keys))}
-    return [(one, [rows[key] for key in wanted[one.id] if key in rows]) for one in held]
-
-
-def checkpoint_of(tx: Transaction, run_id: str) -> str | None:
-    """Return what the run's last attempt left for the next."""
-    rows = tx.rows("checkpoint", run_id=run_id)
-    return str(rows[0][0]) if rows else None

@@ -4,20 +4,21 @@ Rows are locked in the order schedule, run, resource, lease by every verb, so th
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from fencepost.model.definition import schedule_from_json
 from fencepost.model.errors import LeaseLost, LeaseMoved, StoreUnavailable
-from fencepost.model.lease import HELD, LOST, MOVED, Lease, keys_of
+from fencepost.model.lease import LOST, MOVED, Lease, keys_of
 from fencepost.model.outcome import Settlement
-from fencepost.model.run import Reason, RunState, TriggerKind
+from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import AttemptRow, Completion, Ended, LeasedRun, Report, RunRow, Starting
-from fencepost.stores.lease_rows import held_of, kept, leases_of
+from fencepost.stores.earlier_attempts import checkpoint_of
+from fencepost.stores.end_rows import End, note_terminal, write_ends
+from fencepost.stores.lease_rows import held_of
 from fencepost.stores.leases import still_ours, take_away
-from fencepost.stores.notices import put_notices, run_notice
-from fencepost.stores.run_ends import End, end_runs, fate_of_attempt, heeding, note_terminal, write_ends
-from fencepost.stores.run_leases import SqlRunLeases, checkpoint_of
+from fencepost.stores.run_ends import end_runs, heeding
+from fencepost.stores.run_leases import SqlRunLeases
 from fencepost.stores.run_rows import audit, end_ready, lock_run, run_of
+from fencepost.stores.run_starts import start_all
 from fencepost.stores.transaction import RowRefused, Transaction
 
 
@@ -26,7 +27,7 @@ class SqlRuns(SqlRunLeases):
 
     def start_runs(self, starting: Sequence[Starting]) -> dict[str, str]:
         """Record that these agents are about to start; return the runs that are no longer ours, as `lost` or `moved`."""
-        return self._dialect.write(lambda tx: _start(tx, starting), often=True) if starting else {}
+        return self._dialect.write(lambda tx: start_all(tx, starting), often=True) if starting else {}
 
     def start_run(self, leased: LeasedRun, *, session: str | None = None) -> None:
         """Record that the agent is about to start, with its session if that is known, or raise LeaseLost."""
@@ -184,50 +185,6 @@ class SqlRuns(SqlRunLeases):
             return True
 
         return self._dialect.write(work)
-
-
-def _start(tx: Transaction, starting: Sequence[Starting]) -> dict[str, str]:
-    ids = json.dumps(sorted(one.run.id for one in starting))
-    once = _once(tx, starting)
-    if once:
-        tx.rows("lock_schedules_of", ids=json.dumps(sorted(one.run.id for one in once)))
-    runs = tx.later("lock_runs", ids=ids)
-    leases = tx.later("lock_leases", ids=json.dumps(sorted({one.lease.id for one in starting})))
-    now = {row[0]: row[1:] for row in runs()}
-    held = {one.id: one for one in leases_of(leases())}
-    fates = {one.run.id: fate_of_attempt(one.lease, held.get(one.lease.id), now.get(one.run.id)) for one in starting}
-    ours = [one for one in starting if fates[one.run.id] == HELD]
-    if ours:
-        _write_starts(tx, ours, {(one.run.tenant, str(one.run.schedule)) for one in once if one in ours})
-    return {run_id: fate for run_id, fate in fates.items() if fate != HELD}
-
-
-def _write_starts(tx: Transaction, starting: Sequence[Starting], once: Collection[tuple[str, str]]) -> None:
-    values = json.dumps({one.run.id: {"fence": one.lease.fence, "session": one.session} for one in starting})
-    started = tx.later("start_runs", starting=values)
-    leases = tx.later("start_leases", leases=kept({one.lease.id: one.lease for one in starting}.values()))
-    tx.later("start_attempts", starting=values)
-    for tenant, schedule in sorted(once):
-        _spend(tx, tenant, schedule)
-    assert leases(), "the leases were locked while they were held"
-    assert len(started()) == len(starting), "the runs were locked while they were running"
-    told = [run_notice(one.run, f"started {one.run.id} {one.lease.fence}", ("started",)) for one in starting]
-    put_notices(tx, told)
-
-
-def _once(tx: Transaction, starting: Sequence[Starting]) -> list[Starting]:
-    """Return those whose schedule shall run once, and is to be retired now that a run of its ticks starts."""
-    born = [one for one in starting if one.run.schedule is not None and TriggerKind(one.run.trigger).tick_born]
-    if not born:
-        return []
-    rows = tx.rows("definitions_of", ids=json.dumps(sorted(one.run.id for one in born)))
-    once = {(row[0], row[1]) for row in rows if schedule_from_json(row[2]).once}
-    return [one for one in born if (one.run.tenant, one.run.schedule) in once]
-
-
-def _spend(tx: Transaction, tenant: str, schedule: str) -> None:
-    for (cursor_us,) in tx.rows("spend_once", tenant=tenant, schedule=schedule):
-        tx.rows("close_version", tenant=tenant, schedule=schedule, cursor_us=cursor_us)
 
 
 def _check(lost: dict[str, str], lease: Lease) -> None:

@@ -19,7 +19,7 @@ class Seats:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._taken: dict[Pool, set[str]] = {}
+        self._taken: dict[Key, set[str]] = {}  # a key's limit may have changed between two runs: what is taken is one
 
     def take(self, run: RunRow, claim: Claim) -> Claim | None:
         """Return the claim with a free slot in place of each key; None: a key has no room."""
@@ -34,10 +34,11 @@ class Seats:
 
     def _in(self, pool: Pool) -> set[str]:
         """Return what is leased of a key; a lease whose time is up takes no room, and whoever comes next ends it."""
-        if pool not in self._taken:
+        key = (pool.tenant, pool.name)
+        if key not in self._taken:
             rows = self._tx.rows("taken_slots", tenant=pool.tenant, name=pool.name)
-            self._taken[pool] = {str(name) for (name,) in rows}
-        return self._taken[pool]
+            self._taken[key] = {str(name) for (name,) in rows}
+        return self._taken[key]
 
 
 def doors_of(runs: Iterable[RunRow]) -> set[Key]:

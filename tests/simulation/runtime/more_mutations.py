@@ -13,7 +13,7 @@ from fencepost.model.project import Workplace
 from fencepost.model.slots import Pool, seat
 from fencepost.operations import hooks
 from fencepost.service.leftovers import Leftovers
-from fencepost.stores import grants, pruning, run_ends, run_lines, run_rows, seats
+from fencepost.stores import end_rows, grants, pruning, run_ends, run_lines, run_rows, seats
 from fencepost.stores import ledger as store_ledger
 from fencepost.stores.lane_look import Look
 from fencepost.stores.lease_places import project_line
@@ -80,7 +80,7 @@ def more_mutations() -> dict[str, Mutation]:
         "a seal with another key": Mutation(lambda: [patch.object(notary, "seal", _forge(seal))]),
         "an end that is not told": Mutation(
             lambda: [
-                patch.object(run_ends, "put_notices", lambda *_: None),
+                patch.object(end_rows, "put_notices", lambda *_: None),
                 patch.object(run_rows, "put_notices", lambda *_: None),
             ]
         ),

@@ -20,7 +20,7 @@ from fencepost.model.overlap import Admitted
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import CronTrigger
 from fencepost.ports.requests import Ask, Asked, Grounds, Placement
-from fencepost.stores import requests, run_ends, run_rows, runs, ticks
+from fencepost.stores import requests, run_ends, run_rows, run_starts, runs, ticks
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.run_standings import Standings
 from fencepost.stores.runs import SqlRuns
@@ -38,7 +38,7 @@ def mutations() -> dict[str, Mutation]:
         "settle without the fence": Mutation(_settle_without_fence, stops),
         "start without the fence": Mutation(
             lambda: [
-                patch.object(runs, "fate_of_attempt", running_is_enough),
+                patch.object(run_starts, "fate_of_attempt", running_is_enough),
                 _sql(start_runs=("+run.fence = one.fence AND ", "")),
                 _statements({"start_leases": "SELECT :leases"}),
             ],

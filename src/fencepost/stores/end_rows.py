@@ -1,0 +1,104 @@
+"""How the end of an attempt is spelled and written down, whoever found it: once for all that are alike."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from fencepost.model.moment import to_us
+from fencepost.model.outcome import Settlement
+from fencepost.model.run import Reason
+from fencepost.ports.runs import Report, RunRow
+from fencepost.stores.lease_rows import storable
+from fencepost.stores.notices import end_notices, put_notices
+from fencepost.stores.run_rows import audit, batch_entry, note_ends
+from fencepost.stores.transaction import Later, Row, Transaction
+
+
+class End(NamedTuple):
+    """One attempt's end, as it is written down."""
+
+    run: RunRow
+    lease_id: str
+    fence: int
+    settlement: Settlement
+    report: Report
+    began: bool = True
+
+
+def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[], None]]:
+    """Write attempts down as ended; return a way to the runs' rows, and a way to tell those who want to hear of it."""
+    values = json.dumps(groups_of(ends))
+    settled = tx.later("settle_runs", ended=values)
+    tx.later("end_attempts", ended=values)
+    tx.later("write_audit", entries=json.dumps(_entries(ends)))
+    for one in ends:
+        if one.settlement.alarm:
+            _audit_alarm(tx, one)
+    if not all(one.settlement.state.terminal for one in ends):
+        tx.later("announce", what="ready")
+    notices = end_notices(tx, [(one.run, one.fence, one.settlement, one.report) for one in ends])
+    return settled, lambda: put_notices(tx, notices())
+
+
+def groups_of(ends: Sequence[End]) -> dict[str, object]:
+    """Spell ends, once for all that are the same; a lane that is in a hurry says so by one object."""
+    alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    first: dict[tuple[object, ...], End] = {}
+    for one in ends:
+        key = (id(one.settlement), id(one.report), one.lease_id, one.fence, one.began, one.run.started_us is None)
+        alike[key].append(one.run.id)
+        first.setdefault(key, one)
+    return {"ids": list(alike.values()), "given": [_values(one) for one in first.values()]}
+
+
+def _values(one: End) -> dict[str, object]:
+    settlement, report = one.settlement, one.report
+    return {
+        "lease_id": one.lease_id,
+        "fence": one.fence,
+        "state": settlement.state.value,
+        "reason": settlement.reason.value if settlement.reason else None,
+        "ready_us": to_us(settlement.ready_at) if settlement.ready_at else None,
+        "steps_back": settlement.reason is Reason.RETRY,
+        "refund": 0 if settlement.uses_attempt else 1,
+        "resume": settlement.resume,
+        "never_began": not one.began and one.run.started_us is None,
+        "began": one.began,
+        **_reported(report),
+    }
+
+
+def _reported(report: Report) -> dict[str, object]:
+    """Spell a report; what no database takes must not keep the end from being written down."""
+    told = report._asdict()
+    return {name: storable(value) if isinstance(value, str) else value for name, value in told.items()}
+
+
+def _entries(ends: Sequence[End]) -> list[dict[str, str]]:
+    """Spell each decision once for all runs of a lease about which it says the same."""
+    alike: dict[tuple[object, ...], list[End]] = defaultdict(list)
+    for one in ends:
+        alike[one.lease_id, one.fence, one.settlement.state, one.settlement.reason, one.run.attempt].append(one)
+    return [_entry(group) for group in alike.values()]
+
+
+def _entry(group: Sequence[End]) -> dict[str, str]:
+    first = group[0]
+    said = {"state": first.settlement.state.value, "reason": first.settlement.reason, "fence": first.fence}
+    detail = {**said, "attempt": first.run.attempt}
+    ids = sorted(one.run.id for one in group)
+    return batch_entry(first.run.tenant, first.lease_id, ids, actor="settler", verb="settle", detail=detail)
+
+
+def _audit_alarm(tx: Transaction, one: End) -> None:
+    """Put down that a person should look; the decision says so once, when its bound is passed."""
+    said = {"reason": one.settlement.reason, "last_log": one.report.last_log, "fence": one.fence}
+    audit(tx, one.run.tenant, actor="settler", verb="alarm", subject=f"run:{one.run.id}", detail=said)
+
+
+def note_terminal(tx: Transaction, ends: Sequence[End], rows: Sequence[Row]) -> None:
+    """Tell the schedules of those that ended for good."""
+    ended_us: dict[str, int] = dict(rows)
+    over = [one for one in ends if one.settlement.state.terminal]
+    note_ends(tx, [(one.run, one.settlement.state, int(ended_us[one.run.id])) for one in over])
