@@ -44,7 +44,7 @@ RULES = (
     ("an hour that is closed at both ends", "model/budget.py", "at - HOUR < one", "at - HOUR <= one", "model/test_budget.py"),
     # ends
     ("one attempt more", "model/retry.py", "if attempt < retry.max_attempts", "if attempt <= retry.max_attempts", "model/test_retry.py"),
-    ("a refused fence is tried again", "model/retry.py", "        return Settlement(RunState.DEAD, Reason.FENCE_REFUSED)", "        pass", "model/test_retry.py"),
+    ("a refused fence is tried again", "model/retry.py", "        return Settlement(RunState.DEAD, failed.refused or Reason.FENCE_REFUSED)", "        pass", "model/test_retry.py"),
     ("a lost run is tried for ever", "model/retry.py", "if attempt >= retry.lost_attempts_max:", "if False:", "model/test_retry.py"),
     ("an ambiguous end is taken for a failure", "model/retry.py", "if is_ambiguous(failed, retry):", "if False:", "model/test_retry.py"),
     ("a drain that waits no longer", "model/retry.py", "if now < deadline_at:", "if False:", "model/test_retry.py"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fencepost import wiring
 from fencepost.ports.runs import RunRow
 from tests.support.ground import is_alive, send
 from tests.support.site import Site
@@ -16,7 +15,6 @@ from tests.support.site import Site
 if TYPE_CHECKING:
     import subprocess
 
-    from fencepost.model.lease import Held
 
 TTL, SHORT_TTL = "30s", "6s"
 COUNTS = """\
@@ -131,7 +129,7 @@ def test_a_lease_that_ran_out_after_it_was_left_was_a_drain_and_costs_no_attempt
     worker = up(site, 1, leaves=True)
     (pid,) = at_work(site, 1).values()
     go_away(worker, "left")
-    (lease,) = [held for held in leases(site) if held.left_us is not None]
+    (lease,) = [held for held in site.leases() if held.left_us is not None]
     assert lease.guard is not None
     send(lease.guard.pid, signal.SIGKILL)  # with it dies the agent
     site.until(lambda: not is_alive(pid))
@@ -141,14 +139,6 @@ def test_a_lease_that_ran_out_after_it_was_left_was_a_drain_and_costs_no_attempt
     site.until(lambda: site.runs(state="succeeded"), seconds=60)
 
     assert site.runs()[0].attempt == 1
-
-
-def leases(site: Site) -> "list[Held]":
-    store = wiring.open_runtime(site.store)
-    try:
-        return list(store.leases())
-    finally:
-        store.close()
 
 
 def test_a_frozen_worker_is_not_robbed_and_finds_nothing_to_end_when_it_wakes(site: Site) -> None:

@@ -42,7 +42,7 @@ def inside() -> Iterator[Receiver]:
 def delivered(jobs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     ran = subprocess.run(
         [sys.executable, "-P", "-m", "fencepost.deliver"],
-        input=json.dumps({"allow": [], "jobs": jobs}),
+        input=json.dumps({"allow": [], "rights": [], "jobs": jobs}),
         capture_output=True,
         text=True,
         timeout=120,

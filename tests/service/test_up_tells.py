@@ -18,7 +18,7 @@ from tests.support.receiver import Heard, Receiver, receiver
 from tests.support.site import Site
 
 SECRET = "a secret of at least sixteen bytes"
-ABOVE = 9_999_999_999_999_999
+ABOVE = 4_000_000_000_000_000
 MISSED = ("missed", "too-dear")
 STORES = ("sqlite", "postgresql")
 CONFIG = """

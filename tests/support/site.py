@@ -14,6 +14,7 @@ from threading import Event
 from typing import Any
 
 from fencepost import wiring
+from fencepost.model.lease import Held
 from fencepost.ports.runs import RunRow
 from tests.support import zygote
 
@@ -71,6 +72,14 @@ class Site:
         finally:
             store.close()
         return [run for run in found if all(getattr(run, name) == value for name, value in wanted.items())]
+
+    def leases(self) -> list[Held]:
+        """Return who holds what."""
+        store = wiring.open_runtime(self.store)
+        try:
+            return list(store.leases())
+        finally:
+            store.close()
 
     def up(self, *words: str, command: str = "up", web: bool = False) -> subprocess.Popen[bytes]:
         """Start a daemon in a session of its own."""

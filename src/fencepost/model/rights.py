@@ -80,6 +80,12 @@ def references_in(target: Target) -> Iterator[str]:
         yield from filter(is_referred_place, (target.where, *(value for _, value in target.options)))
 
 
+def variables_in(target: Target) -> set[str]:
+    """Return the names of the variables that opening a gate reads."""
+    split = (reference.partition(":") for reference in references_in(target))
+    return {name for kind, _, name in split if kind == "env"}
+
+
 def _same(reference: str, real: Callable[[str], str]) -> str:
     """Spell a reference the one way in which it can be compared."""
     kind, _, where = reference.partition(":")

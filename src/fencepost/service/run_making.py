@@ -20,7 +20,7 @@ from fencepost.model.lease import Claim
 from fencepost.model.light import Protocol
 from fencepost.model.process import ProcessId
 from fencepost.model.project import Project
-from fencepost.model.rights import NO_LISTS, Rights, references_in
+from fencepost.model.rights import NO_LISTS, Rights, variables_in
 from fencepost.model.target import is_target, parse_target
 from fencepost.ports.engine import Engine, Setting
 from fencepost.ports.runs import LeasedRun, RunRow, RunStore
@@ -175,6 +175,5 @@ def _left_micro(run: RunRow, agent: AgentDefinition) -> int | None:
 
 def _referenced(gates: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that gates refer to: a guard has none of the worker's, and opens gates by the same rules."""
-    targets = [parse_target(gate) for gate in gates if is_target(gate)]
-    names = {one.partition(":")[2] for target in targets for one in references_in(target) if one.startswith("env:")}
+    names = {name for gate in gates if is_target(gate) for name in variables_in(parse_target(gate))}
     return {name: environ[name] for name in names if name in environ}
