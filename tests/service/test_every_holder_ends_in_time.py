@@ -30,11 +30,9 @@ def work(ctx):
     Path(f"up-{ctx.run_id}.new").write_text(str(os.getpid()))
     os.rename(f"up-{ctx.run_id}.new", f"up-{ctx.run_id}")
     while True:
-        time.sleep(0.02)
+        time.sleep(1)
 """
-SHELL = (
-    "echo $$ > up-$FENCEPOST_RUN_ID.new; mv up-$FENCEPOST_RUN_ID.new up-$FENCEPOST_RUN_ID; while :; do sleep 0.02; done"
-)
+SHELL = "echo $$ > up-$FENCEPOST_RUN_ID.new; mv up-$FENCEPOST_RUN_ID.new up-$FENCEPOST_RUN_ID; exec sleep 600"
 AGENTS = f"""
 [agents.command]
 command = '{SHELL}'
