@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fencepost.service.run_order import GuardPlace
     from fencepost.service.station import Plan
     from fencepost.service.telling import Told
+    from fencepost.service.zygote import Become
 
 WORKERS_MAX = 1000
 SHADES, PLAIN = {"good": "\033[32m", "bad": "\033[31m"}, "\033[0m"
@@ -91,7 +92,7 @@ def serve(
         tell=tell_nobody if quiet else say_end,
         rights=rights,
     )
-    zygote = open_zygote(lambda listener, place: become_guard(listener, place, rights)) if plan.slots else None
+    zygote = open_zygote(lambda: guard_maker(rights)) if plan.slots else None
     nursery = open_nursery(lambda alive: lane(bench, open_hint(url), worker_alive=alive)) if plan.slots else None
     worker_tools = WorkerTools(
         tools, bench.engine_of, folder, bench.log_folder, guard_folder(), plan.ttl_seconds, bench.drain_timeout,
@@ -125,20 +126,31 @@ def serve(
     ).serve()
 
 
-def become_guard(listener: socket, place: GuardPlace, rights: Rights) -> None:
-    """Turn a forked child into the guard of one run."""
+def guard_maker(rights: Rights) -> Become:
+    """Load all that a guard needs, and return what turns a forked child into one.
+
+    A guard imports nothing itself: what is loaded here all guards share, and a new version may replace the package's
+    files while they run.
+    """
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.model.errors import StoreUnavailable
+    from fencepost.operations.gate_kinds import load_kinds
     from fencepost.service.order import Tools
     from fencepost.service.run_guard import RunGuard
+
+    load_kinds()
 
     def no_store() -> LeaseStore:
         raise StoreUnavailable("a guard has no store.")
 
-    clock = SystemClock()
-    tools = Tools(clock, system_processes(clock), no_store, gate_opener(rights), lambda _: None)
-    RunGuard(listener, place, tools).serve()
+    def become(listener: socket, place: GuardPlace) -> None:
+        clock = SystemClock()
+        tools = Tools(clock, system_processes(clock), no_store, open_gate, lambda _: None)
+        RunGuard(listener, place, tools).serve()
+
+    open_gate = gate_opener(rights)
+    return become
 
 
 def _look_at_projects(grounds: Grounds) -> None:
