@@ -91,7 +91,7 @@ def test_neither_a_guard_nor_its_children_import_what_a_new_version_may_replace(
     site.start(sys.executable, "-c", WATCHED, "up", "--no-web", "--workers", "2")
     for agent in AGENTS:
         site.fencepost("run", agent)
-    site.until(lambda: (site.folder / "imported").exists())
+    site.until((site.folder / "imported").exists)
     notes = site.folder / "imported"
     site.until(lambda: notes.read_text().count("guard ended") >= len(AGENTS))
 

@@ -26,8 +26,6 @@ from fencepost.wiring import (
 )
 
 if TYPE_CHECKING:
-    from _socket import socket
-
     from fencepost.config.load import Config, Settings
     from fencepost.model.light import Any, Callable, Mapping
     from fencepost.model.rights import Rights
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from fencepost.service.hint import Hint
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds
-    from fencepost.service.run_order import GuardPlace
     from fencepost.service.station import Plan
     from fencepost.service.telling import Told
     from fencepost.service.zygote import Become
@@ -144,13 +141,9 @@ def guard_maker(rights: Rights) -> Become:
     def no_store() -> LeaseStore:
         raise StoreUnavailable("a guard has no store.")
 
-    def become(listener: socket, place: GuardPlace) -> None:
-        clock = SystemClock()
-        tools = Tools(clock, system_processes(clock), no_store, open_gate, lambda _: None)
-        RunGuard(listener, place, tools).serve()
-
-    open_gate = gate_opener(rights)
-    return become
+    clock = SystemClock()
+    tools = Tools(clock, system_processes(clock), no_store, gate_opener(rights), lambda _: None)
+    return lambda listener, place: RunGuard(listener, place, tools).serve()
 
 
 def _look_at_projects(grounds: Grounds) -> None:
