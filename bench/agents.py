@@ -57,7 +57,7 @@ class Place:
     def start(self, number: int) -> float:
         """Start a worker; return when it said that it is up."""
         said = Path(self.folder, f"said-{time_ns()}")
-        words = [FENCEPOST, "up", "--no-web", "--workers", str(number)]
+        words = [str(FENCEPOST), "up", "--no-web", "--workers", str(number)]
         with said.open("wb") as file:
             self.worker = subprocess.Popen(words, cwd=self.folder, env=self.environment, stderr=file)
         until(lambda: b"up: " in said.read_bytes())

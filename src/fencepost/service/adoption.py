@@ -15,9 +15,9 @@ from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Term
 from fencepost.service.end_record import records_in
 from fencepost.service.guarded import Guarded
-from fencepost.service.run_making import WorkerStore
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.worker import Worker, connect
+from fencepost.service.worker_tools import WorkerStore
 
 HELLO_SECONDS = 1.0  # a guard that says nothing for so long is frozen
 NOTHING_STARTED = ("idle", "prepare")

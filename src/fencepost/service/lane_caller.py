@@ -13,11 +13,11 @@ from socket import socketpair
 from fencepost.host.logs import LogFile
 from fencepost.model.own_program import own_program
 from fencepost.model.rights import is_ordinary
-from fencepost.service.bench import Bench
 from fencepost.service.guard import GuardHandle, post_guard
 from fencepost.service.lane_batches import FOREVER_NS
 from fencepost.service.line import Line, Message
 from fencepost.service.output import Output
+from fencepost.service.worker_tools import WorkerTools
 
 LOG_MAX = 1_000_000
 PERMITS_MAX = 500
@@ -132,7 +132,7 @@ class Caller:
             os.unlink(self._log_path)
 
 
-def post_caller(bench: Bench) -> Caller:
+def post_caller(bench: WorkerTools) -> Caller:
     """Fork the guard with what the runner is to inherit as its standard descriptors, which are ours no more."""
     permits_reader, permits_writer = os.pipe()
     for descriptor in (permits_reader, permits_writer):

@@ -4,10 +4,8 @@ None of it is done while the store's lock is held.
 """
 
 import os
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Mapping
 from threading import Thread
-from typing import NamedTuple
 
 from fencepost.flow.leasing import claim_for, understood
 from fencepost.host import cgroup
@@ -17,46 +15,19 @@ from fencepost.model.budget import parse_usd
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of
 from fencepost.model.errors import FencepostError, Misconfigured
 from fencepost.model.lease import Claim
-from fencepost.model.light import Protocol
 from fencepost.model.process import ProcessId
 from fencepost.model.project import Project
-from fencepost.model.rights import NO_LISTS, Rights, variables_in
+from fencepost.model.rights import variables_in
 from fencepost.model.target import is_target, parse_target
-from fencepost.ports.engine import Engine, Setting
-from fencepost.ports.runs import LeasedRun, RunRow, RunStore
-from fencepost.ports.store import LeaseStore
+from fencepost.ports.engine import Setting
+from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.agent_environment import build_environment
 from fencepost.service.handing import given_to
-from fencepost.service.order import Tools
-from fencepost.service.projects import Grounds
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.run_order import RunOrder
-from fencepost.service.telling import Tell, tell_nobody
+from fencepost.service.worker_tools import WorkerTools
 
 SPELL_SECONDS = 2.0  # a gate on a dead mount is given up for this look
-
-
-class WorkerStore(RunStore, LeaseStore, Protocol):
-    """The verbs that a worker uses."""
-
-    def clock_us(self) -> int:
-        """Return the store's own time."""
-        ...
-
-
-class WorkerTools(NamedTuple):
-    """What a worker works with."""
-
-    tools: Tools
-    engine_of: Callable[[str], Engine]
-    folder: str  # the agents' working directory
-    log_folder: str
-    guard_folder: str
-    ttl_seconds: float
-    drain_timeout: timedelta
-    grounds: Grounds = Grounds()
-    tell: Tell = tell_nobody  # of each run that has ended
-    rights: Rights = NO_LISTS  # which secrets it hands to which tenant
 
 
 class OverBudgetError(FencepostError):

@@ -7,7 +7,7 @@ its guards go on, and the next worker of this host adopts them.
 import os
 import select
 from _socket import AF_UNIX, SOCK_STREAM, socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from fencepost.flow.leasing import recheck_for
@@ -32,9 +32,10 @@ from fencepost.service.last_resort import LastResort
 from fencepost.service.order import new_id
 from fencepost.service.relay_store import answer_for
 from fencepost.service.run_ends import RunEnds
-from fencepost.service.run_making import Making, OverBudgetError, WorkerStore, WorkerTools
+from fencepost.service.run_making import Making, OverBudgetError
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.wire import pack
+from fencepost.service.worker_tools import WorkerStore, WorkerTools
 from fencepost.service.zygote import Zygote
 
 SPARE = 2  # guards that wait for a run, so that none has to wait for a fork
@@ -49,11 +50,8 @@ FORK_PAUSE_SECONDS = 1.0
 class Worker:
     """Everything that one process does for runs."""
 
-    def __init__(
-        self, bench: WorkerTools, zygote: Zygote, open_store: Callable[[], WorkerStore], *, slots: int, keeper: str
-    ) -> None:
+    def __init__(self, bench: WorkerTools, zygote: Zygote, *, slots: int, keeper: str) -> None:
         self._bench, self._tools, self._zygote, self._slots = bench, bench.tools, zygote, slots
-        self._open_store = open_store
         self.keeper = keeper
         self._making = Making(bench)
         self.ends = RunEnds(bench)
@@ -441,7 +439,7 @@ class Worker:
 
     def _open_custody(self, store: WorkerStore) -> Custody:
         custody = Custody(
-            self._open_store,
+            self._bench.open_store,
             self._tools.clock,
             counts_sleep=store.facts().counts_sleep,
             tell=self._on_renewed,

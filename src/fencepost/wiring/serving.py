@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fencepost.service.station import Plan
     from fencepost.service.telling import Told
     from fencepost.service.zygote import Become
+    from fencepost.stores.runtime import RuntimeStore
 
 WORKERS_MAX = 1000
 SHADES, PLAIN = {"good": "\033[32m", "bad": "\033[31m"}, "\033[0m"
@@ -63,26 +64,29 @@ def serve(
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.service.adoption import Adoption
-    from fencepost.service.bench import Bench
     from fencepost.service.chores import delivering
     from fencepost.service.lane import lane
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools, new_id
     from fencepost.service.projects import Grounds, Presence
-    from fencepost.service.run_making import WorkerTools
     from fencepost.service.station import Station
     from fencepost.service.telling import tell_nobody
     from fencepost.service.worker import Worker
+    from fencepost.service.worker_tools import WorkerTools
     from fencepost.service.zygote import open_zygote
 
+    def open_store() -> RuntimeStore:
+        return open_runtime(url)
+
     clock = SystemClock()
-    tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), gate_opener(rights), say)
-    bench = Bench(
+    tools = Tools(clock, system_processes(clock), open_store, gate_opener(rights), say)
+    works = WorkerTools(
         tools,
-        lambda: open_runtime(url),
+        open_store,
         lambda engine: engine_of(engine, settings.http_allow),
         folder=folder,
         log_folder=log_folder(),
+        guard_folder=guard_folder(),
         ttl_seconds=plan.ttl_seconds,
         drain_timeout=timedelta(seconds=plan.drain_seconds),
         grounds=Grounds(plan.tenant, projects, folder),
@@ -90,20 +94,12 @@ def serve(
         rights=rights,
     )
     zygote = open_zygote(lambda: guard_maker(rights)) if plan.slots else None
-    nursery = open_nursery(lambda alive: lane(bench, open_hint(url), worker_alive=alive)) if plan.slots else None
-    worker_tools = WorkerTools(
-        tools, bench.engine_of, folder, bench.log_folder, guard_folder(), plan.ttl_seconds, bench.drain_timeout,
-        bench.grounds, bench.tell, rights,
-    )  # fmt: skip
-    worker = (
-        Worker(worker_tools, zygote, lambda: open_runtime(url), slots=plan.slots, keeper=new_id(clock))
-        if zygote
-        else None
-    )
+    nursery = open_nursery(lambda alive: lane(works, open_hint(url), worker_alive=alive)) if plan.slots else None
+    worker = Worker(works, zygote, slots=plan.slots, keeper=new_id(clock)) if zygote else None
     say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
     if plan.slots:
-        _look_at_projects(bench.grounds)
-    presence = Presence(bench.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
+        _look_at_projects(works.grounds)
+    presence = Presence(works.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
     chores = chores_of(plan, tools, settings, folder)
     if post is not None and plan.ticks:
         chores.insert(0, delivering(post, clock, say))  # who wants to be told is known before anything is
@@ -111,7 +107,7 @@ def serve(
     return Station(
         plan,
         tools,
-        lambda: open_runtime(url),
+        open_store,
         worker,
         chores,
         nursery=nursery,
