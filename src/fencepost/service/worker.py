@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from fencepost.flow.leasing import recheck_for
-from fencepost.host import cgroup
 from fencepost.host.limits import raise_descriptor_limit
 from fencepost.host.logs import LogFile
 from fencepost.model.definition import agent_from_json
@@ -139,7 +138,6 @@ class Worker:
 
     def adopt(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, key: str, asked_ns: int) -> None:
         """Become the keeper of a guard that another worker has left."""
-        guarded.cgroup = cgroup.plan(leased.run.id)
         self.attend(guarded)
         self.hold(store, guarded, leased, asked_ns=asked_ns)
         assert guarded.kept is not None
