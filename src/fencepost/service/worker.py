@@ -245,9 +245,8 @@ class Worker:
             self._answer(store, guarded, message)
         if self._prepared:
             self._start(store)
-        gone, self._gone = self._gone, []
-        for guarded in gone:
-            self._bury(guarded)
+        if self._gone:
+            self._bury(store)
         freed = bool(self._ended)
         if self._ended:
             self._settle(store)
@@ -372,13 +371,28 @@ class Worker:
                 guarded.started = True
                 guarded.channel.send(go=True)
 
-    def _bury(self, guarded: Guarded) -> None:
-        """See that nothing is left of a run whose guard has died, then have it settled; its own last word counts most."""
-        leased = guarded.leased
-        if leased is None or guarded.end is not None:
-            return
+    def _bury(self, store: WorkerStore) -> None:
+        """Have runs settled whose guards hung up: dead, or with another keeper, which only the store can tell."""
+        gone = [one for one in self._gone if one.leased is not None and one.end is None]
+        answers = store.renew_leases([one.leased.lease for one in gone if one.leased]) if gone else {}
+        self._gone = []
+        for guarded in gone:
+            assert guarded.leased is not None
+            answer = answers.get(guarded.leased.lease.id, "lost")
+            if answer == "moved":
+                self.forget(guarded)
+            elif answer in ("renewed", "lost"):
+                self._conclude(guarded, guarded.leased, ours=answer == "renewed")
+            else:
+                self._gone.append(guarded)  # a frozen peer has its row: ask again
+
+    def _conclude(self, guarded: Guarded, leased: LeasedRun, *, ours: bool) -> None:
+        """See that nothing is left of a run whose guard has died; its own last word counts most.
+
+        Under a lost lease nothing is ended: the next attempt may be at work here, and has ended what was left before it.
+        """
         known = record_at(guarded.place.end)
-        gone = self._tools.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
+        gone = ours and self._tools.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
         lost = self.ends.record(leased, Lost(started=guarded.started), started=guarded.started)
         guarded.end = (known or lost)._replace(gone=gone)
         self._ended.append(guarded)
