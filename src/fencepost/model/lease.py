@@ -22,6 +22,7 @@ NAME_MAX = 512
 DRIFT = 0.01  # how much faster or slower than the store's our clock may run
 GRACE_MAX_SECONDS = 5.0
 TTL_DEFAULT_SECONDS = 30.0
+OVERDUE_TIMES = 1.5  # as long as from one renewal to the next, without one: its keeper is gone, frozen or cut off
 TTL_MIN_SECONDS = 0.2
 TTL_MAX_SECONDS = 7 * 24 * 3600.0
 
@@ -263,6 +264,20 @@ def check_ttl(seconds: float) -> float:
 def renew_every(ttl_seconds: float) -> float:
     """Return how often a holder renews: three tries before its time is up."""
     return ttl_seconds / 3
+
+
+def unattended_since_us(held: Held, now_us: int) -> int | None:
+    """Return since when no worker keeps a lease whose guard may go on; None while a worker does.
+
+    A worker that leaves says so. One that was killed is known by the renewal that did not come.
+    """
+    silent_seconds = held.ttl_seconds - held.remaining_seconds
+    if held.keeper is None:
+        return None  # its holder renews by itself, and dies with its agent
+    if held.left_us is not None:
+        return held.left_us
+    is_overdue = silent_seconds > OVERDUE_TIMES * renew_every(held.ttl_seconds)
+    return now_us - round(silent_seconds * 1e6) if is_overdue else None
 
 
 def kill_grace(ttl_seconds: float) -> float:

@@ -259,7 +259,7 @@ def clear_away(held: Held) -> None:
     if held.cgroup and cgroup.belongs_to(held.cgroup, held.run_id):
         cgroup.remove(held.cgroup)
     if held.guard and cgroup.is_run_id(held.run_id):
-        plan_run_folder(held.run_id).remove()
+        plan_run_folder(held.run_id, held.fence if held.keeper else None).remove()
 
 
 def _host(held: Held) -> str:

@@ -134,6 +134,7 @@ class Adoption:
         asked_ns: int,
     ) -> None:
         tools, agent = hello.get("tools"), hello.get("agent")
+        guarded.cgroup = one.held.cgroup
         guarded.tool_state = tools if isinstance(tools, dict) else {}
         guarded.agent = self._worker.identify(agent) if isinstance(agent, int) else None
         guarded.started = hello.get("phase") not in NOTHING_STARTED

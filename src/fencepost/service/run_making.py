@@ -50,13 +50,14 @@ class Making:
         gates = self._gates(agent, run.tenant)
         if gates is None or (agent.project and project is None):
             return None
+        lease_id = os.urandom(16).hex()
         shared = project if project and not project.isolates(run.trigger) else None
         return claim_for(
             run,
-            lease_id=os.urandom(16).hex(),
+            lease_id=lease_id,
             supervisor=guard,
             guard=guard,
-            cgroup=cgroup.plan(run.id),
+            cgroup=cgroup.plan(run.id, lease_id),
             ttl_seconds=self._bench.ttl_seconds,
             gates=(*gates, *_merge_gates(project, run.trigger)),
             label=run.schedule or run.agent,
@@ -73,7 +74,7 @@ class Making:
         if run.cost_micro and left_micro == 0:
             raise OverBudgetError(f"run {run.id} has spent what it may cost.")
         given = given_to(agent, run.tenant, self._bench.rights, os.environ)
-        folder, key = plan_run_folder(run.id), os.urandom(24).hex()
+        folder, key = plan_run_folder(run.id, leased.lease.fence), os.urandom(24).hex()
         launch = self._bench.engine_of(agent.engine).launch(agent, run, Setting(folder.path, leased.session))
         project = self._project(run, agent)
         gates = dict(zip(agent.gates, self._gates(agent, run.tenant) or (), strict=False))
@@ -85,7 +86,7 @@ class Making:
             secrets=tuple(given.secrets.values()),
             key=key,
             log=log_path(self._bench.log_folder, run.id, leased.lease.fence),
-            cgroup=cgroup.plan(run.id),
+            cgroup=cgroup.plan(run.id, leased.lease.id),
             folder=project.path if project else self._bench.folder,
             gates=gates,
             gate_env=_referenced((*leased.lease.gates, *gates.values()), os.environ),

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from fencepost.flow.leasing import recheck_for
-from fencepost.host import cgroup
 from fencepost.host.limits import raise_descriptor_limit
 from fencepost.host.logs import LogFile
 from fencepost.model.definition import agent_from_json
@@ -137,7 +136,6 @@ class Worker:
 
     def adopt(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, key: str, asked_ns: int) -> None:
         """Become the keeper of a guard that another worker has left."""
-        guarded.cgroup = cgroup.plan(leased.run.id)
         self.attend(guarded)
         self.hold(store, guarded, leased, asked_ns=asked_ns)
         assert guarded.kept is not None
@@ -245,9 +243,8 @@ class Worker:
             self._answer(store, guarded, message)
         if self._prepared:
             self._start(store)
-        gone, self._gone = self._gone, []
-        for guarded in gone:
-            self._bury(guarded)
+        if self._gone:
+            self._bury(store)
         freed = bool(self._ended)
         if self._ended:
             self._settle(store)
@@ -372,13 +369,28 @@ class Worker:
                 guarded.started = True
                 guarded.channel.send(go=True)
 
-    def _bury(self, guarded: Guarded) -> None:
-        """See that nothing is left of a run whose guard has died, then have it settled; its own last word counts most."""
-        leased = guarded.leased
-        if leased is None or guarded.end is not None:
-            return
+    def _bury(self, store: WorkerStore) -> None:
+        """Have runs settled whose guards hung up: dead, or with another keeper, which only the store can tell."""
+        gone = [one for one in self._gone if one.leased is not None and one.end is None]
+        answers = store.renew_leases([one.leased.lease for one in gone if one.leased]) if gone else {}
+        self._gone = []
+        for guarded in gone:
+            assert guarded.leased is not None
+            answer = answers.get(guarded.leased.lease.id, "lost")
+            if answer == "moved":
+                self.forget(guarded)
+            elif answer in ("renewed", "lost"):
+                self._conclude(guarded, guarded.leased, ours=answer == "renewed")
+            else:
+                self._gone.append(guarded)  # a frozen peer has its row: ask again
+
+    def _conclude(self, guarded: Guarded, leased: LeasedRun, *, ours: bool) -> None:
+        """See that nothing is left of a run whose guard has died; its own last word counts most.
+
+        Under a lost lease nothing is ended: the next attempt may be at work here, and has ended what was left before it.
+        """
         known = record_at(guarded.place.end)
-        gone = self._tools.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
+        gone = ours and self._tools.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
         lost = self.ends.record(leased, Lost(started=guarded.started), started=guarded.started)
         guarded.end = (known or lost)._replace(gone=gone)
         self._ended.append(guarded)
