@@ -79,7 +79,7 @@ HOT = {
     "lock_resources": {"resource": "resource_pkey"},
     "lock_holders": {"resource": "resource_pkey", "lease": "lease_pkey"},
     "holders": {"resource": "resource_pkey", "lease": "lease_pkey"},
-    "lost_on": {"lease": "lost_lease"},
+    "lost_on": {"lease": "lost_lease", "resource": "resource_pkey"},
     "take_resources": {},
     "leases_named": {"lease": "lease_pkey"},
     "lock_leases": {"lease": "lease_pkey"},

@@ -100,6 +100,7 @@ class Held(NamedTuple):
     left_us: int | None = None  # when its keeper left it on purpose; None: it is attended
     adopt_key: str | None = None  # a secret: only whoever may adopt it is told
     keeper_socket: str | None = None
+    met: bool = False  # lost, and a later grant on its resources has met it already
 
     @property
     def expired(self) -> bool:

@@ -200,7 +200,8 @@ def _leftovers(store: Store, who: Patient) -> Finding:
         "leases",
         Status.WARN,
         f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {where}",
-        "a worker on that machine ends them before it starts anything",
+        "a worker there ends them before it starts anything; if that machine or container is gone: "
+        f"fencepost lease forget --host {lost[0].supervisor.host.name}",
     )
 
 

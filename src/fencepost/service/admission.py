@@ -85,6 +85,8 @@ class Admission:
         undertaker = Undertaker(self._store, self._tools.processes)
         left = undertaker.end(granted.predecessors, kill_seconds=END_PREDECESSOR_SECONDS)
         for held in granted.predecessors:
+            if held in left and held.met:
+                continue  # whoever came first after it has said so
             if held in left:
                 self._tools.say(f"the earlier run {held.run_id} on {_host(held)} may still run; it is fenced.")
             else:
