@@ -102,6 +102,7 @@ def lost(any_ground: Ground) -> Ground:
 
 def test_a_lease_that_is_lost_for_good_is_shown_and_forgotten_by_hand(lost: Ground) -> None:
     assert lost.run("lease", "list", "--json").out == b""
+    assert b"lost, and not listed here: 2; see them with 'fencepost lease list --lost'" in lost.run("lease", "list").out
     table = lost.run("lease", "list", "--lost").out.decode().splitlines()
     assert [line.split()[0] for line in table] == ["RESOURCE", *ELSEWHERE]
     assert "4711@cargo-7f9c" in table[1]

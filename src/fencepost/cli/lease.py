@@ -1,7 +1,6 @@
 """`fencepost lease list|break|forget|reset-tick`."""
 
 import os
-import time
 
 from fencepost import wiring
 from fencepost.cli import render
@@ -67,13 +66,7 @@ def main(argv: list[str]) -> int:
     store = wiring.open_leases(url)
     try:
         if verb == "list":
-            look = lost_leases if "--lost" in options else list_leases
-            listed = look(store, None if "--all-tenants" in options else tenant)
-            if not listed and "--tenant" in options:
-                refuse_unknown(url, tenant)
-            listed = listed[: int(options.get("--limit", "1000000"))]
-            what = "lost leases" if "--lost" in options else "leases"
-            print_json(listed) if "--json" in options else print_table(listed, f"no {what} in {store.facts().url}")
+            show(store, url, options, tenant)
         elif verb == "forget" and not words[1:]:
             forget(store, options, words, None if "--all-tenants" in options else tenant)
         elif verb == "forget":
@@ -91,6 +84,22 @@ def main(argv: list[str]) -> int:
     finally:
         store.close()
     return 0
+
+
+def show(store: "LeaseStore", url: str, options: dict[str, str], tenant: str) -> None:
+    """List what is held or, with --lost, what was lost; a plain list says how many it leaves out."""
+    whose, lost = None if "--all-tenants" in options else tenant, "--lost" in options
+    listed = lost_leases(store, whose) if lost else list_leases(store, whose)
+    if not listed and "--tenant" in options:
+        refuse_unknown(url, tenant)
+    listed = listed[: int(options.get("--limit", "1000000"))]
+    if "--json" in options:
+        return print_json(listed)
+    print_table(listed, f"no {'lost leases' if lost else 'leases'} in {store.facts().url}")
+    left_out = 0 if lost else len({one.held.id for one in lost_leases(store, whose)})
+    if left_out:
+        print(f"lost, and not listed here: {left_out}; see them with 'fencepost lease list --lost'")
+    return None
 
 
 def refuse_unknown(url: str, tenant: str) -> None:
@@ -113,7 +122,8 @@ def goes_on(store: "LeaseStore", held: "Held") -> str:
 def forget(store: "LeaseStore", options: dict[str, str], words: list[str], tenant: str | None) -> None:
     """Forget the lost leases on a resource, or those of a host that is gone."""
     resource = parse_resource(words[0]) if words else ""
-    for held in forget_lost(store, tenant, resource=resource, host=options.get("--host", "")):
+    host = options.get("--host", "")
+    for held in forget_lost(store, tenant, resource=resource, host=host, on_this_machine=True):
         names, where = " ".join(held.resources), held.supervisor.host.name
         print(
             f"forgotten: {render.plain(names)} was lost by {held.run_id} on {render.plain(where)}, fence {held.fence}"
@@ -167,15 +177,10 @@ def print_table(listed: list[Listed], empty: str) -> None:
         (
             render.cut(one.resource, render.room(RESOURCE_WIDTH)),
             str(one.held.fence),
-            age(one.held.granted_us),
+            format_duration(one.held.held_seconds),
             f"{one.held.supervisor.pid}@{one.held.supervisor.host.name[: render.room(HOST_WIDTH)]}",
             render.plain(one.held.label),
         )
         for one in listed
     ]
     print(render.table(("RESOURCE", "FENCE", "FOR", "HOLDER", "WHAT"), rows))
-
-
-def age(since_us: int) -> str:
-    """Say how long ago something was."""
-    return format_duration(max(0, int(time.time()) - since_us // 1_000_000))  # noqa: TID251  # for display only

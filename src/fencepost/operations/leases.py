@@ -39,9 +39,16 @@ def lost_leases(store: LeaseStore, tenant: str | None = None, *, resource: str =
     ]
 
 
-def forget_lost(store: LeaseStore, tenant: str | None, *, resource: str = "", host: str = "") -> list[Held]:
-    """Forget lost leases, on the word of a person that nothing of them runs any more; their gates stay raised."""
-    found = list(dict.fromkeys(one.held for one in lost_leases(store, tenant, resource=resource, host=host)))
+def forget_lost(
+    store: LeaseStore, tenant: str | None, *, resource: str = "", host: str = "", on_this_machine: bool = False
+) -> list[Held]:
+    """Forget lost leases, on the word of a person that nothing of them runs any more; their gates stay raised.
+
+    As with breaking: whoever is on the machine may forget those on projects, and a tenant only its own.
+    """
+    listed = lost_leases(store, tenant, resource=resource, host=host)
+    mine = [one.held for one in listed if on_this_machine or one.held.tenant == tenant]
+    found = list(dict.fromkeys(mine))
     if not found:
         what = f"from {host}" if host else f"on {resource}"
         raise Unknown(f"there is no lost lease {what}; see 'fencepost lease list --lost'.")
@@ -51,10 +58,18 @@ def forget_lost(store: LeaseStore, tenant: str | None, *, resource: str = "", ho
 
 
 def leases_after(
-    store: LeaseStore, tenant: str, after: "tuple[int, str] | None", *, resource: str = ""
+    store: LeaseStore,
+    tenant: str,
+    after: "tuple[int, str] | None",
+    *,
+    resource: str = "",
+    host: str = "",
+    lost: bool = False,
 ) -> list[Listed]:
-    """Return a tenant's held resources, oldest grant first, from where an earlier page ended; or one resource."""
-    mine = [one for one in list_leases(store) if one.held.tenant == tenant and resource in ("", one.resource)]
+    """Return a tenant's held resources, or its lost ones, oldest grant first, from where an earlier page ended."""
+    found = lost_leases(store) if lost else list_leases(store)
+    mine = [one for one in found if one.held.tenant == tenant and resource in ("", one.resource)]
+    mine = [one for one in mine if host in ("", one.held.supervisor.host.name)]
     return [one for one in sorted(mine, key=lease_place) if after is None or lease_place(one) > after]
 
 
@@ -79,7 +94,7 @@ def lease_fields(one: Listed) -> dict[str, object]:
         "holder": held.holder,
         "label": held.label,
         "renewals": held.renewals,
-        **({"lost": True} if held.lost else {}),
+        "lost": held.lost,
     }
 
 
