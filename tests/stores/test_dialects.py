@@ -27,7 +27,7 @@ def test_both_dialects_have_the_same_statements() -> None:
 
 def test_both_dialects_take_the_same_values_in_each_statement() -> None:
     for name, text in sqlite.STATEMENTS.complete().items():
-        if name.startswith("lock_") and text.strip().endswith("SELECT 1"):
+        if name.startswith(("lock_", "try_registry")) and text.strip().endswith("SELECT 1"):
             continue  # the whole file is locked already
         of_sqlite = set(re.findall(r"(?<![:\w]):(\w+)", without_comments(text)))
         of_postgres = set(re.findall(r"%\((\w+)\)s", without_comments(postgres.STATEMENTS[name].decode())))
