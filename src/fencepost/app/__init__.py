@@ -11,6 +11,7 @@ from fencepost import wiring
 from fencepost.app.definitions import Definitions, Function, name_of, source_of, target_of
 from fencepost.app.options import AgentOptions, Moment, ScheduleOptions, Span
 from fencepost.app.run import Run, run_of
+from fencepost.app.single import SingleDefinitions
 from fencepost.config.find import resolved_store
 from fencepost.config.schema import AGENTS
 from fencepost.model.duration import parse_duration
@@ -32,7 +33,7 @@ AGENT_KEYS = frozenset(AGENTS.by_name)
 WORKERS_DEFAULT = 2
 
 
-class Fencepost:
+class Fencepost(SingleDefinitions):
     """The agents and schedules of one program, and the store that they are kept in.
 
         app = Fencepost(timezone="Europe/Berlin")
@@ -326,6 +327,9 @@ class Fencepost:
         for warning in done.warnings:
             wiring.say(f"warning: {warning.what} {warning.name}: {warning.message}")
         wiring.say(f"applied {config.path}: {len(config.agents)} agents, {len(config.schedules)} schedules.")
+
+    def _asks_as(self) -> str:
+        return _actor()
 
     @contextmanager
     def _opened(self, made: str = "") -> "Iterator[Store]":

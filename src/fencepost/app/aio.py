@@ -25,6 +25,22 @@ class AsyncFencepost:
         """Put the definitions into the registry; see Fencepost.apply."""
         return await to_thread(self._app.apply, take_over=take_over)
 
+    async def put_schedule(self, name: str, definition: Mapping[str, Any], *, tag: str | None = None) -> str:
+        """Define one schedule; see Fencepost.put_schedule."""
+        return await to_thread(self._app.put_schedule, name, definition, tag=tag)
+
+    async def put_agent(self, name: str, definition: Mapping[str, Any], *, tag: str | None = None) -> str:
+        """Define one agent; see Fencepost.put_agent."""
+        return await to_thread(self._app.put_agent, name, definition, tag=tag)
+
+    async def delete_schedule(self, name: str, *, tag: str | None = None) -> None:
+        """Retire one schedule; see Fencepost.delete_schedule."""
+        await to_thread(self._app.delete_schedule, name, tag=tag)
+
+    async def delete_agent(self, name: str, *, tag: str | None = None) -> None:
+        """Retire one agent; see Fencepost.delete_agent."""
+        await to_thread(self._app.delete_agent, name, tag=tag)
+
     async def trigger(
         self,
         target: str | Function,

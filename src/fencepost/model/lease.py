@@ -101,11 +101,26 @@ class Held(NamedTuple):
     left_us: int | None = None  # when its keeper left it on purpose; None: it is attended
     adopt_key: str | None = None  # a secret: only whoever may adopt it is told
     keeper_socket: str | None = None
+    met: bool = False  # lost, and a later grant on its resources has met it already
 
     @property
     def expired(self) -> bool:
         """Whether its time is up by the store's clock."""
         return self.remaining_seconds <= 0
+
+    @property
+    def held_seconds(self) -> int:
+        """How long it has been held by the store's clock; the clock of whoever asks may be an hour off."""
+        return self._seconds_since(self.granted_us)
+
+    @property
+    def worked_seconds(self) -> int:
+        """How long its agent has worked; before the start, how long it has been held."""
+        return self._seconds_since(self.started_us or self.granted_us)
+
+    def _seconds_since(self, instant_us: int) -> int:
+        seen_us = self.expires_us - round(self.remaining_seconds * 1_000_000)
+        return max(0, (seen_us - instant_us) // 1_000_000)
 
 
 class Waiter(NamedTuple):

@@ -133,7 +133,7 @@ class AgentChange(NamedTuple):
     @property
     def fields(self) -> tuple[FieldChange, ...]:
         """What is different now."""
-        return _fields(self.before, self.spelled.text)
+        return fields_between(self.before, self.spelled.text)
 
 
 class ScheduleChange(NamedTuple):
@@ -151,7 +151,7 @@ class ScheduleChange(NamedTuple):
     @property
     def fields(self) -> tuple[FieldChange, ...]:
         """What is different now."""
-        return _fields(self.before, self.spelled.text)
+        return fields_between(self.before, self.spelled.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,8 @@ def _kind(known: KnownAgent | KnownSchedule | None, source: str, *, same: bool) 
     return ChangeKind.UNCHANGED if known.source == source else ChangeKind.MOVED
 
 
-def _fields(old: str, new: str) -> tuple[FieldChange, ...]:
+def fields_between(old: str, new: str) -> tuple[FieldChange, ...]:
+    """Return what is different in two definitions; nothing if there was none before."""
     if not old or old == new:
         return ()
     before, after = json.loads(old), json.loads(new)

@@ -27,6 +27,7 @@ from fencepost.stores.looking import SqlLooking
 
 SKEW_MAX_US = 2 * SECOND_US
 LOST_SHOWN_MAX = 100
+HOSTS_NAMED_MAX = 3
 LOGS_BIG_BYTES = 5_000_000_000
 FREE_MIN_BYTES = 500_000_000
 GROUP_OR_OTHERS = 0o077
@@ -195,12 +196,13 @@ def _leftovers(store: Store, who: Patient) -> Finding:
     lost = [held for held in store.leases() if held.lost and (who.shows_host or held.tenant == who.tenant)]
     if not lost:
         return Finding("leases", Status.OK, "nothing is left of lost leases")
-    where = ", ".join(sorted({held.supervisor.host.name for held in lost}))
+    hosts = sorted({held.supervisor.host.name for held in lost})
+    forget = ", ".join(f"fencepost lease forget --host {host}" for host in hosts[:HOSTS_NAMED_MAX])
     return Finding(
         "leases",
         Status.WARN,
-        f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {where}",
-        "a worker on that machine ends them before it starts anything",
+        f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {', '.join(hosts)}",
+        f"a worker there ends them before it starts anything; if that machine or container is gone: {forget}",
     )
 
 

@@ -111,7 +111,7 @@ class RegistryStore(Protocol):
     ) -> Applied:
         """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way.
 
-        `seen` looks at what is there, in the same transaction, and raises if it is not what the caller knows.
+        `seen` looks at what it is planned on, and raises if that is not what the caller knows.
         """
         ...
 

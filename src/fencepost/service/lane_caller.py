@@ -52,7 +52,7 @@ class Caller:
     def start(self, name: str, *, folder: str, log_path: str, counts_sleep: bool) -> bool:
         """Have the guard start it; it knows nothing of any run yet."""
         self._log_path = log_path
-        self.output.keep(LogFile(log_path, LOG_MAX), [])
+        self.output.keep(LogFile(log_path, LOG_MAX, begins=False), [])  # whoever is killed leaves no empty file
         self._guard.line.send(place=name, cgroup=None, folder=folder)
         env = {name: value for name, value in os.environ.items() if is_ordinary(name)}
         env |= {"FENCEPOST_RUN_ID": name, "PYTHONUNBUFFERED": "1"}

@@ -22,6 +22,7 @@ from fencepost.model.lease import kill_grace
 from fencepost.model.outcome import Lost, NotStarted, Outcome, Succeeded
 from fencepost.model.run import Reason
 from fencepost.ports.store import StoreFacts
+from fencepost.service.agent_environment import payload_file
 from fencepost.service.agent_tree import AgentTree
 from fencepost.service.agent_watch import AgentEnd, AgentWatch
 from fencepost.service.answers import LOST
@@ -255,7 +256,7 @@ class RunGuard:
         folder = self._folder(order)
         try:
             folder.remove()  # what an attempt left that was killed with its guard
-            folder.make(order.run.payload)
+            folder.make(payload_file(order.run))
             if order.run.resume:
                 folder.put_checkpoint(order.checkpoint or "null")
             for name, text in order.launch.files:

@@ -165,7 +165,8 @@ class SqlLeases:
         if mine:
             # Writing makes the answer as durable as a new grant's: the first one may have reached fewer disks.
             tx.rows("renew_leases", leases=kept([mine]))
-            return Granted(_with_tick(tx, lease_again(mine, locked, self._store_id), claim), tuple(ground.lost))
+            again = _with_tick(tx, lease_again(mine, locked, self._store_id), claim)
+            return Granted(again, _untold(ground.lost))
         _check_new(claim, ground.lost)
         ground.look_up(self._store_id)
         take = None
@@ -199,6 +200,11 @@ def _with_tick(tx: Transaction, lease: Lease, claim: Claim) -> Lease:
     from fencepost.stores.guarded_ticks import found_claim
 
     return found_claim(tx, lease, claim.tick)
+
+
+def _untold(lost: Sequence[Held]) -> tuple[Held, ...]:
+    """Return lost leases as if no grant had met them: the first answer of this one may never have been heard."""
+    return tuple(held._replace(met=False) for held in lost)
 
 
 def lift(tx: Transaction, floor: int) -> int:

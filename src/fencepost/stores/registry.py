@@ -1,7 +1,7 @@
-"""The registry's verbs, written once for both dialects; each is one transaction.
+"""The registry's verbs, written once for both dialects; each but a large apply is one transaction.
 
-An apply locks the tenant's registry first, then the schedules that it changes, by name. Tickers lock schedules only,
-so the two never wait for each other in a circle.
+An apply is planned outside of any lock (applying.py). It locks the tenant's registry first, then the schedules that it
+changes, by name. Tickers lock schedules only, so the two never wait for each other in a circle.
 """
 
 import json
@@ -9,19 +9,23 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from fencepost.model import pause as rules
-from fencepost.model.errors import Invalid, Unknown
+from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
 from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind
+from fencepost.ports.hooks import HookRow
 from fencepost.ports.registry import BEYOND, AgentRow, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
-from fencepost.stores.hooks import write_hooks
+from fencepost.stores import applying
+from fencepost.stores.applying import Decision
+from fencepost.stores.hooks import plan_hooks
 from fencepost.stores.lease_rows import storable
-from fencepost.stores.registry_writing import Writing, write_audit
+from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
 EVERYTHING = ""  # the schedule column of a halt
 CONFLICTS_SHOWN = 50
+TRIES = 50  # to plan on what is so, while others change it
 
 
 class SqlRegistry:
@@ -44,22 +48,22 @@ class SqlRegistry:
         seen: Callable[[Known], None] | None = None,
     ) -> Applied:
         """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way."""
-
-        def work(tx: Transaction) -> Applied:
-            tx.rows("lock_registry", tenant=wanted.tenant)
-            known = _known(tx, wanted)
+        applying.clear(self._dialect, wanted.tenant)
+        for _ in range(TRIES):
+            applying.finish(self._dialect, wanted.tenant)
+            now, known, hooks, revision = self._dialect.read(lambda tx: _state(tx, wanted), patient=True)
             if seen is not None:
                 seen(known)
             planned = plan(known, wanted, take_over=take_over)
             if planned.conflicts:
                 raise Invalid(_refusal(planned))
-            now = _now(tx)
-            write_hooks(tx, wanted, actor=actor, take_over=take_over)
-            if planned.changes_anything:
-                Writing(tx, planned, now, actor).write()
-            return Applied(planned, now)
-
-        return self._dialect.write(work, patient=True, often=True)
+            decision = Decision(planned, plan_hooks(hooks, wanted, take_over=take_over), revision, actor)
+            if not planned.changes_anything and not any(decision.hooks):
+                return Applied(planned, now)
+            decided = applying.put(self._dialect, decision)
+            if decided is not None:
+                return Applied(planned, decided)
+        raise Busy(f"others have changed the registry of tenant {wanted.tenant} all the time; try again.")
 
     def agents(self, tenant: str, *, limit: int, after: str = "") -> list[AgentRow]:
         """Return the agents of a tenant, by name."""
@@ -150,6 +154,12 @@ class SqlRegistry:
     def unhalt(self, tenant: str, *, actor: str) -> list[PauseEntry]:
         """End the halt; return what was ended."""
         return self._dialect.write(lambda tx: _resume(tx, tenant, EVERYTHING, actor=actor, verb="unhalt"))
+
+
+def _state(tx: Transaction, wanted: Wanted) -> tuple[datetime, Known, list[HookRow], int]:
+    """Return what an apply is planned on, all of one moment."""
+    hooks = [HookRow(*row) for row in tx.rows("hooks", tenant=wanted.tenant)]
+    return _now(tx), _known(tx, wanted), hooks, applying.revision(tx, wanted.tenant)
 
 
 def _known(tx: Transaction, wanted: Wanted) -> Known:

@@ -26,7 +26,8 @@ class Limits(NamedTuple):
     silence_seconds: float
 
 
-QUICK = Limits(8_000, 6_000, 5_000, SILENCE_SECONDS)
+# No command waits for others longer than two seconds. A client that froze in a transaction has lost its locks before.
+QUICK = Limits(8_000, 1_900, 1_500, SILENCE_SECONDS)
 PATIENT = Limits(600_000, 60_000, 600_000, 600.0)
 
 
@@ -97,6 +98,9 @@ class PostgresDialect:
         """Do the work on one snapshot, writing nothing."""
         limits = PATIENT if patient else self._limits
         return self._with_sentences(lambda: self._read(work, limits))
+
+    def give_way(self) -> None:
+        """Do nothing: others wait for the rows that they want, and in a line."""
 
     def became(self, _store_id: str, /) -> None:
         """Do nothing: there is no copy beside this store that would have to follow."""

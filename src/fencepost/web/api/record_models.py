@@ -20,6 +20,7 @@ class Lease(BaseModel):
     holder: str | None
     label: str
     renewals: int
+    lost: bool
 
 
 class LedgerEntry(BaseModel):

@@ -49,7 +49,11 @@ SELECT * FROM fencepost.lease_custody
  ORDER BY fence, id
 
 -- :name lost_on
-SELECT * FROM fencepost.lease_custody
+-- Each with whether a later grant has met it already: then it was told of.
+SELECT lease_custody.*,
+       (SELECT max(fence) FROM fencepost.resource
+         WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(lease_custody.resources))) > lease_custody.fence
+  FROM fencepost.lease_custody
  WHERE lost AND fencepost.each_key(resources) && fencepost.each_key(%(keys)s)
  ORDER BY fence, id
 

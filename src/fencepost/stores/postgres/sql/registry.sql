@@ -21,7 +21,7 @@ SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us
 
 -- :name lock_schedules
 -- One look into the index for each name: a table that has grown a moment ago has no statistics yet.
-SELECT schedule.name, trigger, cursor_us, due_us, once_done, skip_next
+SELECT schedule.name, trigger, cursor_us, due_us, once_done, skip_next, CASE WHEN once_done THEN definition END
   FROM jsonb_array_elements_text(%(names)s::jsonb) AS one (name)
  CROSS JOIN LATERAL (SELECT * FROM fencepost.schedule
                       WHERE tenant = %(tenant)s AND name = one.name OFFSET 0

@@ -43,7 +43,12 @@ SELECT * FROM lease_custody
  ORDER BY fence, id
 
 -- :name lost_on
-SELECT * FROM lease_custody
+-- Each with whether a later grant has met it already: then it was told of.
+SELECT lease_custody.*,
+       EXISTS (SELECT 1 FROM json_each(lease_custody.resources) AS one
+                 JOIN resource ON resource.tenant = one.value ->> 0 AND resource.name = one.value ->> 1
+                WHERE resource.fence > lease_custody.fence)
+  FROM lease_custody
  WHERE lost AND EXISTS (SELECT 1 FROM json_each(lease_custody.resources) AS mine, json_each(:keys) AS theirs
                          WHERE mine.value = theirs.value)
  ORDER BY fence, id

@@ -19,7 +19,7 @@ SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us
                  WHERE :keyed AND tenant = :tenant AND retired_us IS NULL AND instr(definition, '"concurrency_key"') > 0)
 
 -- :name lock_schedules
-SELECT name, trigger, cursor_us, due_us, once_done, skip_next
+SELECT name, trigger, cursor_us, due_us, once_done, skip_next, CASE WHEN once_done THEN definition END
   FROM schedule
  WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
  ORDER BY name
