@@ -23,7 +23,11 @@ WORKS: dict[str, Told] = {
         {"cache_read": 3, "cache_write": 0, "input": 79, "output": 8},
     ),
     "gemini": ("gemini answers: {prompt}", None, {"cache_read": 0, "input": 70, "output": 7}),
-    "goose": ("goose answers: {prompt}", None, {"input": 100, "output": 20, "total": 120}),
+    "goose": (
+        "goose answers: {prompt}",
+        0.0009,
+        {"cache_read": 0, "cache_write": 0, "input": 100, "output": 20, "total": 120},
+    ),
     "opencode": ("opencode answers: {prompt}", 0.005, {"cache_read": 3, "cache_write": 0, "input": 30, "output": 11}),
 }
 FAILS = {
@@ -35,6 +39,7 @@ FAILS = {
     "goose": "Rate limit exceeded",
     "opencode": "overloaded",
 }
+REASONS = {"aider": "misconfigured", "cursor-agent": "exit_code"}  # of a refused key, and of one that says nothing
 MIDDLE = {
     "amp": '"tool_use"',
     "codex": '"item_1"',
@@ -87,7 +92,7 @@ def test_a_failure_is_one_whatever_the_exit_code(shown: dict[str, dict[str, Any]
     said = FAILS[preset]
 
     assert run["state"] == "dead"
-    assert run["reason"] in ("agent_error", "exit_code")
+    assert run["reason"] == REASONS.get(preset, "agent_error")
     assert said is None or said in run["summary"]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
+from fencepost.model.output_rules import OutputRules, rules_from
 from fencepost.model.placeholders import FIELDS, check_placeholders, fill
-from fencepost.model.transcript import OutputRules, rules_from
 
 PROMPT_BY = ("stdin", "file", "argument")
 ENDINGS = {"succeeded": 0, "failed": 1, "misconfigured": 78}  # what a code means -> the code that is recorded
