@@ -55,6 +55,7 @@ class Config:
     tenants: Mapping[str, Mapping[str, Any]]
     notifications: Mapping[str, Mapping[str, Any]]
     places: Mapping[str, str]  # of schedules whose agent another file must define
+    engines: Mapping[str, Mapping[str, Any]]  # how CLIs are called, those shipped included
 
     @property
     def rights(self) -> Rights:
@@ -175,6 +176,7 @@ class _Loading:
             tenants=tenants,
             notifications=notifications,
             places={name: self._shown(problem) for name, problem in strangers.items()},
+            engines=engines,
         )
 
     def _plain(self, section: schema.Section) -> dict[str, dict[str, Any]]:

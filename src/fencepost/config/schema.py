@@ -214,6 +214,8 @@ ENGINE = Section(
         Key("interrupt", DURATION, "0s", "How long SIGINT may take to end a turn before SIGTERM. Default: no SIGINT."),
         Key("result_grace", DURATION, "60s", "How long it may take to leave after it has said that it is done."),
         Key("output", JSON, {}, "Where session, work, calls, outcome, cost and usage are found."),
+        Key("version_argv", TEXTS, (), "The command line that tells its version, for `doctor`."),
+        Key("tried", TEXTS, (), "The versions that the definition was run with; `doctor` tells of a newer one."),
     ),
 )  # fmt: skip
 

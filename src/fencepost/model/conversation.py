@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from fencepost.model.json_path import find, spelled
-from fencepost.model.transcript import OutputRules, Transcript
+from fencepost.model.output_rules import OutputRules
+from fencepost.model.transcript import Transcript
 
 TEXT_MAX = 20_000
 TURNS_MAX = 2_000

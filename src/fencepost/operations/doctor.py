@@ -11,6 +11,7 @@ from fencepost.host.kept_seals import KeptSeals
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.agent_probe import missing_parts
+from fencepost.operations.agent_versions import AskVersion, untried
 from fencepost.operations.audit import audit_state
 from fencepost.operations.finding import Finding, Status
 from fencepost.operations.gate_probe import standing_problems
@@ -48,6 +49,7 @@ class Patient:
     clock: Clock
     shows_host: bool = True  # whoever asks may see the machine itself: its paths, its files, its other tenants
     memory_of: Callable[[Store], KeptSeals] | None = None
+    ask_version: AskVersion | None = None  # starts a program to ask it; nobody's browser does that
 
 
 def patient(
@@ -59,12 +61,22 @@ def patient(
     check_config: Callable[[str], Config],
     shows_host: bool = True,
     memory_of: Callable[[Store], KeptSeals] | None = None,
+    ask_version: AskVersion | None = None,
 ) -> Patient:
     """Describe this machine as its user sees it."""
     from fencepost.host.clock import SystemClock
 
     return Patient(
-        environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock(), shows_host, memory_of
+        environ,
+        os.getcwd(),
+        tenant,
+        log_folder,
+        open_store,
+        check_config,
+        SystemClock(),
+        shows_host,
+        memory_of,
+        ask_version,
     )
 
 
@@ -78,6 +90,7 @@ def examine(who: Patient) -> Iterator[Finding]:
 def _examine_host(who: Patient) -> Iterator[Finding]:
     yield _config(who)
     yield from _agents(who)
+    yield from _versions(who)
     yield from _gates(who)
     yield from _places(who)
     yield from _hooks(who)
@@ -275,13 +288,18 @@ def _config(who: Patient) -> Finding:
     return Finding("config", Status.OK, f"{path} is valid")
 
 
-def _agents(who: Patient) -> Iterator[Finding]:
-    """Find agents that could not start here; a file that is not in order is told elsewhere."""
+def _config_of(who: Patient) -> Config | None:
+    """Return the configuration; a file that is not in order is told elsewhere."""
     try:
         path = config_path(who.environ, who.cwd)
-        config = who.check_config(path) if path else None
+        return who.check_config(path) if path else None
     except FencepostError:
-        return
+        return None
+
+
+def _agents(who: Patient) -> Iterator[Finding]:
+    """Find agents that could not start here."""
+    config = _config_of(who)
     if config is None or not config.agents:
         return
     folder, broken = os.path.dirname(config.path), False
@@ -291,6 +309,13 @@ def _agents(who: Patient) -> Iterator[Finding]:
             yield Finding("agents", Status.FAIL, f"{name}: {problem}", "install it, or put the path right in the file")
     if not broken:
         yield Finding("agents", Status.OK, f"{counted(len(config.agents), 'agent')}, each with its program here")
+
+
+def _versions(who: Patient) -> Iterator[Finding]:
+    """Tell of agent CLIs that are newer than what their definition was tried with."""
+    config = _config_of(who) if who.ask_version else None
+    if config is not None and who.ask_version is not None:
+        yield from untried(config, who.environ, who.ask_version)
 
 
 def _gates(who: Patient) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from fencepost.model.errors import FencepostError, FenceRefused, Invalid
 from fencepost.model.gate import FENCE_MAX, Proof
 from fencepost.model.lease import parse_resource
 from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, TypeVar
+from fencepost.model.run_key import key_in
 from fencepost.operations.gate_kinds import file_gate, open_gate
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def writer_from(environ: Mapping[str, str], *, resources: Iterable[str] = (), fe
         host=os.uname().nodename,
         run_id=environ.get("FENCEPOST_RUN_ID", ""),
     )
-    inside = fence is None and environ.get("FENCEPOST_SOCKET") and environ.get("FENCEPOST_RUN_KEY")
+    inside = fence is None and environ.get("FENCEPOST_SOCKET") and key_in(environ)
     return Writer(proof, _supervisor() if inside else None)
 
 

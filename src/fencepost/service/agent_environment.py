@@ -7,7 +7,9 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Lease
 from fencepost.model.moment import from_us
+from fencepost.model.own_program import own_executable
 from fencepost.model.rights import is_ordinary
+from fencepost.model.run_key import key_variables
 from fencepost.model.trace import traceparent
 from fencepost.ports.runs import RunRow
 from fencepost.service.handing import Given
@@ -56,11 +58,11 @@ def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> 
         "STORE_ID": lease.store,
         "PAYLOAD": folder.payload,
         "SOCKET": folder.socket,
-        "RUN_KEY": key,
+        "EXE": own_executable(),
         **resuming,
     }
-    trace = traceparent(run.id, lease.fence)
-    return {**{f"FENCEPOST_{name}": value for name, value in values.items()}, "TRACEPARENT": trace}
+    named = {f"FENCEPOST_{name}": value for name, value in values.items()}
+    return {**named, **key_variables(key), "TRACEPARENT": traceparent(run.id, lease.fence)}
 
 
 def payload_file(run: RunRow) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Turn, Waiter
+from fencepost.model.output_rules import OutputRules, Rule
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.project import Project
-from fencepost.model.transcript import OutputRules, Rule
 from fencepost.ports.engine import Launch, Manner
 from fencepost.ports.runs import RunRow
 from fencepost.ports.store import StoreFacts
