@@ -26,6 +26,7 @@ from fencepost.ports.engine import Engine, Setting
 from fencepost.ports.runs import LeasedRun, RunRow, RunStore
 from fencepost.ports.store import LeaseStore
 from fencepost.service.agent_environment import build_environment
+from fencepost.service.git_road import led_to_gates
 from fencepost.service.handing import given_to
 from fencepost.service.order import Tools
 from fencepost.service.projects import Grounds
@@ -106,11 +107,12 @@ class Making:
         launch = self._bench.engine_of(agent.engine).launch(agent, run, Setting(folder.path, leased.session))
         project = self._project(run, agent)
         gates = dict(zip(agent.gates, self._gates(agent, run.tenant) or (), strict=False))
+        env = build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key)
         return RunOrder(
             run,
             leased.lease,
             launch,
-            env=build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key),
+            env=led_to_gates(env, leased.lease.gates, run.tenant, self._tools),
             secrets=tuple(given.secrets.values()),
             key=key,
             log=log_path(self._bench.log_folder, run.id, leased.lease.fence),
