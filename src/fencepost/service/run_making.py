@@ -22,6 +22,7 @@ from fencepost.model.target import is_target, parse_target
 from fencepost.ports.engine import Setting
 from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.agent_environment import build_environment
+from fencepost.service.git_road import led_to_gates
 from fencepost.service.handing import given_to
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.run_order import RunOrder
@@ -78,11 +79,12 @@ class Making:
         launch = self._bench.engine_of(agent.engine).launch(agent, run, Setting(folder.path, leased.session))
         project = self._project(run, agent)
         gates = dict(zip(agent.gates, self._gates(agent, run.tenant) or (), strict=False))
+        env = build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key)
         return RunOrder(
             run,
             leased.lease,
             launch,
-            env=build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key),
+            env=led_to_gates(env, leased.lease.gates, run.tenant, self._tools),
             secrets=tuple(given.secrets.values()),
             key=key,
             log=log_path(self._bench.log_folder, run.id, leased.lease.fence),

@@ -18,6 +18,7 @@ from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.answers import Answers
 from fencepost.service.custody import Custody, Term
 from fencepost.service.ending import NOTHING_STARTED, Ending
+from fencepost.service.git_road import led_to_gates
 from fencepost.service.guard import ASK_PART, GuardHandle, post_guard
 from fencepost.service.last_resort import OVERDUE_PART, LastResort
 from fencepost.service.order import Order, Tools, environment, new_id
@@ -128,7 +129,7 @@ class _Supervisor:
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
             env = environment(os.environ, self._order, lease, folder=folder, key=key)
-            self._start(lease, env)
+            self._start(lease, led_to_gates(env, lease.gates, self._order.tenant, self._tools))
             return self._watch(answering)
         finally:
             self._last_resort.close()
