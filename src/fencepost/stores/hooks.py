@@ -3,7 +3,7 @@
 import json
 
 from fencepost.model.errors import Invalid
-from fencepost.model.registry import Wanted
+from fencepost.model.registry import Known, KnownHook, Wanted
 from fencepost.ports.hooks import HookRow
 from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Transaction
@@ -26,9 +26,9 @@ class SqlHooks:
         return [HookRow(*row) for row in self._dialect.read(lambda tx: tx.rows("hooks", tenant=tenant))]
 
 
-def write_hooks(tx: Transaction, wanted: Wanted, *, actor: str, take_over: bool) -> None:
+def write_hooks(tx: Transaction, wanted: Wanted, registry: Known, *, actor: str, take_over: bool) -> None:
     """Make the webhooks of one file as it wants them, inside an apply; what it no longer has is gone at once."""
-    known = {row[0]: HookRow(*row) for row in tx.rows("hooks", tenant=wanted.tenant)}
+    known = registry.hooks
     for name in wanted.hooks:
         other = known.get(name)
         if other is not None and other.source != wanted.source and not take_over:
@@ -49,5 +49,5 @@ def write_hooks(tx: Transaction, wanted: Wanted, *, actor: str, take_over: bool)
         write_audit(tx, wanted.tenant, actor=actor, verb="apply_hooks", subject=subject, detail=detail)
 
 
-def _is_news(known: HookRow | None, text: str, source: str) -> bool:
+def _is_news(known: KnownHook | None, text: str, source: str) -> bool:
     return known is None or (known.definition, known.source) != (text, source)

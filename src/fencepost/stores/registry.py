@@ -5,18 +5,19 @@ so the two never wait for each other in a circle.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from fencepost.model import pause as rules
-from fencepost.model.errors import Invalid, Unknown
+from fencepost.model.errors import Invalid, Rollback, Unknown
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
-from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wanted, plan
+from fencepost.model.registry import Known, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind
 from fencepost.ports.registry import BEYOND, AgentRow, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
 from fencepost.stores.hooks import write_hooks
 from fencepost.stores.lease_rows import storable
+from fencepost.stores.owners import Membership, meet
 from fencepost.stores.registry_writing import Writing, write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
@@ -33,7 +34,12 @@ class SqlRegistry:
 
     def survey(self, wanted: Wanted) -> Survey:
         """Return what an apply of these definitions would meet."""
-        return self._dialect.read(lambda tx: Survey(_now(tx), _known(tx, wanted)), patient=True)
+
+        def work(tx: Transaction) -> Survey:
+            meeting = meet(tx, wanted)
+            return Survey(_now(tx), meeting.known, meeting.wanted, meeting.replaced)
+
+        return self._dialect.read(work, patient=True)
 
     def apply(
         self,
@@ -41,20 +47,24 @@ class SqlRegistry:
         *,
         actor: str,
         take_over: bool = False,
+        rollback: bool = False,
         seen: Callable[[Known], None] | None = None,
     ) -> Applied:
         """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way."""
 
         def work(tx: Transaction) -> Applied:
             tx.rows("lock_registry", tenant=wanted.tenant)
-            known = _known(tx, wanted)
+            meeting = meet(tx, wanted)
             if seen is not None:
-                seen(known)
-            planned = plan(known, wanted, take_over=take_over)
+                seen(meeting.known)
+            planned = plan(meeting.known, meeting.wanted, take_over=take_over, replaced=meeting.replaced)
+            if planned.rollback and not rollback:
+                raise Rollback(f"{planned.rollback} Nothing was changed.")
             if planned.conflicts:
                 raise Invalid(_refusal(planned))
             now = _now(tx)
-            write_hooks(tx, wanted, actor=actor, take_over=take_over)
+            Membership(tx, meeting, now, actor).write()
+            write_hooks(tx, meeting.wanted, meeting.known, actor=actor, take_over=take_over)
             if planned.changes_anything:
                 Writing(tx, planned, now, actor).write()
             return Applied(planned, now)
@@ -150,26 +160,6 @@ class SqlRegistry:
     def unhalt(self, tenant: str, *, actor: str) -> list[PauseEntry]:
         """End the halt; return what was ended."""
         return self._dialect.write(lambda tx: _resume(tx, tenant, EVERYTHING, actor=actor, verb="unhalt"))
-
-
-def _known(tx: Transaction, wanted: Wanted) -> Known:
-    agents = {row[0]: KnownAgent(*row) for row in tx.rows("known_agents", tenant=wanted.tenant)}
-    rows = tx.rows(
-        "known_schedules",
-        tenant=wanted.tenant,
-        source=wanted.source,
-        names=json.dumps([*wanted.schedules, *wanted.agents]),
-        agents=json.dumps(sorted(_touched(agents, wanted))),
-        keyed=any(one.definition.concurrency_key for one in wanted.schedules.values()),
-    )
-    return Known(agents, {row[0]: KnownSchedule(*row) for row in rows})
-
-
-def _touched(agents: Mapping[str, KnownAgent], wanted: Wanted) -> set[str]:
-    """Return the agents whose schedules an apply may concern: those that change, and those that it would retire."""
-    same = {name for name, one in wanted.agents.items() if name in agents and agents[name].hash == one.hash}
-    gone = {one.name for one in agents.values() if one.source == wanted.source and one.name not in wanted.agents}
-    return gone | (wanted.agents.keys() - {name for name in same if not agents[name].retired})
 
 
 def _refusal(planned: Plan) -> str:
