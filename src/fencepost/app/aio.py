@@ -21,9 +21,9 @@ class AsyncFencepost:
     def __init__(self, app: "Fencepost") -> None:
         self._app = app
 
-    async def apply(self, *, take_over: bool = False) -> Planned:
+    async def apply(self, *, take_over: bool = False, rollback: bool = False) -> Planned:
         """Put the definitions into the registry; see Fencepost.apply."""
-        return await to_thread(self._app.apply, take_over=take_over)
+        return await to_thread(self._app.apply, take_over=take_over, rollback=rollback)
 
     async def put_schedule(self, name: str, definition: Mapping[str, Any], *, tag: str | None = None) -> str:
         """Define one schedule; see Fencepost.put_schedule."""

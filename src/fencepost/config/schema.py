@@ -117,6 +117,7 @@ FENCEPOST = Section(
     "fencepost",
     "General settings.",
     (
+        Key("name", TEXT, "", "What this file is called: its definitions belong to the name, so that the same file on two machines, or in another folder, is one file. Without a name they belong to this machine and path."),
         Key("store", STORE, "", "Where it is all kept: `sqlite:/path`, or relative to this file, `postgresql://…` or `env:NAME`. Default: a file of its own for each configuration, in the user's state folder."),
         Key("tenant", TEXT, "default", "Whose definitions these are. Tenants never see one another."),
         Key("timezone", ZONE, "", "The zone of this file's schedules, where they name none themselves."),

@@ -19,6 +19,7 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.registry import ChangeKind, Plan
 from fencepost.model.zone import tzdata_version
 from fencepost.stores.hooks import HookChanges, write_hooks
+from fencepost.stores.owners import Meeting, Membership
 from fencepost.stores.registry_writing import Writing, write_audit
 from fencepost.stores.transaction import Dialect, Transaction
 
@@ -30,6 +31,7 @@ class Decision(NamedTuple):
 
     planned: Plan
     hooks: HookChanges
+    meeting: Meeting
     revision: int
     actor: str
 
@@ -161,6 +163,7 @@ def _begin(tx: Transaction, decision: Decision, staged: tuple[str, int] | None =
         return None  # it took so long that another has thrown some of it away
     ((now_us,),) = tx.rows("store_clock_us")
     tx.rows("next_revision", tenant=tenant)
+    Membership(tx, decision.meeting, from_us(int(now_us)), decision.actor).write()
     write_hooks(tx, planned.wanted, decision.hooks, actor=decision.actor)
     if planned.changes_anything:
         tx.rows("begin_with_tzdata", tzdata=tzdata_version())

@@ -1,11 +1,11 @@
 """The verbs about webhooks, once for both dialects."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
-from fencepost.model.registry import Wanted
+from fencepost.model.registry import KnownHook, Wanted
 from fencepost.ports.hooks import HookRow
 from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Transaction
@@ -35,9 +35,8 @@ class HookChanges(NamedTuple):
     gone: list[str]
 
 
-def plan_hooks(known: Iterable[HookRow], wanted: Wanted, *, take_over: bool) -> HookChanges:
+def plan_hooks(there: Mapping[str, KnownHook], wanted: Wanted, *, take_over: bool) -> HookChanges:
     """Compare the webhooks that are there with those that a file wants; what it no longer has is gone at once."""
-    there = {row.name: row for row in known}
     for name in wanted.hooks:
         other = there.get(name)
         if other is not None and other.source != wanted.source and not take_over:
@@ -63,5 +62,5 @@ def write_hooks(tx: Transaction, wanted: Wanted, changes: HookChanges, *, actor:
         write_audit(tx, wanted.tenant, actor=actor, verb="apply_hooks", subject=subject, detail=detail)
 
 
-def _is_news(known: HookRow | None, text: str, source: str) -> bool:
+def _is_news(known: KnownHook | None, text: str, source: str) -> bool:
     return known is None or (known.definition, known.source) != (text, source)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fencepost.host.kept_seals import KeptSeals
     from fencepost.host.worktree import Repository, Worktree
     from fencepost.model.light import Callable, Iterator
+    from fencepost.model.process import Host
     from fencepost.model.rights import Rights
     from fencepost.operations.projects import Ground
     from fencepost.ports.gate import Gate
@@ -274,6 +275,13 @@ def this_hosts_processes() -> Processes:
     from fencepost.host.processes import system_processes
 
     return system_processes(SystemClock())
+
+
+def this_machine() -> Host:
+    """Return where this process runs."""
+    from fencepost.host.identity import this_host
+
+    return this_host()
 
 
 def own_rights() -> Rights:
