@@ -243,8 +243,16 @@ def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list
         found.append(chores.watching_clock(plan.tenant, this_host().name, tools.clock, tools.say))
         found.append(chores.pruning(plan.tenant, retention))
         found.append(chores.counting(plan.tenant))
+        found.append(chores.telling_of_lines(plan.tenant, lambda: _line_teller(plan.tenant)))
         found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), kept_seals, tools.say))
     return found
+
+
+def _line_teller(tenant: str) -> Callable[[Any], float]:
+    """Load what looks at the line only where somebody wants to hear of it."""
+    from fencepost.operations.queued import QueueTeller
+
+    return QueueTeller(tenant).step
 
 
 def engine_of(name: str, http_allow: tuple[str, ...] = ()) -> Engine:
