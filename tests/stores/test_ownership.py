@@ -1,5 +1,6 @@
 """To whom a file's definitions belong, on both stores: the same file on two machines is one file."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 
@@ -35,13 +36,18 @@ class Registry:
         self.verbs = SqlRegistry(rig.store.dialect)
 
     def apply(
-        self, file: FileId | str, *things: AgentDefinition | ScheduleDefinition, hooks=None, **said: bool
-    ) -> Plan:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        self,
+        file: FileId | str,
+        *things: AgentDefinition | ScheduleDefinition,
+        hooks: Mapping[str, Mapping[str, object]] | None = None,
+        take_over: bool = False,
+        rollback: bool = False,
+    ) -> Plan:
         agents = {one.name: one for one in things if isinstance(one, AgentDefinition)}
         schedules = {one.name: one for one in things if isinstance(one, ScheduleDefinition)}
         path, lies = (file, None) if isinstance(file, str) else (file.path, file)
         wanted = want(self.tenant, path, agents=agents, schedules=schedules, hooks=hooks, file=lies)
-        return self.verbs.apply(wanted, actor="me", **said).plan
+        return self.verbs.apply(wanted, actor="me", take_over=take_over, rollback=rollback).plan
 
     def sources(self) -> dict[str, str]:
         rows = self.verbs.schedules(self.tenant, limit=100).schedules
@@ -61,7 +67,7 @@ def unnamed(file: FileId) -> FileId:
 
 
 def kinds(planned: Plan) -> set[ChangeKind]:
-    return {one.kind for one in (*planned.agents, *planned.schedules)}
+    return {one.kind for one in planned.agents} | {one.kind for one in planned.schedules}
 
 
 def test_the_same_named_file_on_two_machines_is_one_file(registry: Registry) -> None:
@@ -82,10 +88,12 @@ def test_the_same_file_without_a_name_joins_by_its_content_and_stays(registry: R
 @pytest.mark.parametrize(
     "content", [(ECHO, LATER), (ECHO,), (ECHO, HOURLY, EXTRA), ()], ids=["edited", "less", "more", "none"]
 )
-def test_another_content_without_a_name_is_another_file(registry: Registry, content: tuple[AgentDefinition]) -> None:
+def test_another_content_without_a_name_is_another_file(
+    registry: Registry, content: tuple[AgentDefinition, ...]
+) -> None:
     registry.apply(unnamed(STUDIO), ECHO, HOURLY)
     if content:
-        with pytest.raises(Invalid, match="is defined by /Users/ann/site/fencepost.toml too"):
+        with pytest.raises(Invalid, match=r"is defined by /Users/ann/site/fencepost.toml too"):
             registry.apply(unnamed(MINI), *content)
     else:
         registry.apply(unnamed(MINI))
@@ -150,7 +158,7 @@ def test_an_earlier_version_is_not_applied_unless_a_rollback_is_named(registry: 
     registry.apply(STUDIO, ECHO, HOURLY)
     registry.apply(STUDIO, ECHO, LATER)
     before = everything(registry.rig.store)
-    with pytest.raises(Rollback, match="is what me applied at .* a later version has replaced it.*apply --rollback"):
+    with pytest.raises(Rollback, match=r"is what me applied at .* a later version has replaced it.*apply --rollback"):
         registry.apply(MINI, ECHO, HOURLY)
     assert everything(registry.rig.store) == before
     registry.apply(MINI, ECHO, HOURLY, rollback=True)
@@ -169,7 +177,7 @@ def test_the_version_that_was_there_before_all_notes_counts_as_earlier(registry:
 def test_what_another_file_took_away_is_a_conflict_and_no_rollback(registry: Registry) -> None:
     registry.apply(STUDIO, ECHO, HOURLY)
     registry.apply("/elsewhere.toml", HOURLY, take_over=True)
-    with pytest.raises(Invalid, match="is defined by /elsewhere.toml too") as refused:
+    with pytest.raises(Invalid, match=r"is defined by /elsewhere.toml too") as refused:
         registry.apply(STUDIO, ECHO, HOURLY)
     assert not isinstance(refused.value, Rollback)
 

@@ -161,8 +161,8 @@ def _rule(row: Any, where: str) -> Rule:  # noqa: ANN401  # likewise
     when = row.get("when", {})
     if not isinstance(when, dict):
         raise Invalid(f'{where}.when: expected a table, such as {{ type = "result" }}.')
-    texts = {name: str(row.get(name, "")) for name in ("take", "match", "say", "by", "since")}
-    flags = {name: row.get(name, False) is True for name in ("add", "session", "join")}
+    texts: dict[str, Any] = {name: str(row.get(name, "")) for name in ("take", "match", "say", "by", "since")}
+    flags: dict[str, Any] = {name: row.get(name, False) is True for name in ("add", "session", "join")}
     wanted = tuple((str(path), _wanted(value, f"{where}.when.{path}")) for path, value in when.items())
     rule = Rule(when=wanted, **texts, **flags)
     _check(rule, where)

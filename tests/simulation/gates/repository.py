@@ -111,7 +111,7 @@ class GitBehind:
         self._clone = Clone(scene, self._remote)
         self._real = KnownGate(Target("git", scene.path, ()), clock=scene.clock, fetch=own_secret)
         self._address = f"{scene.path}@{scene.process.name}"
-        self._real._remote = self._address
+        self._real.remote = self._address
         REMOTES[self._address] = self._clone
         self._head = NOTHING
 
