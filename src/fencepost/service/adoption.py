@@ -20,6 +20,7 @@ from fencepost.service.worker import Worker, connect
 from fencepost.service.worker_tools import WorkerStore
 
 HELLO_SECONDS = 1.0  # a guard that says nothing for so long is frozen
+DOUBT_SECONDS = 30.0  # between two looks at our own leases: with a thousand of them it takes a while
 NOTHING_STARTED = ("idle", "prepare")
 
 
@@ -31,7 +32,12 @@ class Adoption:
         self._worker = worker
         self._folder = folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._doubt_ns = 0  # when to look whether we keep something that we do not know of
         self._own = hold_life_lock(os.path.join(folder, worker.keeper), f"{os.getpid()}\n")
+
+    def doubt(self) -> None:
+        """Look at our own leases too, the next time: an answer of the store may have been lost on its way."""
+        self._doubt_ns = 0
 
     def step(self, store: WorkerStore) -> int:
         """Settle ends that were written down, then adopt what goes on without a keeper; return how many."""
@@ -47,9 +53,14 @@ class Adoption:
 
     def _found(self, store: WorkerStore) -> list[Adoptable]:
         """Return what was kept on this host, before its last boot too where an end was written down."""
-        here = self._worker.here()
-        found = store.adoptable(here)
-        ids = {record.lease_id for _, record in records_in(self._worker.guard_folder)} - {one.held.id for one in found}
+        here, now = self._worker.here(), self._worker.now_ns()
+        doubts = now >= self._doubt_ns
+        found = store.adoptable(here, besides="" if doubts else self._worker.keeper)
+        self._doubt_ns = now + round(DOUBT_SECONDS * 1e9) if doubts else self._doubt_ns
+        known = {record.lease_id for _, record in records_in(self._worker.guard_folder)} - {
+            one.held.id for one in found
+        }
+        ids = {lease_id for lease_id in known if not self._worker.attends(lease_id)}
         earlier = {held.supervisor.host for held in (store.leases() if ids else ()) if held.id in ids}
         for host in earlier:
             if (host.machine, host.name) == (here.machine, here.name):

@@ -76,6 +76,7 @@ class Worker:
         self._said_trouble = ""
         self._draining = False
         self._short = False  # fewer guards than runs that wait and have room
+        self._ready = 0  # how many runs waited at the last look, without those that were leased since
 
     @property
     def fd(self) -> int:
@@ -265,11 +266,15 @@ class Worker:
             return
         guarded.channel.send(answer=number, content=guarded.answer(request, store))
 
-    def lease(self, store: WorkerStore, ready: int) -> None:
-        """Lease as many runs as there are guards and room for, and hand them over."""
+    def lease(self, store: WorkerStore, ready: int | None = None) -> None:
+        """Lease as many runs as there are guards and room for, and hand them over.
+
+        `ready` says how many wait. None: nobody has looked; at least one, and what is left of those that were counted.
+        """
         if self._draining:
             return
         now = self._now()
+        self._ready = ready = max(1, self._ready) if ready is None else ready
         self._passed = {run_id: until for run_id, until in self._passed.items() if until > now}
         room = max(0, self._slots - self.running)
         self._fork(min(room, ready + SPARE))
@@ -281,6 +286,7 @@ class Worker:
             self._spell_ns = now + round(GATES_SECONDS * 1e9)
             self._making.forget_spellings()
         runs = store.next_runs(limit, passed=tuple(self._passed), places=self._bench.grounds.places())
+        self._ready = max(0, ready - len(runs)) if len(runs) == limit else 0
         chosen: dict[str, Guarded] = {}
         offers: list[tuple[Offer, str]] = []
         guards = list(self._idle)

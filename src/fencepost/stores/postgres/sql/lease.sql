@@ -151,7 +151,7 @@ RETURNING id
 -- :name adoptable
 SELECT lease_custody.*, (SELECT adopt_key FROM fencepost.lease WHERE lease.id = lease_custody.id)
   FROM fencepost.lease_custody
- WHERE keeper IS NOT NULL AND keeper_socket IS NOT NULL AND NOT lost
+ WHERE keeper IS NOT NULL AND keeper <> %(besides)s AND keeper_socket IS NOT NULL AND NOT lost
    AND machine = %(machine)s AND boot = %(boot)s AND pid_namespace = %(pid_namespace)s
  ORDER BY fence, id
 

@@ -140,7 +140,7 @@ RETURNING id
 -- :name adoptable
 SELECT lease_custody.*, (SELECT adopt_key FROM lease WHERE lease.id = lease_custody.id)
   FROM lease_custody
- WHERE keeper IS NOT NULL AND keeper_socket IS NOT NULL AND NOT lost
+ WHERE keeper IS NOT NULL AND keeper <> :besides AND keeper_socket IS NOT NULL AND NOT lost
    AND machine = :machine AND boot = :boot AND pid_namespace = :pid_namespace
  ORDER BY fence, id
 
