@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: docs dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-agents bench-prune format clean
+.PHONY: docs dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-agents bench-prune format clean holders
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -81,6 +81,10 @@ soak-postgresql: $(READY)
 # Faults on real processes, with a million runs that wait; how long takeovers take; any bytes at all for whatever reads some.
 chaos: $(READY)
 	FENCEPOST_TEST_BACKLOG=1000000 $(BIN)/pytest tests/chaos -q -n $(JOBS) --timeout 0 $(PYTEST)
+
+# P7 for every way to run, with the guard, the worker or neither frozen, one and a hundred: half an hour.
+holders: $(READY)
+	FENCEPOST_TEST_HOLDERS=all $(BIN)/pytest tests/service/test_every_holder_ends_in_time.py -q --timeout 0 $(PYTEST)
 
 KILLS ?= 100
 takeovers: $(READY)

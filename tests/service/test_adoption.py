@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.ports.runs import RunRow
 from tests.support.ground import freeze, is_alive, send
+from tests.support.manager import Manager
 from tests.support.site import Site
 
 if TYPE_CHECKING:
@@ -97,6 +98,37 @@ def test_agents_go_on_when_their_worker_goes_and_the_next_one_settles_them(site:
     for run in runs[:3]:
         lines = log_of(site, run)
         assert lines == [f"line {number}" for number in range(1, len(lines))] + ["the end"]
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_agents_go_on_when_the_manager_of_services_starts_the_worker_again(site: Site, how: str) -> None:
+    site.configure(AGENTS)
+    unit = site.fencepost("service", "install", "--dry-run", "--workers", "5")
+    manager = Manager(site, unit)
+    manager.start()
+    pids = at_work(site, 5)
+
+    getattr(manager, how)()
+    site.until(lambda: "adopted" in site.said())
+    assert all(map(is_alive, pids.values()))
+    (site.folder / "go").touch()
+    site.until(lambda: len(site.runs(state="succeeded")) == len(pids), seconds=60)
+
+    assert pids_of(site) == pids, "same process"
+    assert {run.attempt for run in site.runs()} == {1}
+
+
+def test_a_manager_that_ends_the_whole_unit_ends_the_agents(site: Site) -> None:
+    """Shows that the stand-in kills as systemd does: it is KillMode=process that lets the agents live."""
+    site.configure(AGENTS)
+    unit = site.fencepost("service", "install", "--dry-run", "--workers", "1")
+    manager = Manager(site, unit.replace("KillMode=process", "KillMode=control-group"))
+    manager.start()
+    (pid,) = at_work(site, 1).values()
+
+    manager.stop()
+
+    site.until(lambda: not is_alive(pid))
 
 
 def test_an_agent_that_ended_while_there_was_no_worker_is_settled_as_it_ended(site: Site) -> None:
