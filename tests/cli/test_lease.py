@@ -177,6 +177,8 @@ def test_tenants_have_leases_of_their_own_and_share_projects(
 
     assert listed() == [("acme", "schedule:close"), ("other", "project:scout")]
     assert len(listed("--all-tenants")) == 3
+    assert main(["lease", "list", "--all-tenants"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[:2] == ["TENANT", "RESOURCE"]
     assert main(["lease", "break", "schedule:close"]) == 0
     assert main(["lease", "break", "schedule:close"]) == 2
     assert "nobody of tenant acme holds schedule:close" in capsys.readouterr().err

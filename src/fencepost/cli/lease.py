@@ -95,7 +95,7 @@ def show(store: "LeaseStore", url: str, options: dict[str, str], tenant: str) ->
     listed = listed[: int(options.get("--limit", "1000000"))]
     if "--json" in options:
         return print_json(listed)
-    print_table(listed, f"no {'lost leases' if lost else 'leases'} in {store.facts().url}")
+    print_table(listed, f"no {'lost leases' if lost else 'leases'} in {store.facts().url}", says_whose=whose is None)
     left_out = 0 if lost else len({one.held.id for one in lost_leases(store, whose)})
     if left_out:
         print(f"lost, and not listed here: {left_out}; see them with 'fencepost lease list --lost'")
@@ -168,13 +168,14 @@ def print_json(listed: list[Listed]) -> None:
         print(json.dumps(lease_fields(one)))
 
 
-def print_table(listed: list[Listed], empty: str) -> None:
-    """Print what a person wants to know first."""
+def print_table(listed: list[Listed], empty: str, *, says_whose: bool) -> None:
+    """Print what a person wants to know first; where it is about all tenants, whose it is."""
     if not listed:
         print(empty)
         return
     rows = [
         (
+            *([one.held.tenant] if says_whose else []),
             render.cut(one.resource, render.room(RESOURCE_WIDTH)),
             str(one.held.fence),
             format_duration(one.held.held_seconds),
@@ -183,4 +184,5 @@ def print_table(listed: list[Listed], empty: str) -> None:
         )
         for one in listed
     ]
-    print(render.table(("RESOURCE", "FENCE", "FOR", "HOLDER", "WHAT"), rows))
+    whose = ("TENANT",) if says_whose else ()
+    print(render.table((*whose, "RESOURCE", "FENCE", "FOR", "HOLDER", "WHAT"), rows))
