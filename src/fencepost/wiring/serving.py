@@ -17,8 +17,10 @@ from fencepost.wiring import (
     keep_to_ourselves,
     kept_seals,
     log_folder,
+    model_gate_folder,
     now_text,
     open_runtime,
+    prices_file,
     say,
     shown,
     sqlite_opening,
@@ -68,6 +70,7 @@ def serve(
     from fencepost.service.bench import Bench
     from fencepost.service.chores import delivering
     from fencepost.service.lane import lane
+    from fencepost.service.model_line import ModelGateStarter
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools, new_id
     from fencepost.service.projects import Grounds, Presence
@@ -95,7 +98,7 @@ def serve(
     nursery = open_nursery(lambda alive: lane(bench, open_hint(url), worker_alive=alive)) if plan.slots else None
     worker_tools = WorkerTools(
         tools, bench.engine_of, folder, bench.log_folder, guard_folder(), plan.ttl_seconds, bench.drain_timeout,
-        bench.grounds, bench.tell, rights,
+        bench.grounds, bench.tell, rights, ModelGateStarter(model_gate_folder(), prices_file(), clock),
     )  # fmt: skip
     worker = (
         Worker(worker_tools, zygote, lambda: open_runtime(url), slots=plan.slots, keeper=new_id(clock))
