@@ -2,17 +2,16 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from tests.service.test_adoption import go_away, up
-from tests.support.ground import send
 from tests.support.model_provider import INPUT, OUTPUT, REAL_KEY, Provider, model_provider
 from tests.support.site import Site
 
@@ -70,18 +69,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("PROVIDER_KEY", REAL_KEY)
     monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another-provider")
-    made = Site(tmp_path)
-    (made.folder / "agent.py").write_text(AGENT)
-    yield made
-    made.close()
-    _end_gate(made)
-
-
-def _end_gate(site: Site) -> None:
-    for lock in Path(site.folder).rglob("model-gate/lock"):
-        pid = int(lock.read_text())
-        if f"{pid}".isdigit() and os.path.exists(f"/proc/{pid}"):
-            send(pid, signal.SIGTERM)
+    with TemporaryDirectory(prefix="fp", dir="/tmp") as runtime:  # a gate of its own: sockets have short names
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        made = Site(tmp_path)
+        (made.folder / "agent.py").write_text(AGENT)
+        yield made
+        made.close()
 
 
 def codes(site: Site) -> list[str]:
