@@ -125,7 +125,8 @@ def _answer(path: str, said: dict[str, Any]) -> dict[str, Any]:
 
 def _response_usage() -> dict[str, Any]:
     details = {"cached_tokens": CACHED}
-    return {"input_tokens": INPUT + CACHED, "output_tokens": OUTPUT, "input_tokens_details": details}
+    counts = {"input_tokens": INPUT + CACHED, "output_tokens": OUTPUT, "total_tokens": INPUT + CACHED + OUTPUT}
+    return {**counts, "input_tokens_details": details, "output_tokens_details": {"reasoning_tokens": 0}}
 
 
 def _gemini_usage() -> dict[str, int]:
@@ -147,8 +148,11 @@ def _events(path: str, said: dict[str, Any]) -> Iterator[bytes]:
         yield b"data: [DONE]\n\n"
         return
     if path.endswith("/responses"):
-        yield _named("response.output_text.delta", {"delta": "hello"})
-        yield _named("response.completed", {"response": {"usage": _response_usage()}})
+        part = {"type": "output_text", "text": "hello", "annotations": []}
+        item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
+        yield _named("response.created", {"response": {"id": "r", "output": []}})
+        yield _named("response.output_item.done", {"output_index": 0, "item": item})
+        yield _named("response.completed", {"response": {"id": "r", "output": [item], "usage": _response_usage()}})
         return
     yield _data({"candidates": [{"content": {"parts": [{"text": "hello"}]}}]})
     yield _data({"candidates": [], "usageMetadata": _gemini_usage()})
