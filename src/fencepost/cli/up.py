@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 
 from fencepost import wiring
@@ -30,6 +31,7 @@ examples:
   fencepost worker --workers 4      only work, on as many machines as you like
 """
 WORKERS_MAX = 1000
+PARENT_SECONDS = 0.5
 NAMED_MAX = 5
 
 
@@ -74,6 +76,7 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     rights = config.rights if config else NO_LISTS
     post = serving.post_of(config) if config else None
     web = _web_beside(args, url, settings.tenant) if name == "up" else None
+    beside = _while_parent_lives(os.getppid()) if name == "up" and args.with_parent else web.keep if web else None
     try:
         if ticks and args.no_apply:
             wiring.say("nothing is applied (--no-apply): what runs is what the registry holds.")
@@ -93,11 +96,23 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
             rights=rights,
             post=post,
             quiet=args.quiet,
-            beside=web.keep if web else None,
+            beside=beside,
         )
     finally:
         if web is not None:
             web.stop()
+
+
+def _while_parent_lives(parent: int) -> Callable[[], float]:
+    """Return what asks us to stop when the program that started us is gone; running agents are left to the next worker."""
+    os.environ["FENCEPOST_ON_TERM"] = "leave"
+
+    def look() -> float:
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)  # noqa: TID251  # ourselves
+        return PARENT_SECONDS
+
+    return look
 
 
 def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Beside | None:
@@ -159,6 +174,9 @@ def parser(name: str, *, works: bool) -> argparse.ArgumentParser:
         found.add_argument("--no-apply", action="store_true", help="go by the registry; the file is not applied")
     if name == "up":
         found.add_argument("--no-web", action="store_true", help="without the web door")
+        found.add_argument(
+            "--with-parent", action="store_true", help="end with the program that started it; its agents go on"
+        )
         add_port(found)
         found.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="as for 'fencepost web'")
     found.add_argument("--log-format", choices=("text", "json"), help="what it says on stderr: text, or JSON lines")

@@ -51,6 +51,8 @@ from fencepost.model.zoned import DstFold, DstGap
 
 ENGINES = ("command", "python", "http", "claude", "cli")
 GATES = tuple(KINDS)
+PROVIDERS = ("anthropic", "openai", "gemini")
+LED = ("command", "claude", "cli")  # engines whose agents the model gate's variables reach
 SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
 # Git-ignored things that tools make again by themselves.
 DISCARDED = ("__pycache__", "*.pyc", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", "target")
@@ -194,6 +196,9 @@ AGENTS = Section(
         _agent("gates", TEXTS, "Where its writes prove their fence: names of `[gates.…]`, or `kind:target`."),
         _agent("writes", BOOLEAN, "`false`: it changes nothing, so that running twice does no harm."),
         _agent("budget_usd", USD, "What one run may cost. Default: no limit."),
+        _agent("model_gate", one_of(*PROVIDERS), "Its calls of a model pass the model gate, which adds the key and lets them through only while the lease holds. Whose protocol they speak. Default: they pass none.", *LED),
+        _agent("model_key", REFERENCE, "Where the provider's key is. Default: `env:ANTHROPIC_API_KEY`, `env:OPENAI_API_KEY` or `env:GEMINI_API_KEY`.", *LED),
+        _agent("model_url", LOCATION, "Where the provider is, if not where it always is.", *LED),
         _agent("log_max", integer(1000, 10_000_000_000), "How many bytes of output are kept."),
         _agent("options", JSON, "Anything else that only its engine understands."),
     ),

@@ -71,6 +71,9 @@ class AgentDefinition:
     gate_definitions: dict[str, Any] = field(default_factory=dict)  # of those gates that the file describes
     writes: bool = True
     budget_usd: str = ""
+    model_gate: str = ""  # whose protocol its calls of a model speak, if they pass the model gate
+    model_key: str = ""  # where the provider's key is; empty: where its users have it
+    model_url: str = ""  # where the provider is; empty: where it always is
     log_max: int = 10_000_000
     options: dict[str, Any] = field(default_factory=dict)  # what only its engine understands
 

@@ -24,6 +24,7 @@ from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.agent_environment import build_environment
 from fencepost.service.git_road import led_to_gates
 from fencepost.service.handing import given_to
+from fencepost.service.model_leading import lead
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.run_order import RunOrder
 from fencepost.service.worker_tools import WorkerTools
@@ -49,7 +50,7 @@ class Making:
         agent = agent_from_json(run.manifest)
         project = self._project(run, agent)
         gates = self._gates(agent, run.tenant)
-        if gates is None or (agent.project and project is None):
+        if gates is None or (agent.project and project is None) or not self._is_led(agent):
             return None
         lease_id = os.urandom(16).hex()
         shared = project if project and not project.isolates(run.trigger) else None
@@ -76,16 +77,17 @@ class Making:
             raise OverBudgetError(f"run {run.id} has spent what it may cost.")
         given = given_to(agent, run.tenant, self._bench.rights, os.environ)
         folder, key = plan_run_folder(run.id, leased.lease.fence), os.urandom(24).hex()
-        launch = self._bench.engine_of(agent.engine).launch(agent, run, Setting(folder.path, leased.session))
+        led = lead(agent, run, self._bench.model_gate, key=given.model_key, budget_micro=left_micro)
+        launch = self._bench.engine_of(agent.engine).launch(led.agent, run, Setting(folder.path, leased.session))
         project = self._project(run, agent)
         gates = dict(zip(agent.gates, self._gates(agent, run.tenant) or (), strict=False))
-        env = build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key)
+        env = led.applied(build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key))
         return RunOrder(
             run,
             leased.lease,
             launch,
             env=led_to_gates(env, leased.lease.gates, run.tenant, self._tools),
-            secrets=tuple(given.secrets.values()),
+            secrets=(*given.secrets.values(), *([given.model_key] if given.model_key else [])),
             key=key,
             log=log_path(self._bench.log_folder, run.id, leased.lease.fence),
             cgroup=cgroup.plan(run.id, leased.lease.id),
@@ -97,7 +99,13 @@ class Making:
             checkpoint=leased.checkpoint,
             so_far=leased.so_far,
             budget_micro=left_micro,
+            model=led.order,
         )
+
+    def _is_led(self, agent: AgentDefinition) -> bool:
+        """Tell whether the model gate is there, if the agent needs it; it is started, and the run waits a little."""
+        gate = self._bench.model_gate
+        return not agent.model_gate or gate is None or gate.port() is not None or bool(gate.trouble)
 
     def _project(self, run: RunRow, agent: AgentDefinition) -> Project | None:
         return self._bench.grounds.find(run.tenant, agent.project) if agent.project else None

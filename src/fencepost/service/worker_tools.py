@@ -8,6 +8,7 @@ from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.ports.engine import Engine
 from fencepost.ports.runs import LaneStore, RunStore
 from fencepost.ports.store import LeaseStore
+from fencepost.service.model_line import ModelGateStarter
 from fencepost.service.order import Tools
 from fencepost.service.projects import Grounds
 from fencepost.service.telling import Tell, tell_nobody
@@ -35,3 +36,4 @@ class WorkerTools(NamedTuple):
     grounds: Grounds = Grounds()
     tell: Tell = tell_nobody  # of each run that has ended
     rights: Rights = NO_LISTS  # which secrets it hands to which tenant
+    model_gate: ModelGateStarter | None = None

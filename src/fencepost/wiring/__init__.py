@@ -262,6 +262,18 @@ def guard_folder() -> str:
     return guards_below(state_folder(os.environ))
 
 
+def model_gate_folder() -> str:
+    """Return where the model gate is found; a socket's name has to be short."""
+    return os.path.join(os.path.dirname(guard_folder()), "model-gate")
+
+
+def prices_file() -> str:
+    """Return where the user may list prices of models."""
+    from fencepost.config.find import config_folder
+
+    return os.path.join(config_folder(os.environ), "prices.toml")
+
+
 def workers_folder() -> str:
     """Return where each worker of this user holds a lock for as long as it lives."""
     from fencepost.config.find import state_folder

@@ -17,8 +17,10 @@ from fencepost.wiring import (
     keep_to_ourselves,
     kept_seals,
     log_folder,
+    model_gate_folder,
     now_text,
     open_runtime,
+    prices_file,
     say,
     shown,
     sqlite_opening,
@@ -66,6 +68,7 @@ def serve(
     from fencepost.service.adoption import Adoption
     from fencepost.service.chores import delivering
     from fencepost.service.lane import lane
+    from fencepost.service.model_line import ModelGateStarter
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools, new_id
     from fencepost.service.projects import Grounds, Presence
@@ -92,6 +95,7 @@ def serve(
         grounds=Grounds(plan.tenant, projects, folder),
         tell=tell_nobody if quiet else say_end,
         rights=rights,
+        model_gate=ModelGateStarter(model_gate_folder(), prices_file(), clock),
     )
     zygote = open_zygote(lambda: guard_maker(rights)) if plan.slots else None
     nursery = open_nursery(lambda alive: lane(works, open_hint(url), worker_alive=alive)) if plan.slots else None
