@@ -34,7 +34,13 @@ class Registry:
         self.tenant = f"owners-{next(_tenants)}"
         self.verbs = SqlRegistry(rig.store.dialect)
 
-    def apply(self, file: FileId | str, *things: AgentDefinition | ScheduleDefinition, hooks=None, **said: bool) -> Plan:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def apply(
+        self,
+        file: FileId | str,
+        *things: AgentDefinition | ScheduleDefinition,
+        hooks: dict[str, dict[str, str]] | None = None,
+        **said: bool,
+    ) -> Plan:
         agents = {one.name: one for one in things if isinstance(one, AgentDefinition)}
         schedules = {one.name: one for one in things if isinstance(one, ScheduleDefinition)}
         path, lies = (file, None) if isinstance(file, str) else (file.path, file)
@@ -77,11 +83,13 @@ def test_the_same_file_without_a_name_joins_by_its_content_and_stays(registry: R
     assert registry.sources() == {"hourly": STUDIO.path}
 
 
-@pytest.mark.parametrize("content", [(ECHO, LATER), (ECHO,), (ECHO, HOURLY, EXTRA), ()], ids=["edited", "less", "more", "none"])
+@pytest.mark.parametrize(
+    "content", [(ECHO, LATER), (ECHO,), (ECHO, HOURLY, EXTRA), ()], ids=["edited", "less", "more", "none"]
+)
 def test_another_content_without_a_name_is_another_file(registry: Registry, content: tuple[AgentDefinition]) -> None:
     registry.apply(unnamed(STUDIO), ECHO, HOURLY)
     if content:
-        with pytest.raises(Invalid, match="is defined by /Users/ann/site/fencepost.toml too"):
+        with pytest.raises(Invalid, match=r"is defined by /Users/ann/site/fencepost.toml too"):
             registry.apply(unnamed(MINI), *content)
     else:
         registry.apply(unnamed(MINI))
@@ -103,7 +111,7 @@ def test_a_container_has_only_its_path_as_before(registry: Registry) -> None:
     registry.apply(boxed, ECHO, LATER)
     assert registry.sources() == {"hourly": "/app/fencepost.toml"}
     registry.apply(boxed._replace(name="a"), ECHO, LATER)
-    with pytest.raises(Invalid, match="is defined by name:a too"):
+    with pytest.raises(Invalid, match=r"is defined by name:a too"):
         registry.apply(boxed, ECHO, HOURLY)
 
 
@@ -146,7 +154,7 @@ def test_an_earlier_version_is_not_applied_unless_a_rollback_is_named(registry: 
     registry.apply(STUDIO, ECHO, HOURLY)
     registry.apply(STUDIO, ECHO, LATER)
     before = everything(registry.rig.store)
-    with pytest.raises(Rollback, match="is what me applied at .* a later version has replaced it.*apply --rollback"):
+    with pytest.raises(Rollback, match=r"is what me applied at .* a later version has replaced it.*apply --rollback"):
         registry.apply(MINI, ECHO, HOURLY)
     assert everything(registry.rig.store) == before
     registry.apply(MINI, ECHO, HOURLY, rollback=True)
@@ -165,7 +173,7 @@ def test_the_version_that_was_there_before_all_notes_counts_as_earlier(registry:
 def test_what_another_file_took_away_is_a_conflict_and_no_rollback(registry: Registry) -> None:
     registry.apply(STUDIO, ECHO, HOURLY)
     registry.apply("/elsewhere.toml", HOURLY, take_over=True)
-    with pytest.raises(Invalid, match="is defined by /elsewhere.toml too") as refused:
+    with pytest.raises(Invalid, match=r"is defined by /elsewhere.toml too") as refused:
         registry.apply(STUDIO, ECHO, HOURLY)
     assert not isinstance(refused.value, Rollback)
 

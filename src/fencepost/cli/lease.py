@@ -24,7 +24,8 @@ usage: fencepost lease list [--json] [--limit N] [--all-tenants]
        fencepost lease reset-tick LOCK [JOB]
 each with: [--tenant NAME] [--store URL] [--config FILE]
 
-See who holds what, or take a lease from its holder. A broken lease's run ends
+See who holds what, also in the store of commands without a configuration, or
+take a lease from its holder. A broken lease's run ends
 at its next renewal; a successor on the same machine ends it before it starts.
 A run that ended badly leaves a debt: its gates are raised by the next one.
 forget drops that debt for a gate that is gone for good.
@@ -54,8 +55,10 @@ def main(argv: list[str]) -> int:
             listed = list_leases(store, None if "--all-tenants" in options else tenant)
             if not listed and "--tenant" in options:
                 refuse_unknown(url, tenant)
-            listed = listed[: int(options.get("--limit", "1000000"))]
-            print_json(listed) if "--json" in options else print_table(listed, store.facts().url)
+            limit = int(options.get("--limit", "1000000"))
+            here = listed[:limit]
+            print_json(here) if "--json" in options else print_table(here, store.facts().url)
+            list_own(options, limit - len(here))
         elif verb == "forget":
             forget_gate(store, parse_resource(words[0]), words[1], tenant=tenant)
             print(f"forgotten: {words[0]} no longer owes {words[1]} its fence")
@@ -81,6 +84,24 @@ def refuse_unknown(url: str, tenant: str) -> None:
 
     with closing(wiring.open_runtime(url)) as runtime:
         check_tenant(runtime, tenant)
+
+
+def list_own(options: dict[str, str], limit: int) -> None:
+    """List what bare `exec` holds in this machine's own store, where a configuration's was meant."""
+    if "--tenant" in options:
+        return
+    for url in wiring.machine_store(options.get("--store")):
+        own = wiring.open_leases(url)
+        try:
+            listed = list_leases(own)[:limit]
+            where = own.facts().url
+        finally:
+            own.close()
+        if "--json" in options:
+            print_json(listed)
+        elif listed:
+            print(f"\nof commands without a configuration, in {where}:")
+            print_table(listed, where)
 
 
 def goes_on(store: "LeaseStore", held: "Held") -> str:

@@ -75,7 +75,9 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("file", nargs="?", metavar="FILE")
     found.add_argument("--take-over", action="store_true", help="as if definitions of other files were moved here")
-    found.add_argument("--rollback", action="store_true", help="as if this earlier version of the file were wanted back")
+    found.add_argument(
+        "--rollback", action="store_true", help="as if this earlier version of the file were wanted back"
+    )
     return found
 
 

@@ -164,7 +164,9 @@ class Known:
 
     def _content(self, source: str) -> Iterator[tuple[str, str, str]]:
         for kind, known in (("agent", self.agents), ("schedule", self.schedules)):
-            yield from ((kind, one.name, one.hash) for one in known.values() if one.source == source and not one.retired)
+            yield from (
+                (kind, one.name, one.hash) for one in known.values() if one.source == source and not one.retired
+            )
         yield from (("hook", one.name, one.definition) for one in self.hooks.values() if one.source == source)
 
 
@@ -276,7 +278,7 @@ class _Desk:
         there = self._known.names_of(wanted.source)
         ours = {("agent", name) for name in wanted.agents} | {("schedule", name) for name in wanted.schedules}
         if there and not there & (ours | {("hook", name) for name in wanted.hooks}):
-            kind, name = sorted(there)[0]
+            kind, name = min(there)
             self.conflicts.append(
                 f'another file is named "{wanted.file.name}" too, and has nothing in common with {wanted.file.path}: it '
                 f'defines {kind} "{name}". Give this one another name, or let it replace the other with: '

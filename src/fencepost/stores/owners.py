@@ -69,9 +69,7 @@ class Membership:
         for name in RENAMES:
             self._tx.rows(name, tenant=self._wanted.tenant, old=owner.renamed, new=owner.source)
         subject, detail = f"file:{owner.source}", {"before": owner.renamed}
-        write_audit(
-            self._tx, self._wanted.tenant, actor=self._actor, verb="name_file", subject=subject, detail=detail
-        )
+        write_audit(self._tx, self._wanted.tenant, actor=self._actor, verb="name_file", subject=subject, detail=detail)
 
     def _note(self, digest: str) -> None:
         common = {"tenant": self._wanted.tenant, "owner": self._wanted.source}
