@@ -39,13 +39,14 @@ class Registry:
         file: FileId | str,
         *things: AgentDefinition | ScheduleDefinition,
         hooks: dict[str, dict[str, str]] | None = None,
-        **said: bool,
+        take_over: bool = False,
+        rollback: bool = False,
     ) -> Plan:
         agents = {one.name: one for one in things if isinstance(one, AgentDefinition)}
         schedules = {one.name: one for one in things if isinstance(one, ScheduleDefinition)}
         path, lies = (file, None) if isinstance(file, str) else (file.path, file)
         wanted = want(self.tenant, path, agents=agents, schedules=schedules, hooks=hooks, file=lies)
-        return self.verbs.apply(wanted, actor="me", **said).plan
+        return self.verbs.apply(wanted, actor="me", take_over=take_over, rollback=rollback).plan
 
     def sources(self) -> dict[str, str]:
         rows = self.verbs.schedules(self.tenant, limit=100).schedules
@@ -65,7 +66,7 @@ def unnamed(file: FileId) -> FileId:
 
 
 def kinds(planned: Plan) -> set[ChangeKind]:
-    return {one.kind for one in (*planned.agents, *planned.schedules)}
+    return {one.kind for one in planned.agents} | {one.kind for one in planned.schedules}
 
 
 def test_the_same_named_file_on_two_machines_is_one_file(registry: Registry) -> None:
@@ -86,7 +87,9 @@ def test_the_same_file_without_a_name_joins_by_its_content_and_stays(registry: R
 @pytest.mark.parametrize(
     "content", [(ECHO, LATER), (ECHO,), (ECHO, HOURLY, EXTRA), ()], ids=["edited", "less", "more", "none"]
 )
-def test_another_content_without_a_name_is_another_file(registry: Registry, content: tuple[AgentDefinition]) -> None:
+def test_another_content_without_a_name_is_another_file(
+    registry: Registry, content: tuple[AgentDefinition | ScheduleDefinition, ...]
+) -> None:
     registry.apply(unnamed(STUDIO), ECHO, HOURLY)
     if content:
         with pytest.raises(Invalid, match=r"is defined by /Users/ann/site/fencepost.toml too"):
