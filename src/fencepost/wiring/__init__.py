@@ -210,6 +210,7 @@ def planning_url(url: str) -> AbstractContextManager[str]:
 
     @contextmanager
     def stand_in() -> Iterator[str]:
+        sqlite_opening(url.partition(":")[2]).check_place()
         with TemporaryDirectory(prefix="fencepost-plan-") as folder:
             yield f"sqlite:{folder}/state.db"
 
