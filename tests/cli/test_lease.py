@@ -184,3 +184,22 @@ def test_tenants_have_leases_of_their_own_and_share_projects(
     assert "nobody of tenant acme holds schedule:close" in capsys.readouterr().err
     assert main(["lease", "break", "project:scout"]) == 0
     assert listed("--tenant", "other") == [("other", "schedule:close")]
+
+
+def test_a_folder_with_a_configuration_shows_the_machines_own_store_too(ground: Ground) -> None:
+    holder = holding(ground)
+    project = ground.folder / "project"
+    project.mkdir()
+    (project / "fencepost.toml").write_text(f'[fencepost]\nstore = "sqlite:{project}/own.db"\n')
+    assert ground.run("store", "migrate", cwd=project).code == 0
+    told = ground.run("lease", "list", cwd=project).out.decode()
+    assert told.startswith(f"no leases in sqlite:{project}/own.db\n")
+    assert f"of commands without a configuration, in {ground.store_url}:" in told
+    assert "lock:nightly" in told
+    (lease,) = ground.run("lease", "list", "--json", cwd=project).out.splitlines()
+    assert json.loads(lease)["resource"] == "lock:nightly"
+    for asked in (["--store", f"sqlite:{project}/own.db"], ["--limit", "0"]):
+        assert "lock:nightly" not in ground.run("lease", "list", *asked, cwd=project).out.decode()
+    assert "under lock:nightly" in " ".join(ground.run("why", "nightly", cwd=project).out.decode().split())
+    finish(ground, holder)
+    assert "of commands" not in ground.run("lease", "list", cwd=project).out.decode()

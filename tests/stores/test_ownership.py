@@ -89,7 +89,7 @@ def test_the_same_file_without_a_name_joins_by_its_content_and_stays(registry: R
     "content", [(ECHO, LATER), (ECHO,), (ECHO, HOURLY, EXTRA), ()], ids=["edited", "less", "more", "none"]
 )
 def test_another_content_without_a_name_is_another_file(
-    registry: Registry, content: tuple[AgentDefinition, ...]
+    registry: Registry, content: tuple[AgentDefinition | ScheduleDefinition, ...]
 ) -> None:
     registry.apply(unnamed(STUDIO), ECHO, HOURLY)
     if content:
@@ -115,7 +115,7 @@ def test_a_container_has_only_its_path_as_before(registry: Registry) -> None:
     registry.apply(boxed, ECHO, LATER)
     assert registry.sources() == {"hourly": "/app/fencepost.toml"}
     registry.apply(boxed._replace(name="a"), ECHO, LATER)
-    with pytest.raises(Invalid, match="is defined by name:a too"):
+    with pytest.raises(Invalid, match=r"is defined by name:a too"):
         registry.apply(boxed, ECHO, HOURLY)
 
 

@@ -34,7 +34,8 @@ usage: fencepost lease list [--lost] [--json] [--limit N] [--all-tenants]
        fencepost lease reset-tick LOCK [JOB]
 each with: [--tenant NAME] [--store URL] [--config FILE]
 
-See who holds what, or take a lease from its holder. A broken lease's run ends
+See who holds what, also in the store of commands without a configuration, or
+take a lease from its holder. A broken lease's run ends
 at its next renewal; a successor on the same machine ends it before it starts.
 A lease is lost if its holder was not heard of in time and nobody has seen its
 processes dead: list --lost shows them. A worker on that machine ends what is
@@ -92,14 +93,16 @@ def show(store: "LeaseStore", url: str, options: dict[str, str], tenant: str) ->
     listed = lost_leases(store, whose) if lost else list_leases(store, whose)
     if not listed and "--tenant" in options:
         refuse_unknown(url, tenant)
-    listed = listed[: int(options.get("--limit", "1000000"))]
+    limit = int(options.get("--limit", "1000000"))
+    here = listed[:limit]
     if "--json" in options:
-        return print_json(listed)
-    print_table(listed, f"no {'lost leases' if lost else 'leases'} in {store.facts().url}", says_whose=whose is None)
-    left_out = 0 if lost else len({one.held.id for one in lost_leases(store, whose)})
-    if left_out:
-        print(f"lost, and not listed here: {left_out}; see them with 'fencepost lease list --lost'")
-    return None
+        print_json(here)
+    else:
+        print_table(here, f"no {'lost leases' if lost else 'leases'} in {store.facts().url}", says_whose=whose is None)
+        left_out = 0 if lost else len({one.held.id for one in lost_leases(store, whose)})
+        if left_out:
+            print(f"lost, and not listed here: {left_out}; see them with 'fencepost lease list --lost'")
+    list_own(options, limit - len(here), lost=lost)
 
 
 def refuse_unknown(url: str, tenant: str) -> None:
@@ -110,6 +113,24 @@ def refuse_unknown(url: str, tenant: str) -> None:
 
     with closing(wiring.open_runtime(url)) as runtime:
         check_tenant(runtime, tenant)
+
+
+def list_own(options: dict[str, str], limit: int, *, lost: bool) -> None:
+    """List what bare `exec` holds in this machine's own store, where a configuration's was meant."""
+    if "--tenant" in options:
+        return
+    for url in wiring.machine_store(options.get("--store")):
+        own = wiring.open_leases(url)
+        try:
+            listed = (lost_leases(own, None) if lost else list_leases(own))[:limit]
+            where = own.facts().url
+        finally:
+            own.close()
+        if "--json" in options:
+            print_json(listed)
+        elif listed:
+            print(f"\nof commands without a configuration, in {where}:")
+            print_table(listed, "", says_whose=False)
 
 
 def goes_on(store: "LeaseStore", held: "Held") -> str:

@@ -47,6 +47,7 @@ from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX, WAITING_MAX
 from fencepost.model.retry import ATTEMPTS_MAX, OnLost
 from fencepost.model.slots import SLOTS_MAX
 from fencepost.model.target import KINDS
+from fencepost.model.trigger import Align
 from fencepost.model.zoned import DstFold, DstGap
 
 ENGINES = ("command", "python", "http", "claude", "cli")
@@ -255,6 +256,7 @@ SCHEDULES = Section(
         _schedule("start", INSTANT, "From when on there are ticks."),
         _schedule("end", INSTANT, "Until when there are ticks; this instant itself is left out."),
         _schedule("anchor", INSTANT, "`every`: when the first run is due. Default: at apply."),
+        _schedule("align", one_of(*Align), "`every`: `end` counts from the end of the last run. `start` keeps a fixed rhythm from `anchor` on, else from `start`, else from 1970-01-01T00:00Z; what a run outlasts is left out."),
         _schedule("jitter", DURATION, "Up to how much a run is held back; always the same for one schedule."),
         _schedule("missed", one_of(*MissedRule), "Late ticks: leave them out, one run for all, or each in order."),
         _schedule("grace", DURATION, "How late a tick may be."),

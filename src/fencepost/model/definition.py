@@ -26,6 +26,7 @@ from fencepost.model.run import TriggerKind
 from fencepost.model.target import target_of
 from fencepost.model.trigger import (
     UNBOUNDED,
+    Align,
     AtTrigger,
     Bounds,
     CronTrigger,
@@ -93,6 +94,7 @@ class ScheduleDefinition:
     start: str = ""
     end: str = ""
     anchor: str = ""
+    align: str = "end"
     jitter: str = ""
     missed: str = "skip"
     grace: str = "60s"
@@ -166,7 +168,12 @@ def trigger_of(schedule: ScheduleDefinition) -> Trigger:
         bounds = Bounds(_instant(schedule.start), _instant(schedule.end))
     if schedule.every:
         _refuse_company(schedule)
-        return EveryTrigger(_duration(schedule.every), _instant(schedule.anchor), bounds)
+        return EveryTrigger(
+            _duration(schedule.every),
+            _instant(schedule.anchor),
+            bounds,
+            align=parse_policy(Align, "align", schedule.align),
+        )
     if schedule.cron and not schedule.timezone:
         raise Invalid('a cron schedule needs a timezone, such as "Europe/Berlin"; there is no silent default.')
     policy = (schedule.timezone, schedule.dst_gap, schedule.dst_fold)

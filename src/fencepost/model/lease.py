@@ -43,6 +43,7 @@ class Lease(NamedTuple):
     owed: tuple[str, ...] | None = None  # of its gates, those that earlier grants owe; None: nobody knows any more
     epoch: int = 0  # how often it was adopted: only its newest keeper extends or ends it
     tick: GrantedTick | None = None  # the tick of a crontab line that was claimed with it
+    is_command: bool = False  # a guarded command, which leaves a row
 
 
 class Turn(NamedTuple):
@@ -74,6 +75,8 @@ class Claim(NamedTuple):
     adopt_key: str | None = None  # what the next keeper will show to the guard; a secret
     keeper_socket: str | None = None  # where the guard waits for its keeper
     tick: TickOrder | None = None  # the crontab line whose newest tick is to be claimed with it
+    is_command: bool = False  # a guarded command, which leaves a row
+    waits: bool = False  # if it is busy; then it does not come in vain
 
 
 class Held(NamedTuple):

@@ -24,7 +24,7 @@ from fencepost.model.ownership import FileId
 from fencepost.model.pause import SKIP_MAX
 from fencepost.model.process import Host
 from fencepost.model.registry import Known, Plan, plan
-from fencepost.model.trigger import CronTrigger, EveryTrigger
+from fencepost.model.trigger import Align, CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
 from fencepost.operations.preview import PreviewedTick, preview_schedule
 from fencepost.operations.worktrees import check_projects
@@ -124,7 +124,7 @@ def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICK
         ticks = preview_schedule(schedule, trigger, later, trigger.bounds.end_at) if trigger.next_after(after) else ()
         yield from (_previewed(trigger, tick) for tick in islice(ticks, count))
     elif isinstance(trigger, EveryTrigger):
-        yield Upcoming(None, "", f"{schedule.every} after the end of the last run")
+        yield from _every(schedule, trigger, after, count)
     else:
         yield from _once(trigger, after)
 
@@ -230,6 +230,17 @@ def _unheard(config: Config, known: Known) -> Iterator[Warned]:
         if hook["agent"] not in there:
             message = f'there is no agent "{hook["agent"]}"; until some file defines it, deliveries are refused.'
             yield Warned("hook", name, message)
+
+
+def _every(schedule: ScheduleDefinition, trigger: EveryTrigger, after: datetime, count: int) -> Iterator[Upcoming]:
+    if trigger.align is not Align.START:
+        yield Upcoming(None, "", f"{schedule.every} after the end of the last run")
+        return
+    at = after
+    for _ in range(count):
+        at = trigger.beat(at + timedelta.resolution)
+        if trigger.bounds.hold(at):
+            yield Upcoming(at, "", "unless a run outlasts it")
 
 
 def _previewed(trigger: CronTrigger | MergedTrigger, tick: PreviewedTick) -> Upcoming:

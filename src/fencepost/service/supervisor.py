@@ -108,6 +108,8 @@ class _Supervisor:
             starts=True,
             slots=self._order.slots,
             tick=self._order.tick,
+            is_command=True,
+            waits=self._order.wait_seconds is not None,
         )
 
     def _supervise(self, lease: Lease, folder: RunFolder) -> Ending:
@@ -267,7 +269,7 @@ class _Supervisor:
         """Give the lease back; finding it in other hands outranks whatever the agent said."""
         gone = bool(self._ended and self._ended["gone"])
         try:
-            self._store.release(lease, clean=gone, answered=end.code == 0)
+            self._store.release(lease, clean=gone, answered=end.code == 0, code=end.code)
         except LeaseLost as error:
             self._bury(lease, gone=gone)
             return end if end.code == ending.LOST else ending.lost(str(error))

@@ -49,7 +49,12 @@ class Reading(Collector):
         runs = CounterMetricFamily("fencepost_runs", "Runs that have ended, by how.", labels=["schedule", "state"])
         for run in self._figures.runs:
             runs.add_metric([run.schedule, run.name], run.number)
-        yield from (ticks, runs)
+        commands = CounterMetricFamily(
+            "fencepost_commands", "Guarded commands by how they ended; refused ones found it busy.", labels=["state"]
+        )
+        for state, number in sorted(self._figures.commands.items()):
+            commands.add_metric([state], number)
+        yield from (ticks, runs, commands)
 
     def _live(self) -> Iterator[Metric]:
         running = GaugeMetricFamily("fencepost_runs_running", "Runs that are running.", labels=WHO)

@@ -73,6 +73,13 @@ def store_url(explicit: str | None) -> str:
     return store_url_of_user(os.environ) or exec_store_url(None)
 
 
+def machine_store(explicit: str | None) -> Iterator[str]:
+    """Yield this machine's own store, that of bare `exec`, where a configuration's is meant and it is another one."""
+    own = exec_store_url(None)
+    if not explicit and store_url(None) != own and may_be_there(own) and not is_cells(own):
+        yield own
+
+
 def tenant_name(explicit: str | None) -> str:
     """Return whose things are meant: named, or the configuration's, or else the default tenant's."""
     from fencepost.config.find import config_path, tenant_of
@@ -203,6 +210,7 @@ def planning_url(url: str) -> AbstractContextManager[str]:
 
     @contextmanager
     def stand_in() -> Iterator[str]:
+        sqlite_opening(url.partition(":")[2]).check_place()
         with TemporaryDirectory(prefix="fencepost-plan-") as folder:
             yield f"sqlite:{folder}/state.db"
 
