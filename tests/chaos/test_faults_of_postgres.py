@@ -19,6 +19,7 @@ import pytest
 from fencepost import wiring
 from fencepost.operations.requests import request_run
 from fencepost.service.following import new_run_id
+from fencepost.stores.runtime import RuntimeStore
 from tests.support.ground import ground_at, until
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import CutAt, Delay, Fail, FaultyProxy, Moment, Pass
@@ -253,6 +254,12 @@ def small_server() -> Iterator[PostgresServer]:
         yield server
 
 
+def state_of(store: RuntimeStore, run_id: str) -> str:
+    run = store.run(run_id, tenant="default")
+    assert run is not None
+    return run.state
+
+
 def test_a_server_without_a_connection_left_is_told_once_while_runs_wait_and_by_doctor(
     small_server: PostgresServer, tmp_path: Path
 ) -> None:
@@ -271,18 +278,19 @@ def test_a_server_without_a_connection_left_is_told_once_while_runs_wait_and_by_
         with suppress(psycopg.OperationalError):
             while True:
                 held.enter_context(psycopg.connect(site.store))
-        asked = {"payload": None, "new_run_id": new_run_id, "by": "me"}
-        waits = request_run(store, tenant="default", target="f", **asked).run
-        goes_on = request_run(store, tenant="default", target="quick", **asked).run
+        waits, goes_on = (
+            request_run(store, tenant="default", target=name, payload=None, new_run_id=new_run_id, by="me").run.id
+            for name in ("f", "quick")
+        )
 
         site.until(lambda: "runs wait, because no lane can begin" in site.said())
-        site.until(lambda: store.run(goes_on.id, tenant="default").state == "succeeded")
+        site.until(lambda: state_of(store, goes_on) == "succeeded")
         doctor = site.try_fencepost("doctor").stdout
         time.sleep(3)  # noqa: TID251  # lanes are tried again meanwhile
 
         assert "has no connection left" in " ".join(doctor.split())
         assert site.said().count("no lane can begin") == 1
         assert "has no connection left" in site.said()
-        assert store.run(waits.id, tenant="default").state == "ready"
+        assert state_of(store, waits) == "ready"
     site.until(lambda: len(site.runs(state="succeeded")) == 3)
     site.close()

@@ -77,7 +77,7 @@ def registry(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
 
 
 def apply_by(registry: Registry, watched: Watched, *things: Things) -> None:
-    SqlRegistry(watched).apply(registry.wanted(*things), actor="me")  # type: ignore[arg-type]
+    SqlRegistry(watched).apply(registry.wanted(*things), actor="me")
 
 
 def test_no_transaction_of_a_large_apply_writes_more_than_a_step(registry: Registry) -> None:

@@ -14,7 +14,7 @@ from fencepost.model.lease import Granted
 from fencepost.operations.audit import export_audit
 from fencepost.web.api import notices
 from tests.stores.rig import HOST as TOWER
-from tests.stores.rig import claim, granted
+from tests.stores.rig import claim
 from tests.support.receiver import receiver
 from tests.support.runtime import DEAD
 from tests.support.webdoor import API, HOST, WebDoor, asking
@@ -169,8 +169,9 @@ def test_a_dead_letter_is_discarded_with_a_note_or_without(busy: WebDoor) -> Non
 
 
 def test_a_lease_that_is_lost_for_good_is_listed_and_forgotten_by_its_tenant_alone(busy: WebDoor) -> None:
-    lost = granted(busy.store, "lock:left")
-    busy.store.release(lost, clean=False)
+    lost = busy.store.acquire(claim("lock:left"))
+    assert isinstance(lost, Granted)
+    busy.store.release(lost.lease, clean=False)
     ask, host = asking(busy), TOWER.name
     assert ask("GET", "/leases?resource=lock:left")["items"] == []
     assert [one["lost"] for one in ask("GET", f"/leases?lost=true&resource=lock:left&host={host}")["items"]] == [True]
