@@ -9,12 +9,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from fencepost import wiring
+from fencepost.operations.requests import request_run
+from fencepost.service.following import new_run_id
+from fencepost.stores.runtime import RuntimeStore
 from tests.support.ground import ground_at, until
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import CutAt, Delay, Fail, FaultyProxy, Moment, Pass
@@ -238,3 +243,54 @@ def test_what_was_committed_and_not_heard_of_is_found_by_its_key(durable_url: st
         again = direct.fencepost("run", "quick", "--key", "k", "--store", proxy.url).split()[-1]
     assert [run.id for run in direct.runs()] == [again]
     assert json.loads(direct.fencepost("prove", "--json").splitlines()[-1])["doubled"] == 0
+
+
+IN_PROCESS = "[agents.f]\nengine = 'python'\nfunction = 'm:f'\nin_process = true\n"
+
+
+@pytest.fixture
+def small_server() -> Iterator[PostgresServer]:
+    with PostgresServer.private({"max_connections": "14", "superuser_reserved_connections": "2"}) as server:
+        yield server
+
+
+def state_of(store: RuntimeStore, run_id: str) -> str:
+    run = store.run(run_id, tenant="default")
+    assert run is not None
+    return run.state
+
+
+def test_a_server_without_a_connection_left_is_told_once_while_runs_wait_and_by_doctor(
+    small_server: PostgresServer, tmp_path: Path
+) -> None:
+    """F45: what has its connection goes on, what needs one more waits, and up and doctor say for what."""
+    url = small_server.create_database()
+    with psycopg.connect(url, autocommit=True) as superuser:
+        superuser.execute("CREATE ROLE plain LOGIN")
+        superuser.execute(f'ALTER DATABASE "{superuser.info.dbname}" OWNER TO plain')  # our own database
+    site = Site(tmp_path, url.replace("postgres@", "plain@"))
+    (tmp_path / "m.py").write_text("def f(ctx): pass\n")
+    site.configure(CONFIG + IN_PROCESS)
+    site.up("--workers", "2")
+    site.fencepost("run", "quick", "--wait")
+    with closing(wiring.open_runtime(site.store)) as store, ExitStack() as held:
+        store.clock_us()  # it has its connection
+        with suppress(psycopg.OperationalError):
+            while True:
+                held.enter_context(psycopg.connect(site.store))
+        waits, goes_on = (
+            request_run(store, tenant="default", target=name, payload=None, new_run_id=new_run_id, by="me").run.id
+            for name in ("f", "quick")
+        )
+
+        site.until(lambda: "runs wait, because no lane can begin" in site.said())
+        site.until(lambda: state_of(store, goes_on) == "succeeded")
+        doctor = site.try_fencepost("doctor").stdout
+        time.sleep(3)  # noqa: TID251  # lanes are tried again meanwhile
+
+        assert "has no connection left" in " ".join(doctor.split())
+        assert site.said().count("no lane can begin") == 1
+        assert "has no connection left" in site.said()
+        assert state_of(store, waits) == "ready"
+    site.until(lambda: len(site.runs(state="succeeded")) == 3)
+    site.close()

@@ -179,8 +179,8 @@ def test_a_predecessor_is_news_to_the_first_grant_after_it_and_to_no_later_one(r
             assert [one.id for one in answer.predecessors] == [old.id]
             assert answer.predecessors[0].met is is_met
             is_met = False  # noqa: PLW2901  # whether the first answer was heard, nobody knows
-            lease = answer.lease
-        rig.store.release(lease, clean=True)
+        assert isinstance(answer, Granted)
+        rig.store.release(answer.lease, clean=True)
 
 
 def test_only_the_lost_are_buried_and_only_with_their_fence(rig: Rig) -> None:

@@ -169,10 +169,9 @@ def test_a_dead_letter_is_discarded_with_a_note_or_without(busy: WebDoor) -> Non
 
 
 def test_a_lease_that_is_lost_for_good_is_listed_and_forgotten_by_its_tenant_alone(busy: WebDoor) -> None:
-    answer = busy.store.acquire(claim("lock:left"))
-    assert isinstance(answer, Granted)
-    lost = answer.lease
-    busy.store.release(lost, clean=False)
+    lost = busy.store.acquire(claim("lock:left"))
+    assert isinstance(lost, Granted)
+    busy.store.release(lost.lease, clean=False)
     ask, host = asking(busy), TOWER.name
     assert ask("GET", "/leases?resource=lock:left")["items"] == []
     assert [one["lost"] for one in ask("GET", f"/leases?lost=true&resource=lock:left&host={host}")["items"]] == [True]

@@ -84,7 +84,7 @@ class Station:
         self._adopt_ns = 0
         self._store: StationStore | None = None
         self._lead: HeldLease | None = None
-        self._said_passive = False
+        self._said_passive, self._said_why = False, ""
         self._probe_ns = self._lane_ns = 0
         self._foresight = Foresight(plan_of)
         self._chores = Chores(chores, tools.clock, beside)
@@ -197,6 +197,10 @@ class Station:
         if self._asked_to_stop or nursery.lanes >= LANES_MAX or now < self._lane_ns:
             return
         ready = store.lane_ready(LANE_BUSY)
+        if ready and nursery.why != self._said_why:
+            self._said_why = nursery.why
+            if nursery.why:
+                self._tools.say(f"warning: runs wait, because no lane can begin: {nursery.why}")
         for _ in range((LANES_MAX if ready >= LANE_BUSY else min(ready, 1)) - nursery.lanes):
             self._lane_ns = now + round(LANE_SECONDS * 1e9)
             nursery.start_lane()

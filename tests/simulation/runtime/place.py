@@ -131,7 +131,7 @@ class FaultyDialect:
         return self._call(work, writes=False, patient=patient)
 
     def give_way(self) -> None:
-        """Do nothing: processes take turns by their messages."""
+        """Do nothing: between two calls everybody has a turn here."""
 
     def became(self, store_id: str, /) -> None:
         raise AssertionError(f"nobody gives the store the name {store_id}")

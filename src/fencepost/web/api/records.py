@@ -62,8 +62,8 @@ async def leases(
     cursor: Cursor = "",
 ) -> dict[str, object]:
     """List who holds what, oldest grant first; with `lost`, leases whose processes nobody has seen dead."""
-    tenant, place = caller_of(request).tenant, pair(cursor)
-    found = await door_of(request).desk.ask(leases_after, tenant, place, resource=resource, host=host, lost=lost)
+    ask, tenant = door_of(request).desk.ask, caller_of(request).tenant
+    found = await ask(leases_after, tenant, pair(cursor), resource=resource, host=host, lost=lost)
     return page(found, limit, lease_fields, lease_place)
 
 
