@@ -72,6 +72,12 @@ def beats(site: Site) -> int:
     return len(path.read_text().split()) if path.exists() else 0
 
 
+def until_more_beats(site: Site, number: int) -> None:
+    """Wait until the schedule has gone on."""
+    seen = beats(site)
+    site.until(lambda: beats(site) >= seen + number)
+
+
 def test_of_several_sessions_one_drives_and_another_takes_over_when_it_is_killed(site: Site) -> None:
     sessions = [session(site) for _ in range(3)]
     try:
@@ -86,12 +92,10 @@ def test_of_several_sessions_one_drives_and_another_takes_over_when_it_is_killed
             site.until(lambda: driving(site, sessions) is not None, seconds=30)
             took = time.monotonic() - began  # noqa: TID251
             assert took < TAKEOVER_SECONDS, f"another session drives after {took:.1f} s"
-            seen = beats(site)
-            site.until(lambda seen=seen: beats(site) > seen)
+            until_more_beats(site, 1)
         sessions.append(session(site))  # one that was killed comes back, and waits its turn
         kept = driver(site)
-        seen = beats(site)
-        site.until(lambda: beats(site) >= seen + 3)
+        until_more_beats(site, 3)
         assert driver(site) == kept
     finally:
         for one in sessions:
