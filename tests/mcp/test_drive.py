@@ -72,10 +72,10 @@ def beats(site: Site) -> int:
     return len(path.read_text().split()) if path.exists() else 0
 
 
-def go_on(site: Site, beats_more: int = 1) -> None:
-    """Wait until so many more ticks have run."""
+def until_more_beats(site: Site, number: int) -> None:
+    """Wait until the schedule has gone on."""
     seen = beats(site)
-    site.until(lambda: beats(site) >= seen + beats_more)
+    site.until(lambda: beats(site) >= seen + number)
 
 
 def test_of_several_sessions_one_drives_and_another_takes_over_when_it_is_killed(site: Site) -> None:
@@ -92,10 +92,10 @@ def test_of_several_sessions_one_drives_and_another_takes_over_when_it_is_killed
             site.until(lambda: driving(site, sessions) is not None, seconds=30)
             took = time.monotonic() - began  # noqa: TID251
             assert took < TAKEOVER_SECONDS, f"another session drives after {took:.1f} s"
-            go_on(site)
+            until_more_beats(site, 1)
         sessions.append(session(site))  # one that was killed comes back, and waits its turn
         kept = driver(site)
-        go_on(site, beats_more=3)
+        until_more_beats(site, 3)
         assert driver(site) == kept
     finally:
         for one in sessions:

@@ -9,11 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import claude_agent_sdk
 import pytest
 
 from tests.service.test_adoption import go_away, up
+from tests.support.messages_api import messages_api
 from tests.support.model_provider import INPUT, OUTPUT, REAL_KEY, Provider, model_provider
 from tests.support.site import Site
+
+CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
 # An agent as any SDK would be: it goes by the variables of its environment, and says what it hears.
 AGENT = """
@@ -160,6 +164,40 @@ def test_a_process_that_slipped_out_of_a_lost_run_cannot_think(site: Site, provi
     assert ran.returncode == 1
     assert b"the lease of this run is lost" in ran.stdout
     assert codes(site)[-1] == "403"
+
+
+@pytest.mark.parametrize("budget", ["1", "0.0001"])
+def test_the_real_claude_code_thinks_through_the_gate_and_shows_why_it_may_not(site: Site, budget: str) -> None:
+    (site.folder / "bin").mkdir()
+    (site.folder / "bin" / "claude").symlink_to(CLAUDE)
+    with messages_api() as api:
+        env = {name: value for name, value in api.environment.items() if not name.startswith("ANTHROPIC")}
+        path = f"{site.folder}/bin:{os.environ['PATH']}"
+        site.configure(f"""
+[agents.thinks]
+engine = "claude"
+prompt = "WRITE"
+tools = ["Bash"]
+model = "claude-sonnet-4-5"
+model_gate = "anthropic"
+model_key = "env:PROVIDER_KEY"
+model_url = "{api.url}"
+budget_usd = "{budget}"
+env = {json.dumps({**env, "PATH": path}).replace('": "', '" = "')}
+""")
+        up(site, 1)
+        site.fencepost("run", "thinks")
+        site.until(lambda: [run for run in site.runs() if run.state in ("succeeded", "dead")], seconds=90)
+
+    (run,) = site.runs()
+    told = shown(site, run.id)
+    if budget == "1":
+        assert (told["state"], told["summary"]) == ("succeeded", "done"), told
+        assert (site.folder / "written").exists()
+    else:
+        assert told["reason"] == "budget"
+        assert "may cost 0.0001 USD (budget_usd)" in told["summary"]
+        assert api.asked == []
 
 
 def _alive(site: Site) -> bool:

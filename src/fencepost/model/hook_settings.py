@@ -96,7 +96,8 @@ def install(text: str, cli: Cli, words: Sequence[str], hold: Hold = BY_TURN) -> 
     if not isinstance(node.value, dict):
         raise jsonc.NotThisShape("line 1: settings are an object in braces")
     groups = wanted(cli, words, hold)
-    if installed(text) == [(event, handler) for event, group in groups.items() for handler in group["hooks"]]:
+    ours = [(event, handler) for event, group in groups.items() for handler in group["hooks"]]
+    if sorted(installed(text), key=str) == sorted(ours, key=str):  # a person may have some of these events already
         return text
     text = uninstall(text)
     for event, group in groups.items():
