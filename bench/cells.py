@@ -9,10 +9,11 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from fencepost.cells.opening import open_cell_store
 from fencepost.model.lease import Claim, Granted
@@ -48,7 +49,7 @@ def measure(url: str, count: int) -> None:
 
 def own_servers(stack: ExitStack, folder: Path) -> Iterator[str]:
     """Start a server of each kind, one after the other, and yield where it is."""
-    servers = {
+    servers: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         "s3_server": S3Server.running,
         "redis_server": RedisServer.running,
         "etcd_server": EtcdServer.running,
