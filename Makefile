@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: docs dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-agents bench-prune format clean holders bench-model-gate
+.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -90,6 +90,11 @@ KILLS ?= 100
 takeovers: $(READY)
 	$(BIN)/python -m tests.chaos.takeovers --kills $(KILLS)
 
+# Between two machines with their own processes, names and networks, on each kind of cells.
+TAKEOVERS ?= 1000
+takeovers-cells: $(READY)
+	FENCEPOST_TEST_TAKEOVERS=$(TAKEOVERS) $(BIN)/pytest tests/cells/test_takeovers.py -q -s --timeout 0 $(PYTEST)
+
 TARGETS ?= cron duration config webhooks frames redaction arguments
 fuzz: $(READY)
 	$(BIN)/pip install --quiet --group fuzz
@@ -153,8 +158,8 @@ fuzz-api: $(READY)  # two hundred requests for each operation of the OpenAPI doc
 bench-metrics: $(READY)
 	$(BIN)/python -m bench.metrics
 
-bench-model-gate: $(READY)  # what it adds to the first byte of an answer
-	PYTHONPATH=. $(BIN)/python bench/model_gate.py
+bench-cells: $(READY)  # a lease on each kind of cells beside the raw swap
+	$(BIN)/python -m bench.cells
 
 bench-pages: $(READY)  # of the dashboard, on both stores
 	PYTHONPATH=. $(BIN)/python bench/pages.py
