@@ -13,7 +13,7 @@ from fencepost.model.outcome import Lost
 from fencepost.ports.runs import Adoptable, LeasedRun
 from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Term
-from fencepost.service.end_record import records_in
+from fencepost.service.end_record import EndRecords, clear_away_the_dead
 from fencepost.service.guarded import Guarded
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.worker import Worker, connect
@@ -32,6 +32,8 @@ class Adoption:
         self._worker = worker
         self._folder = folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        clear_away_the_dead(worker.guard_folder, now_us=worker.clock.wall_us())
+        self._ends = EndRecords(worker.guard_folder)
         self._doubt_ns = 0  # when to look whether we keep something that we do not know of
         self._own = hold_life_lock(os.path.join(folder, worker.keeper), f"{os.getpid()}\n")
 
@@ -57,9 +59,7 @@ class Adoption:
         doubts = now >= self._doubt_ns
         found = store.adoptable(here, besides="" if doubts else self._worker.keeper)
         self._doubt_ns = now + round(DOUBT_SECONDS * 1e9) if doubts else self._doubt_ns
-        known = {record.lease_id for _, record in records_in(self._worker.guard_folder)} - {
-            one.held.id for one in found
-        }
+        known = self._ends.of(store.facts().id).keys() - {one.held.id for one in found}
         ids = {lease_id for lease_id in known if not self._worker.attends(lease_id)}
         earlier = {held.supervisor.host for held in (store.leases() if ids else ()) if held.id in ids}
         for host in earlier:
@@ -69,10 +69,10 @@ class Adoption:
 
     def _settle_known(self, store: WorkerStore, dead: list[Adoptable]) -> None:
         """Settle the ends that guards wrote down before they died; what the store does not take stays written down."""
-        known = {record.lease_id: (path, record) for path, record in records_in(self._worker.guard_folder)}
+        known = self._ends.of(store.facts().id)
         for one in dead:
             path, record = known.get(one.held.id, ("", None))
-            if record is not None and (record.fence, record.store) == (one.held.fence, store.facts().id):
+            if record is not None and record.fence == one.held.fence:
                 answer = self._worker.ends.settle(store, [(_leased(one), record)]).get(one.run.id)
                 if answer in (None, "lost"):
                     record.remove(path)

@@ -139,7 +139,7 @@ class RunGuard:
                 self._left = self._epoch < 0  # it has no run, and is not needed
         if guest.closed and descriptor in self._guests:
             self._guests.pop(descriptor).close()
-            self._left = self._left or self._epoch < 0  # its worker is gone before it had a run
+            self._left = self._left or (self._epoch < 0 and not self._guests)  # its worker is gone before it had a run
 
     def _welcome(self) -> None:
         """Let in who calls, and say who we are; whoever is of another user cannot even reach the folder."""
