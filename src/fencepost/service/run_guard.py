@@ -172,6 +172,7 @@ class RunGuard:
             self._epoch = int(take["epoch"])
             if self._epoch == int(take.get("first", -1)):
                 self._be_born(take)
+            self._term.deadline_ns = 0  # one that has left us gave us more time than the new one renews for
             self._move_deadline(int(take["deadline_ns"]))
             guest.send(taken=self._phase)
         old, self._keeper = self._keeper, guest
