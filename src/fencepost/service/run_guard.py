@@ -128,7 +128,9 @@ class RunGuard:
 
     def _hear_guest(self, descriptor: int, guest: Channel) -> None:
         for message in guest.receive():
-            if "take" in message:
+            if self._keeper is guest:
+                self._obey(message)  # what it says right after it has taken us
+            elif "take" in message:
                 self._take(guest, message["take"])
             elif "leave" in message:
                 self._left = self._epoch < 0  # it has no run, and is not needed
