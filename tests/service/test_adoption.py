@@ -177,6 +177,24 @@ def test_a_lease_that_ran_out_after_it_was_left_was_a_drain_and_costs_no_attempt
     assert site.runs()[0].attempt == 1
 
 
+def test_an_agent_that_was_left_and_adopted_has_no_more_time_than_its_new_worker_renews_for(site: Site) -> None:
+    """Its first worker left it for two minutes; a lease of six seconds that nobody renews is over long before that."""
+    site.configure(AGENTS)
+    worker = up(site, 1, leaves=True, ttl=SHORT_TTL)
+    (pid,) = at_work(site, 1).values()
+    go_away(worker, "left")
+    adopter = up(site, 1, ttl=SHORT_TTL)
+    site.until(lambda: "adopted" in site.said())
+    (held,) = [one for one in site.leases() if one.guard is not None]
+    site.until(lambda: [one for one in site.leases() if one.id == held.id and one.renewals > held.renewals])
+
+    go_away(adopter, "killed")
+
+    site.until(lambda: not is_alive(pid), seconds=10)
+    (over,) = [one for one in site.leases() if one.id == held.id]
+    assert not over.expired, "it is dead before its lease can be given away"
+
+
 @pytest.mark.parametrize("guard", ["awake", "frozen"])
 def test_a_frozen_worker_is_not_robbed_and_finds_nothing_to_end_when_it_wakes(site: Site, guard: str) -> None:
     site.configure(AGENTS.replace("shell = true", 'shell = true\non_lost = "restart"'))

@@ -133,7 +133,9 @@ class RunGuard:
 
     def _hear_guest(self, descriptor: int, guest: Channel) -> None:
         for message in guest.receive():
-            if "take" in message:
+            if self._keeper is guest:
+                self._obey(message)  # what it says right after it has taken us
+            elif "take" in message:
                 self._take(guest, message["take"])
             elif "leave" in message:
                 self._left = self._epoch < 0  # it has no run, and is not needed
@@ -177,6 +179,7 @@ class RunGuard:
             self._epoch = int(take["epoch"])
             if self._epoch == int(take.get("first", -1)):
                 self._be_born(take)
+            self._term.deadline_ns = 0  # one that has left us gave us more time than the new one renews for
             self._move_deadline(int(take["deadline_ns"]))
             guest.send(taken=self._phase)
         old, self._keeper = self._keeper, guest

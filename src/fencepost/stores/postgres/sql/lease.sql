@@ -138,9 +138,11 @@ UPDATE fencepost.lease
 RETURNING id
 
 -- :name adopt_leases
--- What another transaction has locked is left out.
+-- What another transaction has locked is left out. Never for less time than it has: until its guard hears of its new
+-- keeper, it counts on what the old one told it when it left.
 UPDATE fencepost.lease
-   SET keeper = %(keeper)s, epoch = epoch + 1, left_us = NULL, expires_us = fencepost.clock_us() + ttl_ms * 1000,
+   SET keeper = %(keeper)s, epoch = epoch + 1, left_us = NULL,
+       expires_us = greatest(expires_us, fencepost.clock_us() + ttl_ms * 1000),
        adopt_key = coalesce(%(adopt_keys)s::jsonb ->> id, adopt_key), renewals = renewals + 1
  WHERE id = ANY (ARRAY(SELECT id FROM fencepost.lease
                         WHERE (id, fence, epoch) IN (SELECT * FROM fencepost.kept(%(leases)s)) AND state = 'held'

@@ -128,9 +128,11 @@ UPDATE lease
 RETURNING id
 
 -- :name adopt_leases
+-- Never for less time than it has: until its guard hears of its new keeper, it counts on what the old one told it when
+-- it left.
 UPDATE lease
    SET keeper = :keeper, epoch = epoch + 1, left_us = NULL, expires_boot = boot_id(),
-       expires_ns = awake_ns() + ttl_ms * 1000000,
+       expires_ns = max(awake_ns() + ttl_ms * 1000000, iif(expires_boot = boot_id(), expires_ns, 0)),
        adopt_key = coalesce((SELECT value FROM json_each(:adopt_keys) WHERE key = lease.id), adopt_key),
        renewals = renewals + 1
  WHERE (id, fence, epoch) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:leases)) AND state = 'held'
