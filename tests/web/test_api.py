@@ -103,6 +103,7 @@ OTHERWISE = {
     "audit list": AUDIT,
     "audit verify": AUDIT,  # heads: POST /audit/verify
     "audit export": AUDIT,
+    "key create": {"all_tenants"},  # an operator is made on the machine alone
     "key list": {"all"},  # kind
     "ticks": {"batch"},  # a file
 }
