@@ -20,7 +20,6 @@ from fencepost.service.run_order import GuardPlace
 from fencepost.service.worker import Worker, connect
 
 HELLO_SECONDS = 1.0  # a guard that says nothing for so long is frozen
-NOTHING_STARTED = ("idle", "prepare")
 
 
 class Adoption:
@@ -133,14 +132,11 @@ class Adoption:
         *,
         asked_ns: int,
     ) -> None:
-        tools, agent = hello.get("tools"), hello.get("agent")
+        tools = hello.get("tools")
         guarded.cgroup = one.held.cgroup
         guarded.tool_state = tools if isinstance(tools, dict) else {}
-        guarded.agent = self._worker.identify(agent) if isinstance(agent, int) else None
-        guarded.started = hello.get("phase") not in NOTHING_STARTED
+        guarded.started = one.held.started_us is not None
         self._worker.adopt(store, guarded, leased, key=one.held.adopt_key or "", asked_ns=asked_ns)
-        if not guarded.started:
-            guarded.stop("lost")  # nothing has happened yet: it goes back into the queue
 
     def _end_frozen(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
         """End a guard from outside that does not answer, and settle its run as lost."""
