@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: docs dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos holders takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -91,6 +91,11 @@ KILLS ?= 100
 takeovers: $(READY)
 	$(BIN)/python -m tests.chaos.takeovers --kills $(KILLS)
 
+# Between two machines with their own processes, names and networks, on each kind of cells.
+TAKEOVERS ?= 1000
+takeovers-cells: $(READY)
+	FENCEPOST_TEST_TAKEOVERS=$(TAKEOVERS) $(BIN)/pytest tests/cells/test_takeovers.py -q -s --timeout 0 $(PYTEST)
+
 TARGETS ?= cron duration config webhooks frames redaction arguments
 fuzz: $(READY)
 	$(BIN)/pip install --quiet --group fuzz
@@ -117,6 +122,9 @@ bench-apply: $(READY)
 
 bench-idle: $(READY)
 	$(BIN)/python -m bench.idle
+
+bench-agents: $(READY)  # a thousand agents by one worker; as root
+	PYTHONPATH=. $(BIN)/python bench/agents.py
 
 bench-prune: $(READY)
 	PYTHONPATH=. $(BIN)/python bench/prune.py
@@ -150,6 +158,9 @@ fuzz-api: $(READY)  # two hundred requests for each operation of the OpenAPI doc
 
 bench-metrics: $(READY)
 	$(BIN)/python -m bench.metrics
+
+bench-cells: $(READY)  # a lease on each kind of cells beside the raw swap
+	$(BIN)/python -m bench.cells
 
 bench-pages: $(READY)  # of the dashboard, on both stores
 	PYTHONPATH=. $(BIN)/python bench/pages.py

@@ -28,6 +28,8 @@ ENVIRONMENT = {
     "FENCEPOST_PAYLOAD",
     "FENCEPOST_SOCKET",
     "FENCEPOST_RUN_KEY",
+    "FENCEPOST_RUN_PROOF",
+    "FENCEPOST_EXE",
     "FENCEPOST_STORE_ID",
 }
 FENCEPOST = f"{sys.executable} -m fencepost"

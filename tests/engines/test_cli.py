@@ -38,7 +38,11 @@ def test_the_same_file_runs_three_clis_by_changing_one_line(bench: Bench) -> Non
 
 
 def test_a_codex_thread_is_resumed_after_a_deploy(bench: Bench) -> None:
-    bench.configure(FILE.format(preset="codex") + "[agents.review.env]\nSTANDIN = 'mid-turn'\n")
+    options = 'args = ["--sandbox", "workspace-write"]\n'
+    bench.configure(
+        FILE.format(preset="codex").replace("[schedules", f"{options}[schedules")
+        + "[agents.review.env]\nSTANDIN = 'mid-turn'\n"
+    )
     daemon = bench.up("--workers", "1", "--ttl", "5s", command="worker")
     bench.fencepost("run", "review")
     bench.until(lambda: "item_1" in _log(bench))
@@ -87,7 +91,7 @@ esac
     [
         ("well", 0, ("succeeded", None, "$(touch X); own", 500_000, 1)),
         ("badly", 1, ("dead", "agent_error", "no luck", None, 3)),
-        ("wrongly", 9, ("dead", "exit_code", None, None, 1)),
+        ("wrongly", 78, ("dead", "misconfigured", None, None, 1)),
     ],
 )
 def test_a_cli_of_ones_own_needs_no_code(

@@ -17,31 +17,43 @@ WORKS: dict[str, Told] = {
     "aider": ("Commit 1a2b3c4 docs: aider answers", 0.02, None),
     "amp": ("amp answers: {prompt}", None, {"input": 42, "output": 4}),
     "codex": ("codex answers: {prompt}", None, {"cache_read": 100, "input": 900, "output": 40}),
+    "copilot": ("copilot answers: {prompt}", None, None),
     "cursor-agent": (
         "cursor answers: {prompt}",
         None,
         {"cache_read": 3, "cache_write": 0, "input": 79, "output": 8},
     ),
     "gemini": ("gemini answers: {prompt}", None, {"cache_read": 0, "input": 70, "output": 7}),
-    "goose": ("goose answers: {prompt}", None, {"input": 100, "output": 20, "total": 120}),
+    "goose": (
+        "goose answers: {prompt}",
+        0.0009,
+        {"cache_read": 0, "cache_write": 0, "input": 100, "output": 20, "total": 120},
+    ),
     "opencode": ("opencode answers: {prompt}", 0.005, {"cache_read": 3, "cache_write": 0, "input": 30, "output": 11}),
+    "qwen": ("qwen answers: {prompt}", None, {"cache_read": 0, "input": 40, "output": 8}),
 }
 FAILS = {
     "aider": "litellm.AuthenticationError",
     "amp": "out of credits",
     "codex": "usage limit reached",
+    "copilot": "Authentication failed",
     "cursor-agent": None,
     "gemini": "quota",
     "goose": "Rate limit exceeded",
     "opencode": "overloaded",
+    "qwen": "401 invalid x-api-key",
 }
+REFUSED = ("aider", "copilot", "qwen")  # their key
+REASONS = {"cursor-agent": "exit_code", **dict.fromkeys(REFUSED, "misconfigured")}
 MIDDLE = {
     "amp": '"tool_use"',
     "codex": '"item_1"',
+    "copilot": '"tool.execution_start"',
     "cursor-agent": '"started"',
     "gemini": '"tool_use"',
     "goose": '"toolRequest"',
     "opencode": '"step_start"',
+    "qwen": '"tool_use"',
 }
 
 
@@ -87,7 +99,7 @@ def test_a_failure_is_one_whatever_the_exit_code(shown: dict[str, dict[str, Any]
     said = FAILS[preset]
 
     assert run["state"] == "dead"
-    assert run["reason"] in ("agent_error", "exit_code")
+    assert run["reason"] == REASONS.get(preset, "agent_error")
     assert said is None or said in run["summary"]
 
 

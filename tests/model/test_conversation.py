@@ -14,7 +14,7 @@ from fencepost.config.presets import shipped, shipped_names
 from fencepost.model.cli_definition import command_line, definition_from
 from fencepost.model.conversation import PLACES, Conversation, Part, Turn, turns_of
 from fencepost.model.json_path import parse_path
-from fencepost.model.transcript import OutputRules
+from fencepost.model.output_rules import OutputRules
 
 STANDINS = Path(__file__).parents[1] / "engines" / "standins"
 CLAUDE = definition_from(shipped("claude")).output

@@ -13,7 +13,8 @@ from fencepost.model.figures import SoFar
 from fencepost.model.json_path import find
 from fencepost.model.judge import judge
 from fencepost.model.outcome import Failed, Outcome, OverBudget, Succeeded
-from fencepost.model.transcript import Transcript, rules_from
+from fencepost.model.output_rules import rules_from
+from fencepost.model.transcript import Transcript
 
 CLAUDE = definition_from(shipped("claude")).output
 
@@ -46,6 +47,7 @@ def test_a_message_counts_once_however_many_parts_it_has_and_the_result_has_the_
 )
 def test_what_earlier_attempts_told_of_a_session_is_not_counted_again(earlier: SoFar, cost: int, tokens: int) -> None:
     transcript = Transcript(CLAUDE, so_far=earlier)
+    transcript.hear(b'{"type": "system", "subtype": "init", "claude_code_version": "2.1.325"}')
 
     transcript.hear(json.dumps(result(total_cost_usd=0.0005399999999999999, modelUsage=WHOLE)).encode())
 

@@ -157,6 +157,7 @@ class Site:
         alive = [process for process in self._processes if process.poll() is None]
         for process in alive:
             process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGCONT)  # a test may have frozen it
         give_up = time.monotonic() + seconds  # noqa: TID251  # real processes take real time
         for process in alive:
             with suppress(subprocess.TimeoutExpired):

@@ -9,6 +9,7 @@ from fencepost.cli import options
 from fencepost.config.load import load
 from fencepost.model.errors import FencepostError
 from fencepost.model.own_program import own_program
+from fencepost.operations.agent_versions import ask_version
 from fencepost.operations.doctor import examine, patient
 from fencepost.operations.finding import Finding, Status, finding_fields
 from fencepost.operations.looking import Store
@@ -37,6 +38,7 @@ def main(argv: list[str]) -> int:
         open_store=lambda: open_store(args),
         check_config=load,
         memory_of=wiring.kept_seals,
+        ask_version=ask_version,
     )
     findings = []
     for finding in examine(who):

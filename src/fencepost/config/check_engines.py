@@ -9,7 +9,7 @@ from fencepost.config.presets import shipped, shipped_names
 from fencepost.config.schema import ENGINE
 from fencepost.model.address import target_of
 from fencepost.model.check import is_checked
-from fencepost.model.cli_definition import CliDefinition, definition_from
+from fencepost.model.cli_definition import CliDefinition, definition_from, manifest_of
 from fencepost.model.errors import Invalid
 from fencepost.model.http_secrets import secrets_in
 from fencepost.model.placeholders import FIELDS, IN_CALLBACK, check_placeholders
@@ -166,7 +166,7 @@ def _check_cli(checker: Checker, entry: Entry, definitions: Definitions) -> None
             checker.complain(str(error), *entry.path, "argv")
         return
     _check_use(checker, entry, definition)
-    values["definition"] = table
+    values["definition"] = manifest_of(table)
 
 
 def _inline(values: Mapping[str, Any]) -> dict[str, Any]:

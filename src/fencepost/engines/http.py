@@ -9,10 +9,10 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Misconfigured
 from fencepost.model.http_secrets import URL, header_secret
+from fencepost.model.output_rules import rules_from
 from fencepost.model.own_program import own_program
 from fencepost.model.placeholders import IN_CALLBACK, fill
 from fencepost.model.rights import is_reference
-from fencepost.model.transcript import rules_from
 from fencepost.ports.engine import Launch, Manner, Setting
 from fencepost.ports.runs import RunRow
 

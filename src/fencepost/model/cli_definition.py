@@ -11,8 +11,9 @@ from typing import Any
 
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
+from fencepost.model.output_rules import OutputRules, rules_from
 from fencepost.model.placeholders import FIELDS, check_placeholders, fill
-from fencepost.model.transcript import OutputRules, rules_from
+from fencepost.model.version import Version, version_in
 
 PROMPT_BY = ("stdin", "file", "argument")
 ENDINGS = {"succeeded": 0, "failed": 1, "misconfigured": 78}  # what a code means -> the code that is recorded
@@ -40,6 +41,8 @@ class CliDefinition:
     interrupt: str = "0s"  # how long SIGINT may take to end a turn before SIGTERM; 0s: no SIGINT
     result_grace: str = "60s"
     output: OutputRules = field(default_factory=OutputRules)
+    version_argv: tuple[str, ...] = ()  # how it is asked which version it is
+    tried: tuple[str, ...] = ()  # the versions that the definition was run with
 
     @property
     def can_resume(self) -> bool:
@@ -66,9 +69,23 @@ def definition_from(table: Mapping[str, Any]) -> CliDefinition:
         interrupt=_duration(table, "interrupt", "0s"),
         result_grace=_duration(table, "result_grace", "60s"),
         output=rules_from(_table(table, "output")),
+        version_argv=_words(table, "version_argv"),
+        tried=_words(table, "tried"),
     )
     _check(found)
     return found
+
+
+def newer_than_tried(tried: Sequence[str], installed: str) -> Version | None:
+    """Return the version in what a program says of itself, if it is newer than every one it was tried with."""
+    known = [version for one in tried if (version := version_in(one)) is not None]
+    found = version_in(installed)
+    return found if known and found is not None and found > max(known) else None
+
+
+def manifest_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run needs of a definition: with which versions it was tried makes no new version of a schedule."""
+    return {name: value for name, value in table.items() if name not in ("version_argv", "tried")}
 
 
 def command_line(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from fencepost.model.errors import Misconfigured
 from fencepost.model.outcome import Failed, Outcome, OverBudget, Succeeded
 from fencepost.model.retry import SIGNALLED
 from fencepost.model.transcript import Transcript
@@ -24,9 +25,9 @@ def judge(  # noqa: PLR0911  # one value per case, every case named
         return None
     if told.over_budget:
         return OverBudget()
-    code = exit_codes.get(exit_code, exit_code)
+    code = Misconfigured.exit_code if told.misconfigured else exit_codes.get(exit_code, exit_code)
     if told.failure is not None:
         return Failed(code if 0 < code <= SIGNALLED else FAILED, ambiguous=told.ambiguous, said=True)
     if code == 0 and not tells_success:
         return Succeeded()
-    return Failed(code or FAILED, said=code == 0)
+    return Failed(code or FAILED, said=code == 0 or (code == Misconfigured.exit_code and exit_code in exit_codes))

@@ -43,6 +43,7 @@ class Lease(NamedTuple):
     owed: tuple[str, ...] | None = None  # of its gates, those that earlier grants owe; None: nobody knows any more
     epoch: int = 0  # how often it was adopted: only its newest keeper extends or ends it
     tick: GrantedTick | None = None  # the tick of a crontab line that was claimed with it
+    is_command: bool = False  # a guarded command, which leaves a row
 
 
 class Turn(NamedTuple):
@@ -74,6 +75,8 @@ class Claim(NamedTuple):
     adopt_key: str | None = None  # what the next keeper will show to the guard; a secret
     keeper_socket: str | None = None  # where the guard waits for its keeper
     tick: TickOrder | None = None  # the crontab line whose newest tick is to be claimed with it
+    is_command: bool = False  # a guarded command, which leaves a row
+    waits: bool = False  # if it is busy; then it does not come in vain
 
 
 class Held(NamedTuple):
@@ -101,11 +104,26 @@ class Held(NamedTuple):
     left_us: int | None = None  # when its keeper left it on purpose; None: it is attended
     adopt_key: str | None = None  # a secret: only whoever may adopt it is told
     keeper_socket: str | None = None
+    met: bool = False  # lost, and a later grant on its resources has met it already
 
     @property
     def expired(self) -> bool:
         """Whether its time is up by the store's clock."""
         return self.remaining_seconds <= 0
+
+    @property
+    def held_seconds(self) -> int:
+        """How long it has been held by the store's clock; the clock of whoever asks may be an hour off."""
+        return self._seconds_since(self.granted_us)
+
+    @property
+    def worked_seconds(self) -> int:
+        """How long its agent has worked; before the start, how long it has been held."""
+        return self._seconds_since(self.started_us or self.granted_us)
+
+    def _seconds_since(self, instant_us: int) -> int:
+        seen_us = self.expires_us - round(self.remaining_seconds * 1_000_000)
+        return max(0, (seen_us - instant_us) // 1_000_000)
 
 
 class Waiter(NamedTuple):

@@ -36,6 +36,12 @@ def _can_start(script: str) -> bool:
     return os.access(script, os.X_OK) and " " not in script and len(script) < FIRST_LINE_MAX
 
 
+def own_executable() -> str:
+    """Return the full path of the program `fencepost`, for those whose PATH may be another one; empty if there is none."""
+    folder = own_folder()
+    return os.path.join(folder, "fencepost") if folder else ""
+
+
 def own_folder() -> str | None:
     """Return the folder of the program `fencepost` that this is, or that belongs to the Python that runs it."""
     for program in (sys.argv[0] if sys.argv else "", sys.executable):

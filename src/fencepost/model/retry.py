@@ -147,7 +147,10 @@ def _after_failure(failed: Failed, attempt: int, retry: RetryPolicy, *, ready_at
         return _after_ambiguous_end(Reason.AMBIGUOUS, attempt, retry, ready_at=ready_at)
     if attempt < retry.max_attempts and retry.retries(failed.exit_code):
         return Settlement(RunState.READY, Reason.RETRY, ready_at=ready_at)
-    return Settlement(RunState.DEAD, Reason.AGENT_ERROR if failed.said else Reason.EXIT_CODE)
+    if not failed.said:
+        return Settlement(RunState.DEAD, Reason.EXIT_CODE)
+    wrong = failed.exit_code == Misconfigured.exit_code
+    return Settlement(RunState.DEAD, Reason.MISCONFIGURED if wrong else Reason.AGENT_ERROR)
 
 
 def is_ambiguous(failed: Failed, retry: RetryPolicy) -> bool:

@@ -53,7 +53,7 @@ REASONS = {
     Reason.IN_DOUBT: "an effect that it asked for is in doubt in the ledger; a person says what became of it: `fencepost ledger list`",
     Reason.DIVERGED: "begun again, it asked for another effect than before, while those of before are unexplained: `fencepost ledger list`",
     Reason.FENCE_REGRESS: "a gate had seen a fence that its store has not given out yet",
-    Reason.MISCONFIGURED: "its agent cannot be started as it is configured",
+    Reason.MISCONFIGURED: "its agent cannot work as it is set up: it could not be started, or its key was refused",
 }
 
 DISPOSITIONS = {

@@ -6,16 +6,13 @@ in here believes an exit code: an agent that says that it failed has failed, and
 
 import json
 import math
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from fencepost.model.budget import MICRO, MicroUsd, measured_usd
-from fencepost.model.errors import Invalid
 from fencepost.model.figures import NOTHING_YET, Figure, SoFar
-from fencepost.model.json_path import find, spelled
+from fencepost.model.output_rules import Heard, OutputRules, Rule
+from fencepost.model.version import Version, version_in
 
 TEXT_MAX = 4096  # characters of a text line that patterns look at
 SUMMARY_MAX = 2000
@@ -23,45 +20,6 @@ JSON_MAX = 8_000_000
 CALLS_MAX = 1000
 NUMBER_MAX = 10**15
 ROUNDED = 9  # digits of a cost after the point: beyond them are traces of binary arithmetic
-
-Wanted = str | tuple[str, ...]
-
-
-class Rule(NamedTuple):
-    """Where a fact stands: in which events, or in which lines of text, and which value it is."""
-
-    when: tuple[tuple[str, Wanted], ...] = ()
-    take: str = ""
-    match: str = ""
-    say: str = ""
-    add: bool = False
-    by: str = ""  # with add: what is told again for the same value here is not added again
-    session: bool = False  # the figure is of the whole session, also of what was done before it was resumed
-
-
-@dataclass(frozen=True, slots=True)
-class OutputRules:
-    """How to read an agent's output."""
-
-    format: str = "text"  # jsonl: one event a line; json: one object at the end; text
-    session: tuple[Rule, ...] = ()
-    work: tuple[Rule, ...] = ()
-    call_opened: tuple[Rule, ...] = ()
-    call_closed: tuple[Rule, ...] = ()
-    succeeded: tuple[Rule, ...] = ()
-    failed: tuple[Rule, ...] = ()
-    ambiguous: tuple[Rule, ...] = ()
-    over_budget: tuple[Rule, ...] = ()
-    unknown_session: tuple[Rule, ...] = ()
-    summary: tuple[Rule, ...] = ()
-    cost_usd: tuple[Rule, ...] = ()
-    turns: tuple[Rule, ...] = ()
-    usage: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
-
-    @property
-    def tells_success(self) -> bool:
-        """Whether an agent that succeeded says so, so that silence means that it did not."""
-        return bool(self.succeeded)
 
 
 class Transcript:
@@ -74,13 +32,17 @@ class Transcript:
         self._whole_size = 0
         self._failure: str | None = None
         self._success = False
+        self._piece: tuple[Rule, str | None] | None = None  # what the last piece of the summary belongs to
+        self.version: Version | None = None
         self.session: str | None = None
         self.work = 0  # signs of work so far
         self.open_calls: dict[str, None] = {}  # in the order in which they were opened
         self.over_budget = False
         self.ambiguous = False
+        self.misconfigured = False  # it failed, and would fail again
         self.lost_session = False
-        self.summary = ""
+        self._summary = ""
+        self.complaint = ""  # what it tries to get over by itself, and has not got over yet
         self._cost = Figure(so_far.cost_micro / MICRO)
         self._turns = Figure()
         counted = dict(so_far.usage)
@@ -102,6 +64,11 @@ class Transcript:
         return {name: int(one.value) for name, one in self._usage.items() if one.value is not None}
 
     @property
+    def summary(self) -> str:
+        """What it said last."""
+        return self._summary.strip()
+
+    @property
     def failure(self) -> str | None:
         """What went wrong by the agent's own words, if it said so."""
         return self._failure
@@ -116,6 +83,15 @@ class Transcript:
         """Whether the agent has said how it ended and has not gone on since."""
         return self._success or self._failure is not None
 
+    def words(self, *, cut_off: bool) -> str:
+        """Return what is worth keeping of what it said; of one that was `cut_off`, what it could not get over."""
+        if self.succeeded:
+            return self.summary
+        failure = self._failure or ""
+        complaint = f"its last complaint: {self.complaint}" if self.complaint else ""
+        first, second = (complaint, failure) if cut_off else (failure, complaint)
+        return first or second or self.summary
+
     def hear(self, line: bytes, *, aside: bool = False) -> None:
         """Take in one line of output; `aside` is what came on standard error."""
         if self._rules.format == "json" and not aside:
@@ -124,7 +100,7 @@ class Transcript:
         event = None if aside or self._rules.format == "text" else _event(line)
         text = line[: 4 * TEXT_MAX].decode("utf-8", "replace")[:TEXT_MAX] if event is None else ""
         if event is not None or text.strip():
-            self._take_in(event, text, aside=aside)
+            self._take_in(Heard(event, text, self.version), aside=aside)
 
     def hear_oversized(self) -> None:
         """Take note of a line that was too long to be read: somebody is at work there."""
@@ -136,74 +112,94 @@ class Transcript:
             event = _event(b"\n".join(self._whole))
             self._whole.clear()
             if event is not None:
-                self._take_in(event, "", aside=False)
+                self._take_in(Heard(event, "", self.version), aside=False)
 
     def _keep(self, line: bytes) -> None:
         self._whole_size += len(line) + 1
         if self._whole_size <= JSON_MAX:
             self._whole.append(line)
 
-    def _take_in(self, event: Any, text: str, *, aside: bool) -> None:  # noqa: ANN401  # JSON of any shape
+    def _take_in(self, heard: Heard, *, aside: bool) -> None:
         rules = self._rules
-        works = self._is_work(event, text, aside=aside)
-        over = self._note_end(event, text)
-        if works:
-            self.work += 1
-            if not over:
-                self._success, self._failure = False, None  # it went on after all
+        works = self._is_work(heard, aside=aside)
+        self.work += works
+        if not self._note_end(heard) and self._is_progress(heard):
+            self._success, self._failure, self.misconfigured, self.complaint = False, None, False, ""
+        if heard.fits(rules.complaint):
+            self.complaint = " ".join(str(one).strip() for one in heard.values(*rules.complaint))[:SUMMARY_MAX]
         if not aside or rules.format == "text":
-            self._note_session(event, text)
-        for call in _values(rules.call_opened, event, text):
+            self._note_session(heard)
+            for one in heard.values(*rules.version):
+                self.version = self.version or version_in(one)
+        for call in heard.values(*rules.call_opened):
             if len(self.open_calls) < CALLS_MAX:
                 self.open_calls[str(call)[:TEXT_MAX]] = None
-        for call in _values(rules.call_closed, event, text):
+        for call in heard.values(*rules.call_closed):
             self.open_calls.pop(str(call)[:TEXT_MAX], None)
-        self._note_figures(event, text)
+        self._note_summary(heard, works=works)
+        self._note_figures(heard)
 
-    def _is_work(self, event: Any, text: str, *, aside: bool) -> bool:  # noqa: ANN401  # likewise
+    def _is_work(self, heard: Heard, *, aside: bool) -> bool:
         if self._rules.work:
-            return _any(self._rules.work, event, text)
-        return not aside and (event is not None or self._rules.format == "text")
+            return heard.fits(self._rules.work)
+        return not aside and (heard.event is not None or self._rules.format == "text")
 
-    def _note_end(self, event: Any, text: str) -> bool:  # noqa: ANN401  # likewise
+    def _is_progress(self, heard: Heard) -> bool:
+        """Tell whether it surely went on after all, whatever it said before.
+
+        Any line of text may belong to the complaint itself, so that none of them means it unless a rule says so.
+        """
+        rules = self._rules
+        return heard.fits(rules.progress or (rules.work if heard.event is not None else ()))
+
+    def _note_end(self, heard: Heard) -> bool:
         """Return whether this says how it ended."""
         rules = self._rules
-        if _any(rules.unknown_session, event, text):
-            self.lost_session = True
-        if _any(rules.over_budget, event, text):
-            self.over_budget = True
-        if _any(rules.ambiguous, event, text):
-            self.ambiguous = True
-        if _any(rules.failed, event, text):
-            words = (str(one) for one in _values(rules.failed, event, text) if one)
-            self._failure = next(words, "it said so")[:SUMMARY_MAX]
+        self.lost_session |= heard.fits(rules.unknown_session)
+        self.over_budget |= heard.fits(rules.over_budget)
+        self.ambiguous |= heard.fits(rules.ambiguous)
+        misconfigured = heard.fits(rules.misconfigured)
+        if misconfigured or heard.fits(rules.failed):
+            words = heard.words((*rules.failed, *rules.misconfigured), "it said so")
+            self._failure = self._failure or words.strip()[:SUMMARY_MAX]  # the first: what follows is its consequence
+            self.misconfigured |= misconfigured
             return True
-        if _any(rules.succeeded, event, text):
+        if heard.fits(rules.succeeded):
             self._success = True  # what it said of a failure stands, unless it has gone on since
             self.open_calls.clear()
             return True
         return False
 
-    def _note_session(self, event: Any, text: str) -> None:  # noqa: ANN401  # likewise
-        for session in _values(self._rules.session, event, text):
+    def _note_session(self, heard: Heard) -> None:
+        for session in heard.values(*self._rules.session):
             if not isinstance(session, str) or not session or len(session) > TEXT_MAX or self.session is not None:
                 continue
             self.session = session
             if self._resumes is not None and session != self._resumes:
                 self.lost_session = True  # it was asked to go on, and began another conversation
 
-    def _note_figures(self, event: Any, text: str) -> None:  # noqa: ANN401  # likewise
+    def _note_summary(self, heard: Heard, *, works: bool) -> None:
+        """Keep what it said last; pieces without other work between them are one text."""
+        piece = None if works else self._piece
+        for rule in self._rules.summary:
+            for words in (one for one in heard.values(rule) if isinstance(one, str) and one):
+                whole, key = "", (rule, heard.key(rule)) if rule.join else None
+                if key is not None and key in (piece, self._piece):
+                    whole = self._summary
+                if (whole + words).strip():
+                    self._summary = (whole + words)[:SUMMARY_MAX]
+                    piece = key
+        self._piece = piece
+
+    def _note_figures(self, heard: Heard) -> None:
         rules = self._rules
-        for words in _values(rules.summary, event, text):
-            if isinstance(words, str) and words.strip():
-                self.summary = words.strip()[:SUMMARY_MAX]
-        _hear(self._cost, rules.cost_usd, event, text)
-        _hear(self._turns, rules.turns, event, text)
+        _hear(self._cost, rules.cost_usd, heard)
+        _hear(self._turns, rules.turns, heard)
         for name, where in rules.usage.items():
-            _hear(self._usage[name], where, event, text)
+            _hear(self._usage[name], where, heard)
 
 
-def _event(line: bytes) -> Any:  # noqa: ANN401  # likewise
+def _event(line: bytes) -> Any:  # noqa: ANN401  # JSON of any shape
     """Read one JSON object; None for anything else, which is no event."""
     if not line.lstrip().startswith(b"{"):
         return None
@@ -214,61 +210,25 @@ def _event(line: bytes) -> Any:  # noqa: ANN401  # likewise
     return event if isinstance(event, dict) else None
 
 
-def _any(rules: tuple[Rule, ...], event: Any, text: str) -> bool:  # noqa: ANN401  # likewise
-    return any(_applies(rule, event, text) for rule in rules)
-
-
-def _applies(rule: Rule, event: Any, text: str) -> bool:  # noqa: ANN401  # likewise
-    if rule.match:
-        return event is None and re.search(rule.match, text) is not None
-    return event is not None and all(_is(find(event, path), wanted) for path, wanted in rule.when)
-
-
-def _is(found: list[Any], wanted: Wanted) -> bool:
-    if isinstance(wanted, tuple):
-        return any(_is(found, one) for one in wanted)
-    if wanted == "null" and not found:
-        return True
-    words = [word for one in found if (word := spelled(one)) is not None]
-    if wanted.endswith("*"):
-        return any(word.startswith(wanted[:-1]) for word in words)
-    return wanted in words
-
-
-def _values(rules: tuple[Rule, ...], event: Any, text: str) -> Iterator[Any]:  # noqa: ANN401  # likewise
-    """Yield what the rules find, in their order."""
+def _hear(figure: Figure, rules: tuple[Rule, ...], heard: Heard) -> None:
+    """Take in what is said about a figure; a rule that takes nothing counts events."""
     for rule in rules:
-        if not _applies(rule, event, text):
-            continue
-        if rule.say:
-            yield rule.say
-        elif rule.match:
-            found = re.search(rule.match, text)
-            assert found is not None, "it applies"
-            yield found[1] if found.re.groups else found[0]
-        elif rule.take:
-            yield from find(event, rule.take)
-
-
-def _hear(figure: Figure, rules: tuple[Rule, ...], event: Any, text: str) -> None:  # noqa: ANN401  # likewise
-    """Take in what an event says about a figure; a rule that takes nothing counts events."""
-    for rule in rules:
-        if not _applies(rule, event, text):
+        if not heard.fits_one(rule):
             continue
         if not rule.take and not rule.match:
             figure.count()
             return
-        amounts = [amount for one in _values((rule,), event, text) if (amount := _amount(one)) is not None]
+        amounts = [amount for one in heard.values(rule) if (amount := _amount(one)) is not None]
         if amounts:
-            _take(figure, rule, sum(amounts), event)
+            _take(figure, rule, sum(amounts), heard)
             return
 
 
-def _take(figure: Figure, rule: Rule, amount: float, event: Any) -> None:  # noqa: ANN401  # likewise
+def _take(figure: Figure, rule: Rule, amount: float, heard: Heard) -> None:
     if rule.session:
         figure.take_of_session(amount)
     elif rule.add:
-        figure.add(amount, next((str(one) for one in find(event, rule.by)), None) if rule.by else None)
+        figure.add(amount, heard.key(rule))
     else:
         figure.take(amount)
 
@@ -282,71 +242,3 @@ def _amount(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) and 0 <= number <= NUMBER_MAX else None
-
-
-def rules_from(table: Any, *, where: str = "output") -> OutputRules:  # noqa: ANN401  # what a user wrote
-    """Read rules as they are written, or raise Invalid with the place and what to do."""
-    if not isinstance(table, dict):
-        raise Invalid(f"{where}: expected a table.")
-    lists = [name for name in OutputRules.__dataclass_fields__ if name not in ("format", "usage")]
-    if unknown := sorted(table.keys() - {"format", "usage", *lists}):
-        raise Invalid(f"{where}: there is no {unknown[0]}; there are format, usage, {', '.join(lists)}.")
-    form = table.get("format", "text")
-    if form not in ("jsonl", "json", "text"):
-        raise Invalid(f"{where}.format: {form!r} is none of jsonl, json, text.")
-    usage = table.get("usage", {})
-    if not isinstance(usage, dict):
-        raise Invalid(f"{where}.usage: expected a table, such as {{ input = [{{ take = 'usage.input' }}] }}.")
-    return OutputRules(
-        format=form,
-        usage={str(name): _rules(one, f"{where}.usage.{name}") for name, one in usage.items()},
-        **{name: _rules(table.get(name, []), f"{where}.{name}") for name in lists},
-    )
-
-
-def _rules(rows: Any, where: str) -> tuple[Rule, ...]:  # noqa: ANN401  # likewise
-    if not isinstance(rows, list):
-        raise Invalid(f'{where}: expected a list of rules, such as [{{ when = {{ type = "result" }} }}].')
-    return tuple(_rule(row, f"{where}.{place}") for place, row in enumerate(rows))
-
-
-def _rule(row: Any, where: str) -> Rule:  # noqa: ANN401  # likewise
-    if not isinstance(row, dict):
-        raise Invalid(f'{where}: expected a rule, such as {{ when = {{ type = "result" }}, take = "result" }}.')
-    if unknown := sorted(row.keys() - set(Rule._fields)):
-        raise Invalid(f"{where}: there is no {unknown[0]}; a rule has {', '.join(Rule._fields)}.")
-    when = row.get("when", {})
-    if not isinstance(when, dict):
-        raise Invalid(f'{where}.when: expected a table, such as {{ type = "result" }}.')
-    rule = Rule(
-        when=tuple((str(path), _wanted(value, f"{where}.when.{path}")) for path, value in when.items()),
-        take=str(row.get("take", "")),
-        match=str(row.get("match", "")),
-        say=str(row.get("say", "")),
-        add=row.get("add", False) is True,
-        by=str(row.get("by", "")),
-        session=row.get("session", False) is True,
-    )
-    _check(rule, where)
-    return rule
-
-
-def _wanted(value: Any, where: str) -> Wanted:  # noqa: ANN401  # likewise
-    words = tuple(spelled(one) for one in value) if isinstance(value, list) else (spelled(value),)
-    known = tuple(word for word in words if word is not None)
-    if len(known) != len(words):
-        raise Invalid(f"{where}: expected a text, a number, true, false, or a list of those.")
-    return known if isinstance(value, list) else known[0]
-
-
-def _check(rule: Rule, where: str) -> None:
-    if rule.match and (rule.when or rule.take):
-        raise Invalid(f"{where}: match is for lines of text, when and take are for JSON; keep one of the two.")
-    if rule.by and not rule.add:
-        raise Invalid(f"{where}: by is for figures that are added; write add = true too.")
-    try:
-        for path in (*(path for path, _ in rule.when), *filter(None, (rule.take, rule.by))):
-            find({}, path)
-        re.compile(rule.match)
-    except (Invalid, re.error) as error:
-        raise Invalid(f"{where}: {error}") from None

@@ -9,7 +9,7 @@ from fencepost.model.cli_definition import definition_from
 from fencepost.model.conversation import Conversation, Part, Turn, turns_of
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Invalid
-from fencepost.model.transcript import OutputRules
+from fencepost.model.output_rules import OutputRules
 from fencepost.operations.words import readable
 from fencepost.ports.runs import RunRow
 

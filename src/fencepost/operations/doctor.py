@@ -8,9 +8,11 @@ from fencepost.config.find import config_path, gate_target, gates_of, gates_of_a
 from fencepost.config.load import Config
 from fencepost.host import cgroup, filesystem, libc, unreadable
 from fencepost.host.kept_seals import KeptSeals
+from fencepost.host.limits import Room, room_left
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.agent_probe import missing_parts
+from fencepost.operations.agent_versions import AskVersion, untried
 from fencepost.operations.audit import audit_state
 from fencepost.operations.finding import Finding, Status
 from fencepost.operations.gate_probe import standing_problems
@@ -27,6 +29,8 @@ from fencepost.stores.looking import SqlLooking
 
 SKEW_MAX_US = 2 * SECOND_US
 LOST_SHOWN_MAX = 100
+HOSTS_NAMED_MAX = 3
+PROCESSES_MIN, DESCRIPTORS_MIN = 50, 1024
 LOGS_BIG_BYTES = 5_000_000_000
 FREE_MIN_BYTES = 500_000_000
 GROUP_OR_OTHERS = 0o077
@@ -47,6 +51,7 @@ class Patient:
     clock: Clock
     shows_host: bool = True  # whoever asks may see the machine itself: its paths, its files, its other tenants
     memory_of: Callable[[Store], KeptSeals] | None = None
+    ask_version: AskVersion | None = None  # starts a program to ask it; nobody's browser does that
 
 
 def patient(
@@ -58,12 +63,22 @@ def patient(
     check_config: Callable[[str], Config],
     shows_host: bool = True,
     memory_of: Callable[[Store], KeptSeals] | None = None,
+    ask_version: AskVersion | None = None,
 ) -> Patient:
     """Describe this machine as its user sees it."""
     from fencepost.host.clock import SystemClock
 
     return Patient(
-        environ, os.getcwd(), tenant, log_folder, open_store, check_config, SystemClock(), shows_host, memory_of
+        environ,
+        os.getcwd(),
+        tenant,
+        log_folder,
+        open_store,
+        check_config,
+        SystemClock(),
+        shows_host,
+        memory_of,
+        ask_version,
     )
 
 
@@ -77,12 +92,28 @@ def examine(who: Patient) -> Iterator[Finding]:
 def _examine_host(who: Patient) -> Iterator[Finding]:
     yield _config(who)
     yield from _agents(who)
+    yield from _versions(who)
     yield from _gates(who)
     yield from _places(who)
     yield from _hooks(who)
     yield from _host()
+    yield limits(room_left())
     yield _secrecy()
     yield _sqlite()
+
+
+def limits(room: Room) -> Finding:
+    """Say whether there is room for agents: one that cannot be started waits, and up says so once."""
+    processes, descriptors = room
+    if processes is not None and processes < PROCESSES_MIN:
+        what = f"{counted(processes, 'more process', 'more processes')} may be started here"
+        return Finding(
+            "limits", Status.WARN, what, "raise ulimit -u, or TasksMax= of the service; each run takes a few"
+        )
+    if descriptors is not None and descriptors < DESCRIPTORS_MIN:
+        what = f"a process may have {descriptors} open files and connections"
+        return Finding("limits", Status.WARN, what, "raise ulimit -n, or LimitNOFILE= of the service")
+    return Finding("limits", Status.OK, "there is room for processes and open files")
 
 
 def _veiled(who: Patient, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -195,12 +226,13 @@ def _leftovers(store: Store, who: Patient) -> Finding:
     lost = [held for held in store.leases() if held.lost and (who.shows_host or held.tenant == who.tenant)]
     if not lost:
         return Finding("leases", Status.OK, "nothing is left of lost leases")
-    where = ", ".join(sorted({held.supervisor.host.name for held in lost}))
+    hosts = sorted({held.supervisor.host.name for held in lost})
+    forget = ", ".join(f"fencepost lease forget --host {host}" for host in hosts[:HOSTS_NAMED_MAX])
     return Finding(
         "leases",
         Status.WARN,
-        f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {where}",
-        "a worker on that machine ends them before it starts anything",
+        f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {', '.join(hosts)}",
+        f"a worker there ends them before it starts anything; if that machine or container is gone: {forget}",
     )
 
 
@@ -273,13 +305,18 @@ def _config(who: Patient) -> Finding:
     return Finding("config", Status.OK, f"{path} is valid")
 
 
-def _agents(who: Patient) -> Iterator[Finding]:
-    """Find agents that could not start here; a file that is not in order is told elsewhere."""
+def _config_of(who: Patient) -> Config | None:
+    """Return the configuration; a file that is not in order is told elsewhere."""
     try:
         path = config_path(who.environ, who.cwd)
-        config = who.check_config(path) if path else None
+        return who.check_config(path) if path else None
     except FencepostError:
-        return
+        return None
+
+
+def _agents(who: Patient) -> Iterator[Finding]:
+    """Find agents that could not start here."""
+    config = _config_of(who)
     if config is None or not config.agents:
         return
     folder, broken = os.path.dirname(config.path), False
@@ -289,6 +326,13 @@ def _agents(who: Patient) -> Iterator[Finding]:
             yield Finding("agents", Status.FAIL, f"{name}: {problem}", "install it, or put the path right in the file")
     if not broken:
         yield Finding("agents", Status.OK, f"{counted(len(config.agents), 'agent')}, each with its program here")
+
+
+def _versions(who: Patient) -> Iterator[Finding]:
+    """Tell of agent CLIs that are newer than what their definition was tried with."""
+    config = _config_of(who) if who.ask_version else None
+    if config is not None and who.ask_version is not None:
+        yield from untried(config, who.environ, who.ask_version)
 
 
 def _gates(who: Patient) -> Iterator[Finding]:

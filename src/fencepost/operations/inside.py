@@ -16,6 +16,7 @@ from fencepost.model.errors import (
     StoreUnavailable,
 )
 from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.run_key import key_in
 
 if TYPE_CHECKING:
     from fencepost.model.light import Any, Mapping
@@ -53,7 +54,7 @@ def ask_outside(_: str, **__: str) -> dict[str, Any]:
 
 def ask_in(environ: Mapping[str, str], verb: str, **fields: str) -> dict[str, Any]:
     """Ask the supervisor that this environment names."""
-    request = {"key": environ.get("FENCEPOST_RUN_KEY", ""), "verb": verb, **fields}
+    request = {"key": key_in(environ), "verb": verb, **fields}
     answer = _call(environ.get("FENCEPOST_SOCKET", ""), json.dumps(request).encode() + b"\n")
     if answer.get("ok") is True:
         return answer

@@ -24,6 +24,7 @@ Store = RuntimeStore  # what a door holds open and hands to operations
 LIVE_MAX = 10_000
 LIKE_MAX = 5
 LINKS_MAX = 20
+UNSTARTABLE = (126, 127)  # the shell's codes: not executable, not found
 
 EXIT_CODES: Mapping[str, int] = {
     Reason.TIMEOUT.value: 124,
@@ -246,8 +247,8 @@ def exit_code_of(run: RunRow) -> int:
         return 0
     if run.state == RunState.CANCELLED:
         return 1
-    if run.reason == Reason.MISCONFIGURED and run.exit_code:
-        return run.exit_code  # the shell's: not found, or not executable
+    if run.reason == Reason.MISCONFIGURED and run.exit_code in UNSTARTABLE:
+        return run.exit_code
     own = run.exit_code or 1  # it did not succeed, so a zero of the agent's cannot stand
     return EXIT_CODES.get(run.reason or "", own)
 

@@ -5,7 +5,7 @@ from fencepost.model.light import TYPE_CHECKING, NamedTuple, Protocol
 from fencepost.ports.runs import RunRow
 
 if TYPE_CHECKING:
-    from fencepost.model.transcript import OutputRules
+    from fencepost.model.output_rules import OutputRules
 
 RESULT_GRACE_SECONDS = 60.0
 

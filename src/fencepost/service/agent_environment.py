@@ -1,12 +1,15 @@
 """The environment of a scheduled run: built up from a short list, never inherited whole."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Lease
 from fencepost.model.moment import from_us
+from fencepost.model.own_program import own_executable
 from fencepost.model.rights import is_ordinary
+from fencepost.model.run_key import key_variables
 from fencepost.model.trace import traceparent
 from fencepost.ports.runs import RunRow
 from fencepost.service.handing import Given
@@ -55,11 +58,33 @@ def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> 
         "STORE_ID": lease.store,
         "PAYLOAD": folder.payload,
         "SOCKET": folder.socket,
-        "RUN_KEY": key,
+        "EXE": own_executable(),
         **resuming,
     }
-    trace = traceparent(run.id, lease.fence)
-    return {**{f"FENCEPOST_{name}": value for name, value in values.items()}, "TRACEPARENT": trace}
+    named = {f"FENCEPOST_{name}": value for name, value in values.items()}
+    return {**named, **key_variables(key), "TRACEPARENT": traceparent(run.id, lease.fence)}
+
+
+def payload_file(run: RunRow) -> str:
+    """Return the payload with what the environment says about the run, under a name of its own that a payload may have too.
+
+    Standard input gets the payload as it came.
+    """
+    payload = json.loads(run.payload)
+    if not isinstance(payload, dict) or "fencepost" in payload:
+        return run.payload
+    facts = {
+        "run_id": run.id,
+        "trigger": run.trigger,
+        "tick": _instant(run.tick_us) or None,
+        "period_start": _instant(run.period_start_us) or None,
+        "period_end": _instant(run.period_end_us) or None,
+        "backfill_from": _instant(run.backfill_from_us) or None,
+        "last_success": _instant(run.last_success_us) or None,
+        "idempotency_key": run.idempotency_key,
+        "attempt": run.attempt,
+    }
+    return json.dumps({**payload, "fencepost": facts})
 
 
 def own_values(run: RunRow, lease: Lease) -> list[str]:

@@ -164,7 +164,7 @@ class Listening:
     def told(self, *, cut_off: bool) -> Told:
         """Return what is worth keeping; `cut_off` by somebody else, it may not have told all of it."""
         told = self._transcript
-        words = told.failure or told.summary
+        words = told.words(cut_off=cut_off)
         if told.lost_session:
             words = f"it could not go on with its session {self._manner.resumes}: {words or 'it began another one'}"
         return Told(

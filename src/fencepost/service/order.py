@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from fencepost.model.light import TYPE_CHECKING, Callable, Mapping, NamedTuple
-from fencepost.model.own_program import own_folder
+from fencepost.model.own_program import own_executable, own_folder
+from fencepost.model.run_key import key_variables
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
@@ -91,7 +92,8 @@ def environment(
         "FENCEPOST_RESOURCE": " ".join(lease.resources),
         "FENCEPOST_PAYLOAD": folder.payload,
         "FENCEPOST_SOCKET": folder.socket,
-        "FENCEPOST_RUN_KEY": key,
+        "FENCEPOST_EXE": own_executable(),
+        **key_variables(key),
         "FENCEPOST_STORE_ID": lease.store,
         "TRACEPARENT": inherited.get("TRACEPARENT") or _new_trace(),
         **(_tick_variables(order.tenant, lease.tick) if lease.tick else {}),

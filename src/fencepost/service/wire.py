@@ -6,12 +6,13 @@ from typing import Any
 
 from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Turn, Waiter
+from fencepost.model.output_rules import OutputRules, Rule
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.project import Project
-from fencepost.model.transcript import OutputRules, Rule
 from fencepost.ports.engine import Launch, Manner
 from fencepost.ports.runs import RunRow
 from fencepost.ports.store import StoreFacts
+from fencepost.service.model_line import ModelOrder
 from fencepost.service.run_order import RunOrder
 
 KINDS: dict[str, Any] = {
@@ -24,6 +25,7 @@ KINDS: dict[str, Any] = {
         Launch,
         Lease,
         Manner,
+        ModelOrder,
         OutputRules,
         ProcessId,
         Project,

@@ -7,7 +7,7 @@ its guards go on, and the next worker of this host adopts them.
 import os
 import select
 from _socket import AF_UNIX, SOCK_STREAM, socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from fencepost.flow.leasing import recheck_for
@@ -31,9 +31,10 @@ from fencepost.service.last_resort import LastResort
 from fencepost.service.order import new_id
 from fencepost.service.relay_store import answer_for
 from fencepost.service.run_ends import RunEnds
-from fencepost.service.run_making import Making, OverBudgetError, WorkerStore, WorkerTools
+from fencepost.service.run_making import Making, OverBudgetError
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.wire import pack
+from fencepost.service.worker_tools import WorkerStore, WorkerTools
 from fencepost.service.zygote import Zygote
 
 SPARE = 2  # guards that wait for a run, so that none has to wait for a fork
@@ -49,11 +50,8 @@ NOTHING_STARTED = ("idle", "prepare")
 class Worker:
     """Everything that one process does for runs."""
 
-    def __init__(
-        self, bench: WorkerTools, zygote: Zygote, open_store: Callable[[], WorkerStore], *, slots: int, keeper: str
-    ) -> None:
+    def __init__(self, bench: WorkerTools, zygote: Zygote, *, slots: int, keeper: str) -> None:
         self._bench, self._tools, self._zygote, self._slots = bench, bench.tools, zygote, slots
-        self._open_store = open_store
         self.keeper = keeper
         self._making = Making(bench)
         self.ends = RunEnds(bench)
@@ -79,6 +77,7 @@ class Worker:
         self._said_trouble = ""
         self._draining = False
         self._short = False  # fewer guards than runs that wait and have room
+        self._ready = 0  # how many runs waited at the last look, without those that were leased since
 
     @property
     def fd(self) -> int:
@@ -276,11 +275,15 @@ class Worker:
             return
         guarded.channel.send(answer=number, content=guarded.answer(request, store))
 
-    def lease(self, store: WorkerStore, ready: int) -> None:
-        """Lease as many runs as there are guards and room for, and hand them over."""
+    def lease(self, store: WorkerStore, ready: int | None = None) -> None:
+        """Lease as many runs as there are guards and room for, and hand them over.
+
+        `ready` says how many wait. None: nobody has looked; at least one, and what is left of those that were counted.
+        """
         if self._draining:
             return
         now = self._now()
+        self._ready = ready = max(1, self._ready) if ready is None else ready
         self._passed = {run_id: until for run_id, until in self._passed.items() if until > now}
         room = max(0, self._slots - self.running)
         self._fork(min(room, ready + SPARE))
@@ -292,6 +295,7 @@ class Worker:
             self._spell_ns = now + round(GATES_SECONDS * 1e9)
             self._making.forget_spellings()
         runs = store.next_runs(limit, passed=tuple(self._passed), places=self._bench.grounds.places())
+        self._ready = max(0, ready - len(runs)) if len(runs) == limit else 0
         chosen: dict[str, Guarded] = {}
         offers: list[tuple[Offer, str]] = []
         guards = list(self._idle)
@@ -474,7 +478,7 @@ class Worker:
 
     def _open_custody(self, store: WorkerStore) -> Custody:
         custody = Custody(
-            self._open_store,
+            self._bench.open_store,
             self._tools.clock,
             counts_sleep=store.facts().counts_sleep,
             tell=self._on_renewed,

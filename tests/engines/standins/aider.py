@@ -19,7 +19,7 @@ prompt = Path(words[words.index("--message-file") + 1]).read_text()
 
 print("Aider v0.86.2\nModel: sonnet with diff edit format\nGit repo: .git with 3 files", flush=True)
 if STANDIN == "fails":
-    print("litellm.AuthenticationError: AnthropicException - invalid x-api-key", flush=True)
+    print("litellm.AuthenticationError: AnthropicException - invalid\nx-api-key\nCheck your API key.\n", flush=True)
     sys.exit(0)
 print(f"I will {prompt}", flush=True)
 print("Tokens: 3.2k sent, 150 received. Cost: $0.0098 message, $0.0098 session.", flush=True)

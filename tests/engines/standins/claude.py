@@ -114,7 +114,7 @@ if STANDIN == "silent":
     time.sleep(1.5)
     result()
     sys.exit(0)
-emit(type="system", subtype="init", mcp_servers=[], capabilities=[])
+emit(type="system", subtype="init", claude_code_version="2.1.325", mcp_servers=[], capabilities=[])
 if resumed:
     say("going on")
     if draft := os.environ.get("DRAFT"):

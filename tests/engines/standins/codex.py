@@ -3,7 +3,8 @@
 
 The thread's id comes with the first event, `thread.started`; `turn.completed` carries usage and no cost; `error` events
 are retries; the exit code is 1 if a turn failed. A thread is kept only after its first turn has answered, and
-`codex exec resume ID` says "no rollout found for thread id" where there is none.
+`codex exec … resume ID -` says "no rollout found for thread id" where there is none; `--sandbox`, `--cd`, `--add-dir` and
+`--profile` are not known behind the word `resume`.
 """
 
 import json
@@ -20,7 +21,9 @@ assert words[-1] == "-"
 prompt = sys.stdin.read()
 folder = Path(os.environ["HOME"]) / ".codex-threads"
 folder.mkdir(exist_ok=True)
-resumed = words[2] if words[1] == "resume" else None
+resumed = words[words.index("resume") + 1] if "resume" in words else None
+if resumed and (late := {"--sandbox", "--cd", "--add-dir", "--profile"} & set(words[words.index("resume") :])):
+    sys.exit(f"error: unexpected argument '{late.pop()}' found")
 thread = resumed or f"th-{os.environ['FENCEPOST_FENCE']}"
 
 

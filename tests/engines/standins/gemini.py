@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Stands in for Gemini CLI (`gemini --output-format stream-json`), as its headless reference describes it.
 
-Events are init, message, tool_use, tool_result, error and result with status and stats; 41 is the exit code of missing
-authentication. `--resume UUID` goes on with a session, whose id stays the same.
+Events are init, message, tool_use, tool_result, error and result with status and stats. What the assistant says comes in
+pieces, each a message with `delta`. The exit code is 41 without authentication, and the HTTP status less 256 for an error
+of the model's. `--resume UUID` goes on with a session, whose id stays the same.
 """
 
 import json
@@ -29,7 +30,8 @@ if STANDIN == "mid-turn" and "--resume" not in sys.argv:
     time.sleep(600)
 if STANDIN == "fails":
     emit(type="result", status="error", error={"type": "ApiError", "message": "quota exceeded", "code": 429}, stats={})
-    sys.exit(1)
+    sys.exit(429 - 256)
 emit(type="tool_result", tool_id="t1", status="success", output="")
-emit(type="message", role="assistant", content=f"gemini answers: {prompt}")
+for piece in ("gemini ", "answers: ", prompt):
+    emit(type="message", role="assistant", content=piece, delta=True)
 emit(type="result", status="success", stats={"input_tokens": 70, "output_tokens": 7, "cached": 0, "tool_calls": 1})

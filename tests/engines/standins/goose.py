@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Stands in for goose (`goose run --output-format stream-json`), as its source describes it.
 
-- Events: `message` with the whole message (content `text`, `toolRequest`, `toolResponse`), `notification`, `error` with
-  `error`, and `complete` with total_tokens, in newer ones input_tokens and output_tokens too. None tells a cost.
-- A run ends with `complete` also after an `error`; the exit code may be 0 then.
+- Events: `message` with a piece of text (all pieces of a message have its id), a `toolRequest` or a `toolResponse`,
+  `notification`, and `complete` with tokens and cost_usd.
+- A model that fails is told as a message of the assistant, "Ran into this error: …", then `complete` with 0 tokens; the exit
+  code is 0. A refused key is an `error` event, and the exit code 1.
 - `--name` names a session, `--resume --name` goes on with it and says "No session found with name" where there is none;
   `--instructions -` reads the prompt from standard input; GOOSE_MODE=auto asks nobody.
 """
@@ -33,8 +34,8 @@ def emit(**event: object) -> None:
     print(json.dumps(event), flush=True)
 
 
-def say(role: str, **content: object) -> None:
-    emit(type="message", message={"id": None, "role": role, "created": 1, "content": [content]})
+def say(role: str, number: str = "chatcmpl-1", **content: object) -> None:
+    emit(type="message", message={"id": number, "role": role, "created": 1, "content": [content]})
 
 
 say("assistant", type="toolRequest", id="call_1", toolCall={"status": "success", "value": {"name": "shell"}})
@@ -43,7 +44,10 @@ if STANDIN == "mid-turn" and "--resume" not in words:
 emit(type="notification", extension_id="developer", log={"message": "a line of output"})
 say("user", type="toolResponse", id="call_1", toolResult={"status": "success", "value": []})
 if STANDIN == "fails":
-    emit(type="error", error="Rate limit exceeded")
-else:
-    say("assistant", type="text", text=f"goose answers: {prompt}")
-emit(type="complete", total_tokens=120, input_tokens=100, output_tokens=20)
+    say("assistant", "msg_1", type="text", text="Ran into this error: Rate limit exceeded.\n\nPlease retry.")
+    emit(type="complete", total_tokens=0, input_tokens=0, output_tokens=0)
+    sys.exit(0)
+for piece in ("goose ", "answers: ", prompt):
+    say("assistant", "chatcmpl-2", type="text", text=piece)
+cached = {"cache_read_input_tokens": 0, "cache_write_input_tokens": 0}
+emit(type="complete", total_tokens=120, input_tokens=100, output_tokens=20, cost_usd=0.0009, **cached)

@@ -8,15 +8,16 @@ from unittest.mock import patch
 
 from fencepost.flow.reaper import Reaper
 from fencepost.host.life_lock import is_life_over
-from fencepost.model.lease import Claim
+from fencepost.model.lease import HELD, Claim
 from fencepost.ports.runs import Adoptable
 from fencepost.service import guarded
 from fencepost.service.adoption import Adoption
 from fencepost.service.channel import Channel, Message
 from fencepost.service.end_record import EndRecord
 from fencepost.service.run_guard import RunGuard
-from fencepost.service.run_making import Making, WorkerStore
+from fencepost.service.run_making import Making
 from fencepost.service.worker import Worker
+from fencepost.service.worker_tools import WorkerStore
 from fencepost.stores import run_ends
 from tests.simulation.adoption.play import simulate_adoption
 from tests.simulation.mutations import _sql
@@ -93,7 +94,7 @@ def _adopted_twice() -> Patches:
 
 def _settled_twice() -> Patches:
     return [
-        patch.object(run_ends, "fate_of_attempt", lambda *_: run_ends.HELD),
+        patch.object(run_ends, "fate_of_attempt", lambda *_: HELD),
         patch.object(run_ends, "_free", lambda *_: None),
         patch.object(run_ends, "_is_plain", lambda _: False),
         _sql(settle_runs=("+run.fence = one.fence AND run.state = 'running'", "true")),

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+import traceback
 from collections import Counter
 from hashlib import sha256
 
@@ -45,6 +46,9 @@ def simulate_adoption(seed: int, kinds: str = "") -> Result:
             _story(world, {*chosen, "start worker", "thaw worker", "thaw guard", "heal", "exit"})
     except Violation as found:
         violation = found
+    except Exception as crash:  # noqa: BLE001  # a crash of the product breaks a promise, whatever its name
+        world.log(traceback.format_exc())
+        violation = Violation("crashed", repr(crash))
     finally:
         world.rages = False
         _clear_away(world)
@@ -53,7 +57,7 @@ def simulate_adoption(seed: int, kinds: str = "") -> Result:
     digest = sha256("\n".join(world.trace).encode()).hexdigest()
     seconds = (world.clock.awake - 10**12) / 1e9
     command = "python -m tests.simulation.adoption.run"
-    return Result(seed, digest, world.trace, world.totals, seconds, violation, [], command)
+    return Result(seed, digest, world.trace, world.totals, seconds, violation, {}, command)
 
 
 def _clear_away(world: AdoptionWorld) -> None:

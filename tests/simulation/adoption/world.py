@@ -17,8 +17,8 @@ from fencepost.service.custody import Custody
 from fencepost.service.end_record import has_known_end
 from fencepost.service.leftovers import Leftovers
 from fencepost.service.order import Tools
-from fencepost.service.run_making import WorkerStore, WorkerTools
 from fencepost.service.worker import Worker
+from fencepost.service.worker_tools import WorkerStore, WorkerTools
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring.serving import engine_of
 from tests.simulation.adoption.host import Agent, SimGuard, SimProcesses, SimZygote, kill_after_ns
@@ -65,7 +65,7 @@ class _Worker(Worker):
     me: "SimWorker"
 
     def _open_custody(self, store: WorkerStore) -> Custody:
-        return Custody(self._open_store, self.clock, counts_sleep=store.facts().counts_sleep)
+        return Custody(self._bench.open_store, self.clock, counts_sleep=store.facts().counts_sleep)
 
     def now_ns(self) -> int:
         """Let others go on while this worker waits for guards to say who they are."""
@@ -82,10 +82,17 @@ class SimWorker:
         self.frozen = False
         self.door = Door(world)
         tools = world.tools(self.id)
-        bench = WorkerTools(
-            tools, engine_of, world.folder, f"{world.folder}/logs", f"{world.folder}/guards", TTL_SECONDS, timedelta(0)
+        own = WorkerTools(
+            tools,
+            lambda: self.door,  # type: ignore[arg-type, return-value]
+            engine_of,
+            world.folder,
+            f"{world.folder}/logs",
+            f"{world.folder}/guards",
+            TTL_SECONDS,
+            timedelta(0),
         )
-        self.worker = _Worker(bench, SimZygote(world), lambda: self.door, slots=SLOTS, keeper=name)  # type: ignore[arg-type, return-value]
+        self.worker = _Worker(own, SimZygote(world), slots=SLOTS, keeper=name)  # type: ignore[arg-type]
         self.worker.world, self.worker.me = world, self
         self.adoption = Adoption(self.worker, f"{world.folder}/workers")
         self.leftovers = Leftovers(tools.processes, tools.clock, tools.say)
