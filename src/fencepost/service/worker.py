@@ -528,6 +528,8 @@ class Worker:
             self._part(guarded)
         self._zygote.close()
         self._epoll.close()
+        for descriptor in (self._nudge_reader, self._nudge_writer):
+            os.close(descriptor)
 
     def _complain(self, words: str) -> None:
         if words != self._said_trouble:

@@ -150,7 +150,10 @@ class SimGuard:
         if not self.alive or self.frozen or self.stopped:
             return
         guard = self.guard
-        ready, _, _ = select.select(guard._fds(self._wakeup), [], [], 0)
+        poll = select.poll()  # hundreds of seeds in one process have more descriptors than select() can count
+        for descriptor in guard._fds(self._wakeup):
+            poll.register(descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll(0)]
         before = guard._epoch, guard._term.over and guard._phase != ENDED
         guard._hear(ready)
         self.world.judge_word(self)
