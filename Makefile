@@ -62,7 +62,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-# Seed after seed for so long on each store, on SQLite leases first, then every kind of gate, then the whole runtime; a new start each time:
+# Seed after seed for so long on each store, on SQLite leases first, then every kind of gate, adoption, then the whole runtime; a new start each time:
 # START=$RANDOM. One store alone: STORE=postgresql.
 SECONDS ?= 600
 START ?= 100000
@@ -73,7 +73,8 @@ soak-sqlite: $(READY)
 	$(BIN)/python -m tests.simulation.run --start $(START) --seconds $$(($(SECONDS) / 4))
 	$(BIN)/python -m tests.simulation.gates.run --start $(START) --seconds $$(($(SECONDS) / 6))
 	$(BIN)/python -m tests.simulation.cells.run --start $(START) --seconds $$(($(SECONDS) / 6))
-	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 7 / 12))
+	$(BIN)/python -m tests.simulation.adoption.run --start $(START) --seconds $$(($(SECONDS) / 6))
+	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 5 / 12))
 
 soak-postgresql: $(READY)
 	$(BIN)/python -m tests.simulation.runtime.run --store postgresql --start $(START) --seconds $(SECONDS)

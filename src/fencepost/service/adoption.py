@@ -21,7 +21,6 @@ from fencepost.service.worker_tools import WorkerStore
 
 HELLO_SECONDS = 1.0  # a guard that says nothing for so long is frozen
 DOUBT_SECONDS = 30.0  # between two looks at our own leases: with a thousand of them it takes a while
-NOTHING_STARTED = ("idle", "prepare")
 
 
 class Adoption:
@@ -106,15 +105,24 @@ class Adoption:
                 guarded.channel.close()  # it is gone, or not the guard of this lease
                 del guests[descriptor]
         asked_ns = Term(self._worker.clock, counts_sleep=store.facts().counts_sleep).now_ns()
-        leases = store.adopt_runs([one.lease for one, _ in guests.values()], keeper=self._worker.keeper)
-        for descriptor, (one, guarded) in guests.items():
-            lease, hello = leases.get(one.held.id), hellos.get(descriptor)
-            if lease is None:
-                guarded.channel.close()  # another worker was quicker
-            elif hello is None:
-                self._end_frozen(store, guarded, _leased(one)._replace(lease=lease), one)
-            else:
-                self._take(store, one, guarded, _leased(one)._replace(lease=lease), hello, asked_ns=asked_ns)
+        frozen: list[tuple[Adoptable, Guarded, LeasedRun]] = []
+        try:
+            leases = store.adopt_runs([one.lease for one, _ in guests.values()], keeper=self._worker.keeper)
+            for descriptor in [descriptor for descriptor, (one, _) in guests.items() if one.held.id in leases]:
+                one, guarded = guests.pop(descriptor)
+                leased = _leased(one)._replace(lease=leases[one.held.id])
+                if descriptor in hellos:
+                    self._take(store, one, guarded, leased, hellos[descriptor], asked_ns=asked_ns)
+                else:
+                    guarded.leased, guarded.cgroup = leased, one.held.cgroup
+                    guarded.kill(self._worker.processes)
+                    guarded.channel.close()
+                    frozen.append((one, guarded, leased))
+        finally:
+            for _, guarded in guests.values():
+                guarded.channel.close()  # another worker was quicker, or the store is out of reach
+        for one, guarded, leased in frozen:
+            self._bury(store, guarded, leased, one)
         return len(leases)
 
     def _listen(self, guests: dict[int, tuple[Adoptable, Guarded]]) -> dict[int, dict[str, object]]:
@@ -144,20 +152,14 @@ class Adoption:
         *,
         asked_ns: int,
     ) -> None:
-        tools, agent = hello.get("tools"), hello.get("agent")
+        tools = hello.get("tools")
         guarded.cgroup = one.held.cgroup
         guarded.tool_state = tools if isinstance(tools, dict) else {}
-        guarded.agent = self._worker.identify(agent) if isinstance(agent, int) else None
-        guarded.started = hello.get("phase") not in NOTHING_STARTED
+        guarded.started = one.held.started_us is not None
         self._worker.adopt(store, guarded, leased, key=one.held.adopt_key or "", asked_ns=asked_ns)
-        if not guarded.started:
-            guarded.stop("lost")  # nothing has happened yet: it goes back into the queue
 
-    def _end_frozen(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
-        """End a guard from outside that does not answer, and settle its run as lost."""
-        guarded.leased, guarded.cgroup = leased, one.held.cgroup
-        guarded.kill(self._worker.processes)
-        guarded.channel.close()
+    def _bury(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
+        """Settle the run of a guard that did not answer and was killed as lost, when all of its tree is gone."""
         gone = self._worker.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
         started = one.held.started_us is not None
         record = self._worker.ends.record(leased, Lost(started=started), started=started, gone=gone)

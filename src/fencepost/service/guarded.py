@@ -38,6 +38,7 @@ class Guarded:
         self.session: str | None = None  # the agent's conversation, where it is known before the start
         self.tool_state: State = {}  # how far the calls of each tool are
         self.started = False  # on record
+        self.adopted = False
         self.stopping = False  # it was told to end
         self.told_deadline_ns = 0
         self.end: EndRecord | None = None

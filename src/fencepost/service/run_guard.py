@@ -181,7 +181,7 @@ class RunGuard:
                 self._be_born(take)
             self._term.deadline_ns = 0  # one that has left us gave us more time than the new one renews for
             self._move_deadline(int(take["deadline_ns"]))
-            guest.send(taken=self._phase)
+            guest.send(taken=self._phase, agent=self._tree.pid)
         old, self._keeper = self._keeper, guest
         del self._guests[guest.fd]
         if old is not None:

@@ -14,7 +14,7 @@ from fencepost.flow.leasing import recheck_for
 from fencepost.host.limits import raise_descriptor_limit
 from fencepost.host.logs import LogFile
 from fencepost.model.definition import agent_from_json
-from fencepost.model.errors import FencepostError, LeaseLost
+from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import kill_grace, trusted_for
 from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget
 from fencepost.model.process import Fate, Host, ProcessId
@@ -44,6 +44,7 @@ STOPS_SECONDS = 1.0  # how often requests to stop are looked for
 VAIN_SECONDS = 1.0  # a run that could not be leased is not asked for again at once
 GATES_SECONDS = 60.0
 FORK_PAUSE_SECONDS = 1.0
+NOTHING_STARTED = ("idle", "prepare")
 
 
 class Worker:
@@ -123,10 +124,6 @@ class Worker:
         """Return this host."""
         return self._tools.processes.here()
 
-    def identify(self, pid: int) -> ProcessId | None:
-        """Return who has this pid now."""
-        return self._tools.processes.identify(pid)
-
     def is_dead(self, process: ProcessId) -> bool:
         """Tell whether a process is gone for certain."""
         return self._tools.processes.fate(process) is Fate.DEAD
@@ -137,6 +134,7 @@ class Worker:
 
     def adopt(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, key: str, asked_ns: int) -> None:
         """Become the keeper of a guard that another worker has left."""
+        guarded.adopted = True
         self.attend(guarded)
         self.hold(store, guarded, leased, asked_ns=asked_ns)
         assert guarded.kept is not None
@@ -196,12 +194,23 @@ class Worker:
             elif "ended" in message and guarded.end is None:
                 guarded.end = EndRecord.from_json(message["ended"])
                 self._ended.append(guarded)
+            elif "taken" in message and guarded.adopted:
+                self._look_how_far(guarded, message)
             elif "said" in message:
                 self._tools.say(str(message["said"]))
         if guarded.channel.closed:
             self._part(guarded)
             if guarded.leased is not None and guarded.end is None:
                 self._gone.append(guarded)
+
+    def _look_how_far(self, guarded: Guarded, message: Message) -> None:
+        """Hear how far an adopted run is. Where nothing has happened yet, it goes back into the queue."""
+        if message["taken"] in NOTHING_STARTED:
+            guarded.started = False
+            guarded.stop("lost")
+        elif message.get("agent") is not None:
+            guarded.started = True
+            guarded.agent = self._tools.processes.identify(int(message["agent"]))
 
     def _part(self, guarded: Guarded) -> None:
         """Listen to a guard no more."""
@@ -307,7 +316,7 @@ class Worker:
         self._custody = self._custody or self._open_custody(store)
         asked_ns = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep).now_ns()
         keys = {offer.run_id: (offer.claim, key) for offer, key in offers}
-        for leased in store.lease_runs([offer for offer, _ in offers], recheck_for):
+        for leased in self._leased(store, offers, chosen):
             claim, key = keys[leased.run.id]
             guarded = chosen[leased.run.id]
             self._passed.pop(leased.run.id, None)
@@ -315,6 +324,18 @@ class Worker:
             guarded.cgroup = claim.cgroup
             self.hold(store, guarded, leased, asked_ns=asked_ns)
             self._hand_over(store, guarded, leased, key)
+
+    def _leased(
+        self, store: WorkerStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]
+    ) -> list[LeasedRun]:
+        """Lease; without an answer the guards are let go, since leases that we do not know of may name them."""
+        try:
+            return store.lease_runs([offer for offer, _ in offers], recheck_for)
+        except StoreUnavailable:
+            for guarded in chosen.values():
+                guarded.channel.send(leave=True)
+                self._part(guarded)
+            raise
 
     def hold(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, asked_ns: int) -> None:
         """Take custody of a lease, and of what runs under it."""
@@ -507,6 +528,8 @@ class Worker:
             self._part(guarded)
         self._zygote.close()
         self._epoll.close()
+        for descriptor in (self._nudge_reader, self._nudge_writer):
+            os.close(descriptor)
 
     def _complain(self, words: str) -> None:
         if words != self._said_trouble:
