@@ -112,6 +112,24 @@ def test_the_door_does_not_outlive_a_parent_that_was_killed(site: Site) -> None:
     site.until(lambda: is_gone(port))
 
 
+def test_the_next_up_has_the_port_of_one_that_was_killed(site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    first = site.up("--port", str(port), "--workers", "0", web=True)
+    greeted(site)
+    (door,) = [pid for pid, line in children(first.pid) if "fencepost web" in line]
+    os.kill(door, signal.SIGSTOP)  # noqa: TID251  # our own child's child: it still has the port when the next one asks
+    first.kill()
+    first.wait(30)
+
+    second = site.up("--port", str(port), "--workers", "0", web=True)
+    site.until(lambda: any("fencepost web" in line for _, line in children(second.pid)))
+    os.kill(door, signal.SIGCONT)  # noqa: TID251
+    site.until(lambda: len(SERVED.findall(site.said())) == 2)
+
+    assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+
+
 def is_gone(port: int) -> bool:
     try:
         httpx.get(f"http://127.0.0.1:{port}/healthz")

@@ -1,11 +1,13 @@
 """Serves the application: a port that is free, deadlines that uvicorn lacks, and an end with the parent."""
 
 import asyncio
+import errno
 import logging
 import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from threading import Event
 from typing import ClassVar, NamedTuple
 
 import uvicorn
@@ -28,6 +30,7 @@ HEAD_BYTES_MAX = 16_384
 CONNECTIONS_MAX = 1_000
 PER_ADDRESS_MAX = 600
 PARENT_SECONDS = 0.5
+PREDECESSOR_SECONDS = 3.0  # for the web door of a killed `up` to notice, and to give its port back
 GREET_SECONDS, GREET_MAX_SECONDS = 0.5, 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -131,7 +134,7 @@ def serve_mcp(url: str, address: Address, *, acts: bool) -> int:
 def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = None) -> int:
     wiring.keep_to_ourselves()
     rights = wiring.own_rights()
-    listener = _listen(address)
+    listener = _listen(address, patience=0 if parent is None else PREDECESSOR_SECONDS)
     port = int(listener.getsockname()[1])
 
     def open_store() -> Store:
@@ -239,22 +242,35 @@ async def _watch(server: uvicorn.Server, parent: int, parent_now: Callable[[], i
     server.should_exit = True
 
 
-def _listen(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+def _listen(address: Address, *, patience: float) -> socket.socket:
+    """Listen at the first port that is free. The first of them may be our predecessor's still, and is waited for."""
     ports = [address.port] if address.port is not None else range(PORT, PORT + PORTS_TRIED)
+    for _ in range(round(patience / PARENT_SECONDS)):
+        try:
+            return _bound(address, ports[0])
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                break
+        Event().wait(PARENT_SECONDS)
     why = ""
     for port in ports:
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((address.host.strip("[]"), port))
-            listener.listen(2048)
+            return _bound(address, port)
         except OSError as error:
-            listener.close()
             why = error.strerror or str(error)
-        else:
-            return listener
     tried = f"port {ports[0]}" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]}"
     raise Misconfigured(
         f"the web server cannot listen on {address.host}, {tried}: {why}. Choose another: {address.how}"
     )
+
+
+def _bound(address: Address, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address.host.strip("[]"), port))
+        listener.listen(2048)
+    except OSError:
+        listener.close()
+        raise
+    return listener
