@@ -34,6 +34,7 @@ command = ["sh", "-c", "date +%s%N > began"]
 """
 PATIENCE_SECONDS = 60.0
 KEPT_SECONDS = 30.0
+ASKING_SECONDS = 0.05  # between two questions to the server, which has other work to do meanwhile
 TARGETS = {
     "connections": ("at most", 8),
     "pss_mb": ("at most", 2.5),
@@ -125,7 +126,7 @@ def measure(place: Place, number: int, rounds: int) -> dict[str, object]:
     until(lambda: Path(place.folder, "began").exists())
     latencies = [latency(place) for _ in range(rounds)]
     began = place.ask("sleeper", number)
-    until(lambda: place.count("started_us IS NOT NULL") >= number)
+    until(lambda: place.count("started_us IS NOT NULL") >= number, pause=ASKING_SECONDS)
     started = monotonic() - began
     until(lambda: all(len(agents) == 1 for agents in place.guards().values()))  # nothing is being prepared any more
     guards = place.guards()
@@ -136,7 +137,7 @@ def measure(place: Place, number: int, rounds: int) -> dict[str, object]:
     place.worker.kill()
     place.worker.wait()
     up_at = place.start(number)
-    until(lambda: place.count("epoch > 0") >= number)
+    until(lambda: place.count("epoch > 0") >= number, pause=ASKING_SECONDS)
     adopted = monotonic() - up_at
     assert place.guards() == guards, "every agent has the guard and the pid that it had"
     return {
@@ -182,13 +183,13 @@ def children(pid: int) -> list[int]:
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
 
 
-def until(condition: Callable[[], object]) -> None:
+def until(condition: Callable[[], object], *, pause: float = 0.005) -> None:
     """Wait for something to become true."""
     give_up = monotonic() + PATIENCE_SECONDS
     while not condition():
         if monotonic() > give_up:
             raise TimeoutError("it did not happen")
-        sleep(0.005)
+        sleep(pause)
 
 
 if __name__ == "__main__":
