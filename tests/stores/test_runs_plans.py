@@ -244,7 +244,7 @@ def test_a_plan_that_postgresql_made_while_there_was_nothing_never_reads_everyth
 def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
     path = tmp_path_factory.mktemp("plans") / "state.db"
     store = open_sqlite(path)
-    connection: apsw.Connection = store.dialect._connection  # type: ignore[attr-defined]
+    connection: apsw.Connection = store.dialect._connection
     numbers = f"WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {MANY})"
     filling = FILL.replace("$expires", "expires_boot, expires_ns").replace("$over", "'b', 0").replace("$", "")
     for statement in filling.strip().split(";"):

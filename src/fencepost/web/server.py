@@ -137,8 +137,10 @@ def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = Non
     listener = _listen(address, patience=0 if parent is None else PREDECESSOR_SECONDS)
     port = int(listener.getsockname()[1])
 
+    group = wiring.commit_group(url)
+
     def open_store() -> Store:
-        return wiring.open_runtime(url)
+        return wiring.open_runtime(url, group=group)
 
     def is_leaving() -> bool:
         return server.should_exit

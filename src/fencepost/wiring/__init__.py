@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fencepost.service.order import Tools
     from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
+    from fencepost.stores.sqlite.commit_group import CommitGroup
     from fencepost.stores.sqlite.store import Opening, SqliteStore
     from fencepost.wiring.ticks import TickJournal
 
@@ -124,11 +125,13 @@ def refuse_missing(url: str, how: str, makers: str = "fencepost apply, up, exec 
         )
 
 
-def open_store(url: str) -> SqliteStore | PostgresStore:
-    """Open a store by its URL."""
+def open_store(url: str, *, group: CommitGroup | None = None) -> SqliteStore | PostgresStore:
+    """Open a store by its URL; threads of one `group` commit together."""
     scheme, colon, rest = url.partition(":")
     if scheme == "sqlite" and rest:
-        return _open_sqlite(rest)
+        store = _open_sqlite(rest)
+        store.dialect.group = group
+        return store
     if scheme in ("postgresql", "postgres") and colon:
         from fencepost.stores.postgres.store import open_store as open_postgres
 
@@ -217,11 +220,20 @@ def planning_url(url: str) -> AbstractContextManager[str]:
     return nullcontext(url) if may_be_there(url) else stand_in()
 
 
-def open_runtime(url: str) -> RuntimeStore:
+def open_runtime(url: str, *, group: CommitGroup | None = None) -> RuntimeStore:
     """Open a store with every verb of the runtime."""
     from fencepost.stores.runtime import RuntimeStore
 
-    return RuntimeStore(open_store(url))
+    return RuntimeStore(open_store(url, group=group))
+
+
+def commit_group(url: str) -> CommitGroup | None:
+    """Return what lets several threads of this process commit together; a server does that by itself."""
+    if not url.startswith("sqlite:"):
+        return None
+    from fencepost.stores.sqlite.commit_group import CommitGroup
+
+    return CommitGroup()
 
 
 def open_patiently(url: str, *, meanwhile: Callable[[], object] = lambda: None) -> RuntimeStore:

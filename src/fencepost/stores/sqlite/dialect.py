@@ -13,6 +13,7 @@ from fencepost.stores.sqlite.copy import Copied, FenceCopy
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
+    from fencepost.stores.sqlite.commit_group import CommitGroup, GroupedWork
     from fencepost.stores.sqlite.tables import SqliteTables
     from fencepost.stores.transaction import Later, Row, T
 
@@ -60,7 +61,7 @@ class SqliteTransaction:
 class SqliteDialect:
     """One connection to one file."""
 
-    __slots__ = ("_connection", "_copy", "_seen", "path", "store_id")
+    __slots__ = ("_connection", "_copy", "_seen", "group", "path", "store_id")
 
     def __init__(self, path: str, connection: apsw.Connection, copy: FenceCopy, *, store_id: str) -> None:
         self.path = path
@@ -68,6 +69,7 @@ class SqliteDialect:
         self._connection = connection
         self._copy = copy
         self._seen = _inodes(path)
+        self.group: CommitGroup | None = None  # the threads that commit with us
 
     def write(
         self,
@@ -78,6 +80,8 @@ class SqliteDialect:
         often: bool = False,  # noqa: ARG002 - alone
     ) -> T:
         """Take the write lock at once: a read that upgrades later would fail without waiting."""
+        if self.group is not None:
+            return self.group.write(work, self._lead)
         return self._transact("BEGIN IMMEDIATE", work)
 
     def read(self, work: Callable[[SqliteTransaction], T], /, *, patient: bool = False) -> T:  # noqa: ARG002 - alone
@@ -110,6 +114,41 @@ class SqliteDialect:
                     self._connection.execute("ROLLBACK")
                 raise
             return answer
+
+    def _lead(self, take: Callable[[], list[GroupedWork]]) -> None:
+        """Carry out the works of all threads that wait once the lock is ours; what fails, fails alone, if the disk lets it."""
+        works: list[GroupedWork] = []
+        try:
+            with errors_of(self.path):
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._check_files()
+                works = take()
+                for one in works:
+                    self._carry_out(one)
+                self._connection.execute("COMMIT")
+        except BaseException as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            works = works or take()
+            for one in works:
+                one.error = one.error or error
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            for one in works:
+                one.is_over = True
+
+    def _carry_out(self, one: GroupedWork) -> None:
+        self._connection.execute("SAVEPOINT one")
+        try:
+            with errors_of(self.path):
+                one.answer = one.work(SqliteTransaction(self._connection, self._copy, self.store_id))
+        except Exception as error:
+            if not self._connection.in_transaction:
+                raise  # SQLite has given up all of it, as on a full disk
+            self._connection.execute("ROLLBACK TO one")
+            one.error = error
+        self._connection.execute("RELEASE one")
 
     def _check_files(self) -> None:
         """Refuse to go on when the path no longer leads to the files that are open.

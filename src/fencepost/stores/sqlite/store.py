@@ -40,6 +40,11 @@ class SqliteStore(SqlLeases):
             notices=notices,
         )
 
+    @property
+    def dialect(self) -> SqliteDialect:
+        """How it carries out transactions."""
+        return self._sqlite
+
     def facts(self) -> StoreFacts:
         """Say who this store is."""
         return self._facts
