@@ -2,26 +2,32 @@
 
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 T = TypeVar("T")
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC")]
 
 
-class Page(BaseModel, Generic[T]):
+class Shape(BaseModel):
+    """What an answer looks like. A field that it does not name is an error, where it would be dropped without a word."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(Shape, Generic[T]):
     """Part of a listing; `next` is the cursor of the part after it, and null at the end."""
 
     items: list[T]
     next: str | None = None
 
 
-class Done(BaseModel):
+class Done(Shape):
     """It is done."""
 
     done: bool = True
 
 
-class Run(BaseModel):
+class Run(Shape):
     """A run."""
 
     id: str
@@ -57,20 +63,20 @@ class RunMade(Run):
     said: str
 
 
-class Triggered(BaseModel):
+class Triggered(Shape):
     """The run that answers one request of a batch."""
 
     id: str
     earlier: bool = Field(description="it was there already")
 
 
-class Batch(BaseModel):
+class Batch(Shape):
     """The runs of a batch, in the order of their payloads."""
 
     runs: list[Triggered]
 
 
-class LiveRun(BaseModel):
+class LiveRun(Shape):
     """What runs or waits: a run, or somebody's command in a project, which has fewer fields."""
 
     id: str
@@ -110,7 +116,7 @@ class DeadLetter(Run):
     last_log: str
 
 
-class Attempt(BaseModel):
+class Attempt(Shape):
     """One try at a run."""
 
     attempt: int
@@ -126,9 +132,10 @@ class Attempt(BaseModel):
     cost_usd: float | None
     turns: int | None
     usage: dict[str, int] | None = Field(description="llm_tokens by kind")
+    partial: bool = Field(description="the agent was ended before it could say all that it used")
 
 
-class Holding(BaseModel):
+class Holding(Shape):
     """Who holds a run."""
 
     fence: int
@@ -137,7 +144,7 @@ class Holding(BaseModel):
     expires_at: Instant | None
 
 
-class Effects(BaseModel):
+class Effects(Shape):
     """What is promised about an agent's effects."""
 
     gated: list[str]
@@ -160,13 +167,14 @@ class RunDetail(Run):
     discarded_at: Instant | None
     replays: list[str]
     usage: dict[str, int] | None
+    partial: bool = Field(description="of an attempt's usage only a part is known")
     attempts: list[Attempt]
     lease: Holding | None
     log: str | None = Field(description="the file on the server's machine, if it is there")
     last_log: str
 
 
-class RunLog(BaseModel):
+class RunLog(Shape):
     """What an attempt has printed."""
 
     run_id: str

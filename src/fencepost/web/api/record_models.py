@@ -1,11 +1,11 @@
 """What the API gives about leases, the ledger, the audit, keys, notices and reports."""
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import Field, JsonValue
 
-from fencepost.web.api.models import Instant
+from fencepost.web.api.models import Instant, Shape
 
 
-class Lease(BaseModel):
+class Lease(Shape):
     """A lease."""
 
     resource: str
@@ -23,7 +23,7 @@ class Lease(BaseModel):
     lost: bool
 
 
-class LedgerEntry(BaseModel):
+class LedgerEntry(Shape):
     """An effect that happens once."""
 
     key: str
@@ -39,7 +39,7 @@ class LedgerEntry(BaseModel):
     tenant: str
 
 
-class AuditEntry(BaseModel):
+class AuditEntry(Shape):
     """Who did what."""
 
     seq: int
@@ -50,7 +50,7 @@ class AuditEntry(BaseModel):
     detail: str
 
 
-class Fault(BaseModel):
+class Fault(Shape):
     """The first thing that is wrong with the audit."""
 
     kind: str = Field(description="integrity: something was changed; completeness: something is missing")
@@ -58,7 +58,7 @@ class Fault(BaseModel):
     what: str
 
 
-class Seal(BaseModel):
+class Seal(Shape):
     """The end of a batch of audit entries."""
 
     tenant: str
@@ -71,7 +71,7 @@ class Seal(BaseModel):
     mac: str
 
 
-class AcceptedLoss(BaseModel):
+class AcceptedLoss(Shape):
     """An end of the audit that was lost, as after a restore, and that a person has accepted."""
 
     lost_seal: int
@@ -82,7 +82,7 @@ class AcceptedLoss(BaseModel):
     by: str
 
 
-class AuditReport(BaseModel):
+class AuditReport(Shape):
     """Whether all of the audit is as it was, and all of it there."""
 
     tenant: str
@@ -102,7 +102,7 @@ class AuditReport(BaseModel):
     head: Seal | None
 
 
-class Key(BaseModel):
+class Key(Shape):
     """A key, without its secret half."""
 
     id: str
@@ -129,7 +129,7 @@ class NewLink(Key):
     url: str | None = Field(description="null if the same request has made it before: nobody can show it again")
 
 
-class Tenant(BaseModel):
+class Tenant(Shape):
     """A tenant in figures."""
 
     tenant: str
@@ -140,25 +140,25 @@ class Tenant(BaseModel):
     overdue: int
 
 
-class Tenants(BaseModel):
+class Tenants(Shape):
     """The tenants that a key may look at."""
 
     items: list[Tenant]
 
 
-class CellNames(BaseModel):
+class CellNames(Shape):
     """The cells that are kept for other machines."""
 
     names: list[str]
 
 
-class Swapped(BaseModel):
+class Swapped(Shape):
     """A cell was changed."""
 
     tag: str = Field(description="of the new document; also in ETag")
 
 
-class Finding(BaseModel):
+class Finding(Shape):
     """What a proof found."""
 
     kind: str
@@ -167,7 +167,7 @@ class Finding(BaseModel):
     what: str
 
 
-class ScheduleProof(BaseModel):
+class ScheduleProof(Shape):
     """One schedule's owed ticks, compared with what is recorded."""
 
     schedule: str
@@ -182,7 +182,7 @@ class ScheduleProof(BaseModel):
     findings: list[Finding]
 
 
-class Proof(BaseModel):
+class Proof(Shape):
     """The owed ticks of all schedules."""
 
     owed: int
@@ -193,7 +193,7 @@ class Proof(BaseModel):
     schedules: list[ScheduleProof]
 
 
-class DstEffect(BaseModel):
+class DstEffect(Shape):
     """What a clock change does to a schedule."""
 
     schedule: str
@@ -205,7 +205,7 @@ class DstEffect(BaseModel):
     note: str
 
 
-class Examined(BaseModel):
+class Examined(Shape):
     """What doctor says about one thing."""
 
     check: str
@@ -214,13 +214,13 @@ class Examined(BaseModel):
     fix: str
 
 
-class Examination(BaseModel):
+class Examination(Shape):
     """Everything that doctor looked at."""
 
     findings: list[Examined]
 
 
-class Notice(BaseModel):
+class Notice(Shape):
     """Something that somebody was told, or shall be."""
 
     name: str
@@ -233,7 +233,7 @@ class Notice(BaseModel):
     error: str | None
 
 
-class Tried(BaseModel):
+class Tried(Shape):
     """How a test of a target went."""
 
     name: str

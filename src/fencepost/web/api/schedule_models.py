@@ -3,23 +3,23 @@
 from dataclasses import fields
 from typing import Any
 
-from pydantic import BaseModel, Field, JsonValue, create_model
+from pydantic import Field, JsonValue, create_model
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.web.api.models import Effects, Instant, Run
+from fencepost.web.api.models import Effects, Instant, Run, Shape
 
 
-def _as_written(name: str, of: type[AgentDefinition | ScheduleDefinition]) -> type[BaseModel]:
+def _as_written(name: str, of: type[AgentDefinition | ScheduleDefinition]) -> type[Shape]:
     """Return the model of a definition as it is kept: what has its default is left out."""
     given: dict[str, Any] = {one.name: (one.type | None, None) for one in fields(of)}  # type: ignore[operator]
-    return create_model(name, __doc__=(of.__doc__ or "").partition("\n")[0], **given)
+    return create_model(name, __base__=Shape, __doc__=(of.__doc__ or "").partition("\n")[0], **given)
 
 
 WrittenSchedule = _as_written("WrittenSchedule", ScheduleDefinition)
 WrittenAgent = _as_written("WrittenAgent", AgentDefinition)
 
 
-class Schedule(BaseModel):
+class Schedule(Shape):
     """A schedule."""
 
     name: str
@@ -41,9 +41,10 @@ class Schedule(BaseModel):
     applied_at: Instant | None
     retired_at: Instant | None
     source: str
+    effects: Effects
 
 
-class Agent(BaseModel):
+class Agent(Shape):
     """An agent."""
 
     name: str
@@ -57,7 +58,7 @@ class Agent(BaseModel):
     definition: WrittenAgent  # type: ignore[valid-type]  # made above
 
 
-class Upcoming(BaseModel):
+class Upcoming(Shape):
     """A tick to come."""
 
     at: Instant | None
@@ -65,7 +66,7 @@ class Upcoming(BaseModel):
     note: str
 
 
-class BudgetUse(BaseModel):
+class BudgetUse(Shape):
     """What is used of one limit; dollars, runs, or seconds."""
 
     limit: str = Field(description="as the file names it, such as budget_usd_per_day")
@@ -86,7 +87,7 @@ class ScheduleDetail(Schedule):
     upcoming: list[Upcoming]
 
 
-class Tick(BaseModel):
+class Tick(Shape):
     """A recorded tick, or a range of neighbours."""
 
     schedule: str
@@ -103,7 +104,7 @@ class Tick(BaseModel):
     decided_at: Instant | None
 
 
-class Version(BaseModel):
+class Version(Shape):
     """A version, and the ticks that it decided: after `after`, up to `until`."""
 
     kind: str
@@ -117,7 +118,7 @@ class Version(BaseModel):
     definition: WrittenSchedule  # type: ignore[valid-type]  # made above
 
 
-class Pause(BaseModel):
+class Pause(Shape):
     """A pause."""
 
     kind: str
@@ -127,7 +128,7 @@ class Pause(BaseModel):
     by: str
 
 
-class History(BaseModel):
+class History(Shape):
     """Versions and pauses of a schedule, newest first."""
 
     versions: list[Version]
@@ -135,7 +136,7 @@ class History(BaseModel):
     next: str | None = Field(description="`cursor` of the next part; null: this is the last")
 
 
-class Answer(BaseModel):
+class Answer(Shape):
     """Why it ran, or did not, from recorded facts."""
 
     schedule: str
@@ -149,20 +150,20 @@ class Answer(BaseModel):
     next_tick: Instant | None
 
 
-class Answers(BaseModel):
+class Answers(Shape):
     """All that there is to say about an instant."""
 
     answers: list[Answer]
 
 
-class Skips(BaseModel):
+class Skips(Shape):
     """The ticks that are left out."""
 
     name: str
     skips: list[Instant]
 
 
-class Backfilled(BaseModel):
+class Backfilled(Shape):
     """What a backfill has made."""
 
     name: str
@@ -171,7 +172,7 @@ class Backfilled(BaseModel):
     run_ids: list[str]
 
 
-class PreviewedTick(BaseModel):
+class PreviewedTick(Shape):
     """A tick to come, or slots that a clock change leaves out."""
 
     tick_at: Instant
@@ -185,13 +186,13 @@ class PreviewedTick(BaseModel):
     note: str
 
 
-class Preview(BaseModel):
+class Preview(Shape):
     """Ticks to come, oldest first."""
 
     ticks: list[PreviewedTick]
 
 
-class FieldChange(BaseModel):
+class FieldChange(Shape):
     """One field before and after; null where it was left out."""
 
     field: str
@@ -199,7 +200,7 @@ class FieldChange(BaseModel):
     new: JsonValue
 
 
-class AgentChange(BaseModel):
+class AgentChange(Shape):
     """What becomes of an agent."""
 
     what: str
@@ -210,7 +211,7 @@ class AgentChange(BaseModel):
     warnings: list[str]
 
 
-class ScheduleChange(BaseModel):
+class ScheduleChange(Shape):
     """What becomes of a schedule."""
 
     what: str
@@ -224,7 +225,7 @@ class ScheduleChange(BaseModel):
     next: list[Instant]
 
 
-class Planned(BaseModel):
+class Planned(Shape):
     """What an apply would change, or has changed."""
 
     source: str = Field(description="who owns these definitions")
