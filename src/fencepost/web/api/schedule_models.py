@@ -189,6 +189,7 @@ class Preview(BaseModel):
     """Ticks to come, oldest first."""
 
     ticks: list[PreviewedTick]
+    warnings: list[str] = Field(description="what the expression says and people mostly do not mean")
 
 
 class FieldChange(BaseModel):
