@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,10 @@ import pytest
 from fencepost.model.cell import patience
 from tests.cells.grounds import KINDS, Ground, ground_of
 from tests.support.scratch import wait_until
+from tests.support.wall import wall
 
 TTL = 6.0
+SKEW, PERIOD = 40, 120  # seconds; a clock that is minutes off the store's is refused
 FENCEPOST = [sys.executable, "-m", "fencepost"]
 
 
@@ -23,6 +27,7 @@ class Laptop:
     def __init__(self, name: str, folder: Path, ground: Ground) -> None:
         self.folder = folder / name
         self.folder.mkdir()
+        self.clock: list[str] = []  # how a command line begins that lives by another clock than the host's
         self._apart = ["unshare", "--uts", "--pid", "--fork", "--kill-child"] if os.geteuid() == 0 else []
         keep = {one: value for one, value in os.environ.items() if not one.startswith("FENCEPOST_")}
         self._env = {
@@ -35,7 +40,7 @@ class Laptop:
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [*self._apart, *FENCEPOST, *words],
+            [*self._apart, *self.clock, *FENCEPOST, *words],
             cwd=self.folder,
             env=self._env,
             stdin=subprocess.DEVNULL,
@@ -126,6 +131,31 @@ def test_a_tick_runs_on_one_of_two_machines(two: Two) -> None:
     assert first.stdout.strip().endswith("-01-01T00:00:00Z")
     assert (second.returncode, second.stdout) == (75, ""), second.stderr
     assert (again.returncode, again.stdout) == (75, ""), again.stderr
+
+
+@pytest.mark.parametrize("ahead", [-SKEW, SKEW], ids=["behind", "ahead"])
+def test_each_tick_runs_once_on_two_machines_whose_clocks_are_forty_seconds_apart(two: Two, ahead: int) -> None:
+    """Both crontabs call a second after each tick by their own clocks, which are moved there and not waited for."""
+    words = ("exec", "--tick", "*/2 * * * *", "--timezone", "UTC", "--lock", "digest", "--")
+    with wall() as clock_of_a, wall() as clock_of_b:
+        two.a.clock, two.b.clock = clock_of_a.words(), clock_of_b.words()
+
+        def call(laptop: Laptop, at: int) -> "subprocess.CompletedProcess[str]":
+            off = at - round(time.time())  # noqa: TID251  # how far the clocks of these processes are to be moved
+            clock_of_a.step(off - (ahead if laptop is two.b else 0))
+            clock_of_b.step(off + (ahead if laptop is two.a else 0))
+            return laptop.run(*words, "sh", "-c", "echo $FENCEPOST_TICK")
+
+        first = round(time.time()) // PERIOD * PERIOD  # noqa: TID251  # likewise
+        ticks = range(first, first + 2 * PERIOD, PERIOD)
+        early, late = (two.b, two.a) if ahead > 0 else (two.a, two.b)
+        told = [(call(early, tick + 1), call(late, tick + 1)) for tick in ticks]
+
+    assert [one.returncode for pair in told for one in pair] == [0, 75, 0, 75], told
+    assert [one.stdout.strip() for one, _ in told] == [
+        f"{datetime.fromtimestamp(tick, UTC):%Y-%m-%dT%H:%M:%SZ}" for tick in ticks
+    ]
+    assert not any(second.stdout or second.stderr for _, second in told), "nothing that cron would mail"
 
 
 def test_the_agent_gets_neither_the_store_nor_its_key(two: Two) -> None:

@@ -149,3 +149,56 @@ def test_rows_that_are_too_old_are_cleared_away_by_later_ones(
         assert isinstance(answer, Granted)
         assert [row["resource"] for row in rows(any_ground)] == ["lock:c"], "the one that runs stays"
         store.release(answer.lease, clean=True, code=0)
+
+
+def shown(ground: Ground, run: str) -> tuple[str, dict[str, Any]]:
+    """Return how `show` tells of a command, to people and to scripts."""
+    told, as_json = (ground.run("show", run, *words, "--store", ground.store_url) for words in ((), ("--json",)))
+    assert (told.code, as_json.code) == (0, 0), (told, as_json)
+    return " ".join(told.out.decode().split()), json.loads(as_json.out)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("exit 0", "state succeeded after"), ("exit 3", "state failed after"), ("exit 3", "exit code 3")],
+)
+def test_a_command_is_shown_as_a_run_is(any_ground: Ground, line: str, words: str) -> None:
+    any_ground.run("exec", "--lock", "digest", "--", "sh", "-c", line)
+    (row,) = rows(any_ground)
+    told, fields = shown(any_ground, row["id"])
+    assert words in told
+    assert "under lock:digest" in told
+    assert f"fence {row['fence']}" in told
+    assert fields == row
+    assert shown(any_ground, row["id"][:-1])[1] == row, "the beginning of its id is enough"
+
+
+def test_one_that_runs_and_one_that_waits_for_its_project_are_shown_by_the_ids_that_ps_has(ground: Ground) -> None:
+    holder = ground.start("exec", "--project", ".", "--", *HOLDER)
+    ground.wait_for("up")
+    waiting = ground.start("exec", "--project", ".", "--wait", "--", "true")
+
+    def live() -> list[dict[str, Any]]:
+        told = ground.run("ps", "--json", "--store", ground.store_url).out
+        return [json.loads(one) for one in told.splitlines()]
+
+    until(lambda: len(live()) == 2, "both are there")
+    inside, in_line = live()
+    assert "state running for" in shown(ground, inside["id"])[0]
+    told, fields = shown(ground, in_line["id"])
+    assert f"queued · position 1 · behind {inside['id']}" in told
+    assert (fields["state"], fields["position"]) == ("ready", 1)
+    Path(ground.path("enough")).touch()
+    assert (ground.told(holder).code, ground.told(waiting).code) == (0, 0)
+    assert shown(ground, in_line["id"])[1]["state"] == "succeeded", "from then on it has a row"
+
+
+def test_a_beginning_that_several_have_is_refused_with_their_names(ground: Ground) -> None:
+    for _ in range(2):
+        ground.run("exec", "--lock", "digest", "--", "true")
+    first, second = sorted(row["id"] for row in rows(ground))
+    told = ground.run("show", first[:2], "--store", ground.store_url)
+    assert told.code == 2
+    assert first in told.err
+    assert second in told.err
+    assert "there is no run" in ground.run("show", "nosuch", "--store", ground.store_url).err

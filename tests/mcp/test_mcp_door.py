@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from fencepost.cli.main import main
+from tests.support.seldom_meant import DEFINITION, TOML, tells
 from tests.support.site import Site, greeted
 
 CLIENT = str(Path(__file__).parent / "door_client.py")
@@ -126,6 +127,14 @@ def test_an_agent_that_may_apply_plans_defines_and_retires(site: Site) -> None:
     assert [one["name"] for one in site.rows("schedule", "list")] == ["nightly"]
     allowed = talk(site, [calls[7]], "--allow", "apply", "--allow-commands")
     assert not allowed["answers"][0]["error"]
+
+
+def test_an_agent_is_told_what_a_cron_line_seldom_means(site: Site) -> None:
+    site.configure("[agents.a]\ncommand = ['true']\n")
+    put = ("put_schedule", {"name": "alone", "definition": DEFINITION})
+    found = talk(site, [("plan", {"definitions": TOML}), ("apply", {"definitions": TOML}), put], "--allow", "apply")
+
+    assert [tells(json.dumps(one["data"])) for one in found["answers"]] == [True, True, True], found["answers"]
 
 
 def test_an_agent_backfills_a_range(site: Site) -> None:

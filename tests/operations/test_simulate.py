@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fencepost.model.budget import MicroUsd
@@ -245,7 +245,8 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             schedules.append(cron(name, draw(st.sampled_from(EXPRESSIONS)), **rest))
         else:
             every = draw(st.sampled_from(("17m", "1h", "5h")))
-            schedules.append(ScheduleDefinition(name=name, agent="a", every=every))
+            align = draw(st.sampled_from(("end", "start")))
+            schedules.append(ScheduleDefinition(name=name, agent="a", every=every, align=align))
     start, end = MONDAY + 5 * DAY, MONDAY + 7 * DAY
     outages = in_order(crashes(draw(st.integers(0, 3)), draw(st.integers(0, 99)), start, end), start, end)
     return scenario(
@@ -264,8 +265,20 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     )
 
 
+# Both are due at 13:00, after hours in which nothing had to be played: who waits in line since when?
+WEEKEND = scenario(
+    cron("p", "0 * * * *"),
+    ScheduleDefinition(name="q", agent="a", every="17m"),
+    start=MONDAY + 5 * DAY,
+    needs=timedelta(seconds=20),
+    workers=1,
+)
+
+
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenarios())
+@example(WEEKEND)
+@example(replace(WEEKEND, schedules={**WEEKEND.schedules, "q": replace(WEEKEND.schedules["q"], align="start")}))
 def test_counting_quiet_times_comes_to_the_same_as_playing_them(given: Scenario) -> None:
     assert _shown(simulate(given)) == _shown(simulate(replace(given, thorough=True)))
 

@@ -13,8 +13,10 @@ import pytest
 
 from fencepost.cli.main import COMMANDS, main
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.lease import Granted
 from fencepost.model.ledger import Call
 from fencepost.model.notice import Wish
+from tests.stores.rig import claim
 from tests.support.desk import RUN_FIELDS
 from tests.support.runtime import SUCCEEDED
 from tests.support.webdoor import API, WebDoor, asking
@@ -192,6 +194,19 @@ def test_a_run_is_asked_for_looked_at_and_cancelled(busy: WebDoor) -> None:
     assert ask("GET", f"/runs/{made['id']}/log")["text"] == ""
     assert ask("POST", f"/runs/{made['id']}/cancel")["state"] == "cancelled"
     assert ask("POST", f"/runs/{made['id']}/replay", json={})["origin"] == made["id"]
+
+
+def test_a_guarded_command_is_looked_at_by_its_id(web_on_both: WebDoor) -> None:
+    answer = web_on_both.store.acquire(claim("lock:digest", id="x", label="make digest")._replace(is_command=True))
+    assert isinstance(answer, Granted)
+    running = asking(web_on_both)("GET", "/runs/run-of-x")
+    web_on_both.store.release(answer.lease, clean=True, code=3)
+    ended = asking(web_on_both)("GET", "/runs/run-of")
+
+    assert (running["state"], running["fence"], running["command"]) == ("running", answer.lease.fence, "make digest")
+    assert (ended["id"], ended["state"], ended["exit_code"]) == ("run-of-x", "failed", 3)
+    stranger = web_on_both.bearer(tenant="other")
+    assert web_on_both.ask("GET", f"{API}/runs/run-of-x", headers=stranger).status_code == 404
 
 
 def test_the_same_key_is_the_same_run_and_another_body_a_conflict(busy: WebDoor) -> None:

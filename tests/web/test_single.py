@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.model.definition import AgentDefinition
+from tests.support.seldom_meant import CRON, DEFINITION, TOML, ZONE, tells
 from tests.support.webdoor import API, WebDoor, asking
 
 HOURLY = {"agent": "sweep", "cron": "0 * * * *", "timezone": "UTC"}
@@ -141,3 +142,21 @@ def test_tenants_have_agents_of_their_own(swept: WebDoor) -> None:
     assert other("GET", "/agents")["items"] == []
     other("GET", "/agents/sweep", 404)
     other("DELETE", "/agents/sweep", 404)
+
+
+def test_what_is_seldom_meant_is_told_by_every_answer_about_a_schedule(swept: WebDoor) -> None:
+    definition = {**DEFINITION, "agent": "sweep"}
+    toml = TOML.replace("'a'", "'sweep'").replace("schedules.s", "schedules.t")
+    asked = {
+        "PUT": put(swept, "/schedules/s", definition),
+        **{
+            path: swept.ask("POST", f"{API}/{path}", headers=swept.bearer(), json={"definitions": toml, "name": "x"})
+            for path in ("plan", "apply")
+        },
+        "ticks of a schedule": swept.ask("GET", f"{API}/ticks?schedule=s", headers=swept.bearer()),
+        "ticks": swept.ask(
+            "GET", f"{API}/ticks", headers=swept.bearer(), params={"cron": CRON, "timezone": ZONE, "limit": 1}
+        ),
+    }
+
+    assert [name for name, answer in asked.items() if not tells(answer.text)] == []

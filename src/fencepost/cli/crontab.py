@@ -28,9 +28,9 @@ def main(argv: list[str]) -> int:
         raise Invalid("there is no command; write: fencepost crontab --cron … --lock NAME -- COMMAND")
     resource("lock", args.lock)
     if args.timezone:
-        trigger = cron_trigger(args.cron, args.timezone)
-        for warning in cron_warnings(trigger.cron.text, args.timezone):
-            render.tell(f"warning: {warning}")
+        cron_trigger(args.cron, args.timezone)  # or it is refused
+    for warning in cron_warnings(args.cron, args.timezone or ""):
+        render.tell(f"warning: {warning}")
     store = args.store or os.environ.get("FENCEPOST_STORE")
     if store:
         if wiring.shown(store) != store:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fencepost import wiring
 from fencepost.cli import options, render
@@ -13,9 +13,11 @@ from fencepost.model.run import Reason, RunState
 from fencepost.model.usage import is_partial
 from fencepost.operations.fields import MICRO, numbered, usage_of
 from fencepost.operations.logs import Log, content, log_of
-from fencepost.operations.looking import Detail, show
+from fencepost.operations.looking import Detail
 from fencepost.operations.run_detail import detail_fields
+from fencepost.operations.showing import Guarded, Present, command_detail, show_any
 from fencepost.operations.words import ago, counted, fate, gate_words, plain, rfc3339, span, why_so
+from fencepost.ports.looking import CommandRow
 from fencepost.ports.runs import AttemptRow
 
 EXAMPLES = """\
@@ -30,7 +32,10 @@ def main(argv: list[str]) -> int:
     """Show one run."""
     args = parser().parse_args(argv)
     with options.opened(args) as store:
-        detail = show(store, options.tenant_of(args), args.run)
+        detail = show_any(store, options.tenant_of(args), args.run)
+    if not isinstance(detail, Detail):
+        print_command(detail, as_json=args.json)
+        return 0
     log = log_of(detail.seen, wiring.log_folder())
     if args.json:
         print(json.dumps(detail_fields(detail, log)))
@@ -42,7 +47,10 @@ def main(argv: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser(
-        "show", "Show everything about one run. The beginning of its id is enough, if no other begins so.", EXAMPLES
+        "show",
+        "Show everything about one run, or about a guarded command. The beginning of its id is enough, if no other\n"
+        "begins so.",
+        EXAMPLES,
     )
     made.add_argument("run", metavar="RUN", help="the run's id, or its beginning")
     options.add_json(made)
@@ -53,15 +61,56 @@ def parser() -> argparse.ArgumentParser:
 def print_detail(detail: Detail, log: Log | None) -> None:
     """Print how it stands first, then where it came from, then what it did."""
     run = detail.seen.run
-    print(options.paint(f"{run.id}  {standing(run.state)}", COLOURS.get(run.state, "")))
-    for label, text in lines(detail, log):
-        first, *more = options.wrapped(text, indent=" " * (LABEL + 2)).splitlines() or [""]
-        print("\n".join([f"{label:<{LABEL}}  {first.strip()}", *more]))
+    _print_head(run.id, run.state, lines(detail, log))
     tail = content(log, lines=LAST_LINES).decode(errors="replace") if log else ""
     if tail.strip():
         print("\nlast lines:")
         for line in tail.splitlines():
             print(render.cut(f"  {plain(line)}", render.width()).rstrip())
+
+
+def print_command(found: Guarded | Present, *, as_json: bool) -> None:
+    """Print what there is to say about a command that is no run."""
+    fields = command_detail(found)
+    if as_json:
+        print(json.dumps(fields))
+    else:
+        _print_head(str(fields["id"]), str(fields["state"]), command_lines(found))
+
+
+def command_lines(found: Guarded | Present) -> Iterator[tuple[str, str]]:
+    """Yield how a command stands, what it is, and under which lock."""
+    if isinstance(found, Guarded):
+        row = found.row
+        yield "state", guarded_words(row, found.now_us)
+        yield "what", f"{plain(row.label)}, under {row.resource}"
+        yield "began", f"{rfc3339(row.started_us)} ({ago(row.started_us, found.now_us)}), fence {row.fence}, {row.host}"
+        if row.refused:
+            yield "refused", f"{counted(row.refused, 'other command')} came in vain, the last {rfc3339(row.refused_us)}"
+        return
+    one, now_us = found.command, found.listing.now_us
+    fence = f", fence {one.fence}" if one.fence else ""
+    yield "state", one.place.words(now_us) if one.place else f"running for {span(now_us - one.since_us)}{fence}"
+    yield "what", f"{plain(one.what)}, {'for' if one.place else 'under'} {one.resource}"
+    yield "process", one.where
+
+
+def guarded_words(row: CommandRow, now_us: int) -> str:
+    """Say how a guarded command ended, if it has."""
+    took = span((row.ended_us or now_us) - row.started_us)
+    if row.state == "running":
+        return f"running for {took}"
+    if row.ended_us is None:
+        return "lost: nobody has reported its end"
+    why = f": exit code {row.exit_code}" if row.state == "failed" else ""
+    return f"{row.state} after {took}, {ago(row.ended_us, now_us)}{why}"
+
+
+def _print_head(name: str, state: str, told: Iterable[tuple[str, str]]) -> None:
+    print(options.paint(f"{name}  {standing(state)}", COLOURS.get(state, "")))
+    for label, text in told:
+        first, *more = options.wrapped(text, indent=" " * (LABEL + 2)).splitlines() or [""]
+        print("\n".join([f"{label:<{LABEL}}  {first.strip()}", *more]))
 
 
 def lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:

@@ -67,11 +67,10 @@ def main(argv: list[str]) -> int:
         )
     if args.json:
         options.print_json(report_fields(report))
-        return 0
-    for line in page(report):
+    for line in () if args.json else page(report):
         print(line)
     for name, schedule in scenario.schedules.items():
-        for warning in cron_warnings(schedule.cron, schedule.timezone) if schedule.cron else ():
+        for warning in cron_warnings(schedule.cron, schedule.timezone):
             render.tell(f"warning: {name}: {warning}")
     return 0
 

@@ -59,8 +59,7 @@ def main(argv: list[str]) -> int:
     told = _json_lines(map(preview_fields, islice(lines, limit))) if args.json else None
     for text in told or _page(trigger, lines, limit, bounded=end is not None):
         print(text)
-    for warning in cron_warnings(args.cron, zone.name) if args.cron else ():
-        print(f"warning: {warning}", file=sys.stderr)
+    _warn(args.cron, zone.name)
     return 0
 
 
@@ -81,7 +80,13 @@ def _schedule(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         texts = chain(map(_fit, ticks_of.head(asked)), rows if asked.trigger else ticks_of.after_an_end(asked))
     for text in texts:
         print(text)
+    _warn(asked.listed.definition.cron, asked.listed.definition.timezone)
     return 0
+
+
+def _warn(lines: str | Iterable[str], zone: str) -> None:
+    for warning in cron_warnings(lines, zone):
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,7 +7,6 @@ from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from fencepost.config.load import Config
 from fencepost.mcp.acting import ENDS, STEERS
 from fencepost.mcp.looking import LOOKS
 from fencepost.mcp.seat import Counter, Seat
@@ -15,8 +14,8 @@ from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
 from fencepost.operations.definitions import read_definitions
 from fencepost.operations.looking import Store
-from fencepost.operations.plan_fields import agent_changes, schedule_changes
-from fencepost.operations.registry import Planned, apply_config, plan_config
+from fencepost.operations.plan_fields import planned_fields
+from fencepost.operations.registry import apply_config, plan_config
 from fencepost.operations.single import Sent, check_sent, drop_definition, put_definition
 
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -89,7 +88,7 @@ class _Definer:
             done = apply_config(at, sent.config, tenant=seat.tenant, actor=seat.actor)
         else:
             done = plan_config(at, sent.config, tenant=seat.tenant)
-        return _told(done, sent.config)
+        return planned_fields(done, sent.config)
 
     def put(
         self, store: Store, what: tuple[str, str], definition: Mapping[str, Any], seat: Seat, *, tag: str | None
@@ -107,7 +106,7 @@ class _Definer:
             rights=self._counter.rights(),
             expected=tag,
         )
-        return {**_told(done.planned, done.config), "tag": done.tag}
+        return {**planned_fields(done.planned, done.config), "tag": done.tag}
 
     def _check_commands(self, engines: Mapping[str, str]) -> None:
         wrong = next((name for name, engine in engines.items() if engine in COMMANDS), None)
@@ -120,12 +119,3 @@ class _Definer:
 def _drop(store: Store, what: tuple[str, str], seat: Seat, tag: str | None) -> dict[str, Any]:
     drop_definition(store.registry(), *what, tenant=seat.tenant, actor=seat.actor, expected=tag)
     return {what[0]: what[1], "retired": True}
-
-
-def _told(done: Planned, config: Config) -> dict[str, Any]:
-    return {
-        "source": config.path,
-        "agents": [*agent_changes(done, config)],
-        "schedules": [*schedule_changes(done, config)],
-        "conflicts": [str(one) for one in done.plan.conflicts],
-    }

@@ -12,10 +12,11 @@ from fencepost.model.errors import Invalid
 from fencepost.operations import registry
 from fencepost.operations.fields import dead_fields, live_fields, run_fields
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Filter, list_dead, list_live, list_runs, show
+from fencepost.operations.looking import Detail, Filter, list_dead, list_live, list_runs
 from fencepost.operations.run_detail import detail_fields
 from fencepost.operations.schedule_detail import schedule_detail
 from fencepost.operations.schedule_fields import schedule_fields
+from fencepost.operations.showing import command_detail, show_any
 from fencepost.operations.single import agent_fields
 from fencepost.operations.why import answer_fields, why
 
@@ -85,7 +86,7 @@ def _add_runs(server: MCPServer[Any], counter: Counter) -> None:
 
     @server.tool(title="Show a run", annotations=LOOKS)
     def show_run(run: RunId, log_lines: Annotated[int, Field(ge=0, le=LOG_LINES)] = 20) -> dict[str, Any]:
-        """Show everything about one run: attempts, fence, lease, cost, and the last lines that it printed."""
+        """Show everything about one run, or a guarded command: attempts, fence, lease, cost, and the last lines that it printed."""
         with counter.served(Role.READ) as (store, seat):
             return _detail(counter, store, seat.tenant, run, log_lines)
 
@@ -107,7 +108,9 @@ def _add_runs(server: MCPServer[Any], counter: Counter) -> None:
 
 
 def _detail(counter: Counter, store: Any, tenant: str, run: str, lines: int) -> dict[str, Any]:  # noqa: ANN401  # a Store
-    detail = show(store, tenant, run)
+    detail = show_any(store, tenant, run)
+    if not isinstance(detail, Detail):
+        return command_detail(detail)
     log = log_of(detail.seen, counter.log_folder)
     said = content(log, lines=lines, most=LOG_BYTES_MAX).decode(errors="replace") if log and lines else ""
     return {**detail_fields(detail, log), "last_lines": said}

@@ -12,13 +12,14 @@ OFFSETS = "Etc/GMT"
 
 
 def cron_warnings(lines: str | Iterable[str], zone: str) -> Iterator[str]:
-    """Yield what to say about cron lines in a zone."""
-    for line in [lines] if isinstance(lines, str) else lines:
+    """Yield what to say about cron lines in a zone; nothing where there is no line."""
+    written = [line for line in ([lines] if isinstance(lines, str) else lines) if line]
+    for line in written:
         fields = _fields(line)
         for field, text in fields.items():
             yield from _about_steps(field, text)
         yield from _about_days(fields.get(DAY, "*"), fields.get(WEEKDAY, "*"))
-    yield from _about_zone(zone)
+    yield from _about_zone(zone) if written else ()
 
 
 def _fields(line: str) -> dict[Field, str]:

@@ -12,6 +12,17 @@ from fencepost.operations.registry import Planned, upcoming
 Messages = defaultdict[tuple[str, str], list[str]]
 
 
+def planned_fields(planned: Planned, config: Config) -> dict[str, object]:
+    """Return the whole of it, for a door that answers with one object; warnings stand beside what they are about."""
+    return {
+        "source": config.path,
+        "agents": [*agent_changes(planned, config)],
+        "schedules": [*schedule_changes(planned, config)],
+        "warnings": [f"{one.name}: {one.message}" for one in planned.warnings if one.what in ("project", "hook")],
+        "conflicts": [str(one) for one in planned.plan.conflicts],
+    }
+
+
 def agent_changes(planned: Planned, config: Config) -> Iterator[dict[str, object]]:
     """Yield what becomes of each agent."""
     warnings = by_subject(planned)

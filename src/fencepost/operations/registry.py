@@ -1,7 +1,7 @@
 """What may be asked about the registry: plan and apply a file, look at schedules, hold them back."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -13,6 +13,7 @@ from fencepost.model.definition import (
     AgentDefinition,
     ScheduleDefinition,
     Trigger,
+    agent_from_json,
     schedule_from_json,
     trigger_of,
 )
@@ -84,8 +85,8 @@ def plan_config(
     planned = plan(found.known, found.wanted, take_over=take_over, replaced=found.replaced)
     if planned.rollback and not rollback:
         planned = replace(planned, conflicts=(planned.rollback, *planned.conflicts))
-    warnings = (*_warnings(config, found.now), *_unheard(config, found.known), *_probed(config, probing))
-    return Planned(planned, found.now, warnings)
+    told = _warnings(config, _agents(registry, config, tenant), found.now)
+    return Planned(planned, found.now, (*told, *_unheard(config, found.known), *_probed(config, probing)))
 
 
 def apply_config(
@@ -105,7 +106,8 @@ def apply_config(
     wanted = config.wanted(tenant, file)
     applied = registry.apply(wanted, actor=actor, take_over=take_over, rollback=rollback, seen=seen)
     unheard = _unheard(config, registry.survey(wanted).known) if config.hooks else ()
-    return Planned(applied.plan, applied.now, (*_warnings(config, applied.now), *unheard, *_probed(config, probing)))
+    told = _warnings(config, _agents(registry, config, tenant), applied.now)
+    return Planned(applied.plan, applied.now, (*told, *unheard, *_probed(config, probing)))
 
 
 def file_id(config: Config, host: Host) -> FileId:
@@ -211,15 +213,22 @@ def _probed(config: Config, probing: Probing | None) -> Iterator[Warned]:
             yield from (Warned("agent", name, message) for message in probing(agent))
 
 
-def _warnings(config: Config, now: datetime) -> Iterator[Warned]:
+def _agents(registry: RegistryStore, config: Config, tenant: str) -> dict[str, AgentDefinition]:
+    """Return the agents that the schedules run: the file's own, and those that another file or a caller has defined."""
+    elsewhere = {one.agent for one in config.schedules.values()} - {*config.agents}
+    rows = [row for name in sorted(elsewhere) if (row := registry.agent(tenant, name)) and row.retired_us is None]
+    return {**config.agents, **{row.name: agent_from_json(row.definition) for row in rows}}
+
+
+def _warnings(config: Config, agents: Mapping[str, AgentDefinition], now: datetime) -> Iterator[Warned]:
     """Yield what to say about the file's projects, its own agents, and the schedules that run them."""
     for name, message in check_projects(config.projects, os.path.dirname(config.path)):
         yield Warned("project", name, message)
     for name, agent in config.agents.items():
         yield from (Warned("agent", name, message) for message in agent_warnings(agent))
     for name, schedule in config.schedules.items():
-        if schedule.agent in config.agents:
-            messages = schedule_warnings(schedule, config.agents[schedule.agent], now=now)
+        if schedule.agent in agents:
+            messages = schedule_warnings(schedule, agents[schedule.agent], now=now)
             yield from (Warned("schedule", name, message) for message in messages)
 
 

@@ -80,6 +80,11 @@ class SqlLooking:
         rows = self._rows("look_command_after", resource=resource, at_us=at_us)
         return CommandRow(*rows[0]) if rows else None
 
+    def commands_like(self, prefix: str, *, limit: int) -> list[CommandRow]:
+        """Return the guarded commands whose id begins so."""
+        rows = self._rows("look_commands_like", prefix=prefix, beyond=prefix + BEYOND, limit=limit)
+        return [CommandRow(*row) for row in rows]
+
     def tick_records(self, resource: str) -> list[str]:
         """Return what is known of the ticks of the crontab lines under a lock, as JSON."""
         return [str(row[0]) for row in self._rows("look_tick_records", resource=resource)]

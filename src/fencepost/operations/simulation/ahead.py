@@ -12,7 +12,7 @@ from fencepost.model.disposition import DispositionKind
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
-from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
+from fencepost.model.trigger import AtTrigger, CronTrigger, Ended, EveryTrigger
 from fencepost.operations.simulation.purse import Purse
 
 
@@ -46,7 +46,7 @@ class Quiet(NamedTuple):
     skips: Mapping[tuple[str, DispositionKind], int]  # ticks without a run, and why
     first_budget_us: Mapping[str, int]  # when a budget first stood in the way
     busy_us: Mapping[str, int]  # what is still at work, with its tick
-    next_us: Mapping[str, int]  # of each `every`, its next tick
+    ended_us: Mapping[str, int]  # of each `every`, the end of the last run that has ended by then
 
 
 def look_ahead(plain: Sequence[Plain], room: Mapping[str, int], *, since_us: int, limit_us: int, slots: int) -> Quiet:
@@ -55,7 +55,6 @@ def look_ahead(plain: Sequence[Plain], room: Mapping[str, int], *, since_us: int
     shop = _Shop(by_name, room, slots)
     skips: Counter[tuple[str, DispositionKind]] = Counter()
     first_budget_us: dict[str, int] = {}
-    next_us = {one.name: one.due_us for one in plain if one.due_us is not None and one.chained}
     met_us = limit_us
     ticks = merge(*(_ticks_of(one, since_us, limit_us) for one in plain))
     for at_us, same in groupby(ticks, key=itemgetter(0)):
@@ -70,11 +69,10 @@ def look_ahead(plain: Sequence[Plain], room: Mapping[str, int], *, since_us: int
         for name, why in passed:
             if why is DispositionKind.BUDGET:
                 first_budget_us.setdefault(name, at_us)
-        next_us.update((one.name, at_us + one.busy_us + _every_us(one)) for one in begins if one.chained)
     else:
         shop.close(limit_us)
     busy_us = {name: tick_us for _, name, tick_us in shop.busy}
-    return Quiet(met_us, shop.done, skips, first_budget_us, busy_us, next_us)
+    return Quiet(met_us, shop.done, skips, first_budget_us, busy_us, shop.ended_us)
 
 
 def _why_not(one: Plain, shop: "_Shop", at_us: int) -> DispositionKind | None:
@@ -98,14 +96,17 @@ class _Shop:
         self.busy: list[tuple[int, str, int]] = []
         self.held: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
+        self.ended_us: dict[str, int] = {}
 
     def close(self, at_us: int) -> None:
         """End what ends before an instant; what ends right then still meets what begins."""
         while self.busy and self.busy[0][0] < at_us:
-            _, name, tick_us = heappop(self.busy)
+            end_us, name, tick_us = heappop(self.busy)
             one = self._by_name[name]
             self.done[name] += 1
             self.held.subtract((name, *one.groups))
+            if one.chained:
+                self.ended_us[name] = end_us
             if one.purse is not None:
                 one.purse.count(tick_us)
 
@@ -133,11 +134,7 @@ def _ticks_of(one: Plain, since_us: int, limit_us: int) -> Iterator[tuple[int, s
 def _chain(one: Plain, trigger: EveryTrigger, limit_us: int) -> Iterator[int]:
     """Yield each tick that follows from the end of the run before it."""
     at_us = one.due_us
-    while at_us is not None and at_us < limit_us and trigger.bounds.hold(from_us(at_us)):
+    while at_us is not None and at_us < limit_us:
         yield at_us
-        at_us += one.busy_us + _every_us(one)
-
-
-def _every_us(one: Plain) -> int:
-    assert isinstance(one.trigger, EveryTrigger)
-    return to_us(EPOCH + one.trigger.every_after)
+        following = trigger.due(Ended(one.name, from_us(at_us + one.busy_us)), applied_at=EPOCH)
+        at_us = to_us(following.tick_at) if following else None

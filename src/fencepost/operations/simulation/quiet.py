@@ -12,11 +12,12 @@ from fencepost.flow.tick_rows import Meaning
 from fencepost.flow.ticker import plan_of
 from fencepost.model.budget import BudgetPolicy, MicroUsd
 from fencepost.model.disposition import DispositionKind
+from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.run import RunState
-from fencepost.model.trigger import AtTrigger, Ended, EveryTrigger
+from fencepost.model.trigger import CronTrigger, Ended, EveryTrigger
 from fencepost.operations.simulation.ahead import Plain, Quiet, look_ahead
 from fencepost.operations.simulation.stage import EVER_US, Live, Stage, in_us
 from fencepost.operations.simulation.working import Workers
@@ -66,14 +67,15 @@ class QuietTimes:
         if len(self._plain) == len(stage.meanings) and not any(one.chained for one in self._plain.values()):
             return found
         for due in stage.store.coming(EVER_US, len(stage.meanings)):
-            at = _next_look(stage.meanings[due.name], due)
-            found[due.name] = stage.moved_us.get(due.name, stage.end_us if at is None else to_us(at))
+            at = _next_look(stage.meanings[due.name], stage.brought_up(due))
+            found[due.name] = stage.end_us if at is None else to_us(at)
         return found
 
     def _pass(self, quiet: Quiet) -> None:
         """Let the time go by, leave the store as it is then, and count what has happened."""
         stage = self._stage
         stage.clock.move(quiet.met_us - 1)
+        stage.ended_us.update(quiet.ended_us)
         began_us: dict[str, int] = {}
 
         def passed(due: Sequence[DueSchedule], around: Around) -> list[TickPlan]:
@@ -92,41 +94,34 @@ class QuietTimes:
 
     def _passed(self, due: DueSchedule, around: Around, quiet: Quiet, began_us: dict[str, int]) -> TickPlan:
         """Move a schedule on; a tick whose run is still at work is decided as it was when it was due."""
-        trigger, now = self._stage.meanings[due.name].trigger, from_us(around.now_us)
-        if isinstance(trigger, EveryTrigger):
-            following_us = quiet.next_us.get(due.name)
-        else:
-            following = trigger.look_after(now)
-            following_us = to_us(following) if following else None
-            if not isinstance(trigger, AtTrigger):
-                gaps = trigger.count_skipped(from_us(due.cursor_us) + INSTANT, now + INSTANT)
-                self._stage.tallies[due.name].ticks[DispositionKind.DST_GAP.value] += gaps
+        meaning, now = self._stage.meanings[due.name], from_us(around.now_us)
+        chained = isinstance(meaning.trigger, EveryTrigger)
+        then = self._stage.brought_up(due) if chained else due._replace(cursor_us=around.now_us)
+        following = _next_look(meaning, then)
+        following_us = to_us(following) if following else None
+        if isinstance(meaning.trigger, CronTrigger | MergedTrigger):
+            gaps = meaning.trigger.count_skipped(from_us(due.cursor_us) + INSTANT, now + INSTANT)
+            self._stage.tallies[due.name].ticks[DispositionKind.DST_GAP.value] += gaps
         if due.name not in quiet.busy_us:
-            if isinstance(trigger, EveryTrigger) and following_us is not None:
-                self._stage.moved_us[due.name] = following_us
-            cursor_us = due.cursor_us if isinstance(trigger, EveryTrigger) else around.now_us
-            return TickPlan(due, cursor_us, following_us, None, (), ())
-        return self._at_work(due, quiet.busy_us[due.name], following_us, around.now_us, began_us)
+            return TickPlan(due, then.cursor_us, following_us, None, (), ())
+        tick_us = quiet.busy_us[due.name]
+        plan = self._at_work(then if chained else due._replace(cursor_us=tick_us - 1), tick_us, began_us)
+        if chained:  # its end makes it due again
+            return plan._replace(due=due, due_us=None)
+        return plan._replace(due=due, cursor_us=around.now_us, due_us=following_us)
 
-    def _at_work(
-        self, due: DueSchedule, tick_us: int, following_us: int | None, now_us: int, began_us: dict[str, int]
-    ) -> TickPlan:
-        trigger = self._stage.meanings[due.name].trigger
-        then = due._replace(cursor_us=tick_us - 1)
-        if isinstance(trigger, EveryTrigger):
-            then = due._replace(last_run=self._stage.new_id(), last_ended_us=tick_us - in_us(trigger.every_after))
-            following_us = None  # its end makes it due again
-            self._stage.moved_us.pop(due.name, None)
+    def _at_work(self, then: DueSchedule, tick_us: int, began_us: dict[str, int]) -> TickPlan:
+        """Decide a tick as it was decided when it was due, and note its run as one that is at work."""
         plan = plan_of(then, Around(tick_us, {}, {}, {}), self._stage.new_id)
         (run,) = plan.runs
-        tally = self._stage.tallies[due.name]
+        (tick,) = (one for one in plan.ticks if one.run_id == run.id)
+        tally = self._stage.tallies[then.name]
         tally.one_by_one += 1
-        self._stage.live[run.id] = Live(due.name, tick_us, run.ready_us)
-        tally.note_tick(next(tick for tick in plan.ticks if tick.run_id == run.id))
+        tally.note_tick(tick)
+        self._stage.ended_us.pop(then.name, None)
+        self._stage.live[run.id] = Live(then.name, tick_us, run.ready_us)
         began_us[run.id] = run.ready_us
-        ticks = tuple(tick for tick in plan.ticks if tick.run_id == run.id)
-        cursor_us = plan.cursor_us if isinstance(trigger, EveryTrigger) else now_us
-        return plan._replace(due=due, cursor_us=cursor_us, due_us=following_us, ticks=ticks)
+        return plan._replace(ticks=(tick,))
 
     def _count(self, name: str, runs: int) -> None:
         tally, expected = self._stage.tallies[name], self._stage.scenario.expects(name)

@@ -109,8 +109,8 @@ class _World:
     def _note_run(self, due: DueSchedule, run: NewRun, tally: Tally) -> None:
         stage = self._stage
         assert run.tick_us is not None, "a tick has made it"
-        moved_us = stage.moved_us.pop(due.name, 0)
-        stage.live[run.id] = Live(due.name, max(run.tick_us, moved_us), max(run.ready_us, moved_us))
+        stage.ended_us.pop(due.name, None)
+        stage.live[run.id] = Live(due.name, run.tick_us, run.ready_us)
         tally.one_by_one += 1
         grace = stage.meanings[due.name].policies.missed.grace
         tally.catch_ups += run.trigger != "every" and stage.now_us - run.tick_us > in_us(grace)
@@ -136,7 +136,9 @@ class _Noted:
         def noted(due: Sequence[DueSchedule], around: Around) -> Sequence[TickPlan]:
             beside = {one.key: rows for one in due if (rows := self._stage.beside(one.name))}
             spending = {key: [*around.spending.get(key, ()), *rows] for key, rows in beside.items()}
-            plans[:] = decide(due, around._replace(spending={**around.spending, **spending}))
+            brought_up = [self._stage.brought_up(one) for one in due]
+            decided = decide(brought_up, around._replace(spending={**around.spending, **spending}))
+            plans[:] = [plan._replace(due=one) for plan, one in zip(decided, due, strict=True)]
             return plans
 
         found = self._store.tick(limit, noted, tzdata=tzdata)

@@ -20,7 +20,7 @@ from fencepost.operations.simulation.machine import Crew, VirtualClock
 from fencepost.operations.simulation.purse import Purse
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.tally import Tally
-from fencepost.ports.ticks import Counted
+from fencepost.ports.ticks import Counted, DueSchedule
 from fencepost.stores.runtime import RuntimeStore
 
 EVER_US = 1 << 62
@@ -49,9 +49,7 @@ class Stage:
         self.end_us = to_us(scenario.end)
         self.outages = list(scenario.outages)
         self.live: dict[str, Live] = {}
-        self.moved_us: dict[
-            str, int
-        ] = {}  # when an `every` is due after quiet times, of whose runs the store knows nothing
+        self.ended_us: dict[str, int] = {}  # of each `every`, the end of its last run, if the store knows nothing of it
         self.meanings = {name: _meaning(scenario, name) for name in scenario.schedules}
         self.tallies = {name: Tally(effects=list(self._effects(name))) for name in scenario.schedules}
         self.places = tuple(_workplaces(scenario))
@@ -94,6 +92,11 @@ class Stage:
         """Return what runs of a schedule have spent of which the store knows nothing."""
         purse = self.purses.get(schedule or "")
         return purse.beside(self.now_us) if purse else ()
+
+    def brought_up(self, due: DueSchedule) -> DueSchedule:
+        """Return a schedule as it would be had its runs of quiet times gone through the store: an `every` hangs on the last."""
+        ended_us = self.ended_us.get(due.name)
+        return due if ended_us is None else due._replace(last_run=due.last_run or "counted", last_ended_us=ended_us)
 
     def charge(self, schedule: str) -> MicroUsd:
         """Return what a run is charged that succeeds: what it costs, or what it had reserved."""

@@ -5,13 +5,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
+from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import from_us
 from fencepost.model.rights import Rights
 from fencepost.model.trigger import cron_trigger
 from fencepost.operations.definitions import read_definitions
 from fencepost.operations.looking import Store
-from fencepost.operations.plan_fields import agent_changes, schedule_changes
+from fencepost.operations.plan_fields import planned_fields
 from fencepost.operations.preview import known_ahead, parse_moment, preview, preview_fields, preview_schedule
 from fencepost.operations.registry import apply_config, find_schedule, plan_config
 from fencepost.web.api import asking, schedule_models
@@ -71,14 +72,7 @@ def _put(
         done = plan_config(registry, config, tenant=tenant, take_over=ask.take_over)
     else:
         done = apply_config(registry, config, tenant=tenant, actor=actor, take_over=ask.take_over)
-    return {
-        "source": config.path,
-        "agents": [*agent_changes(done, config)],
-        "schedules": [*schedule_changes(done, config)],
-        "warnings": [f"{one.name}: {one.message}" for one in done.warnings if one.what in ("project", "hook")],
-        "conflicts": [str(one) for one in done.plan.conflicts],
-        "ignored": list(sent.ignored),
-    }
+    return {**planned_fields(done, config), "ignored": list(sent.ignored)}
 
 
 def _ticks_of(store: Store, tenant: str, name: str, when: tuple[str, str, int]) -> dict[str, object]:
@@ -89,7 +83,8 @@ def _ticks_of(store: Store, tenant: str, name: str, when: tuple[str, str, int]) 
     zone = trigger.zone
     start, end = (parse_moment(text, zone) if text else None for text in when[:2]) if zone else (None, None)
     lines = preview_schedule(found.definition, trigger, start or found.now, end)
-    return {"ticks": [preview_fields(line) for line in islice(lines, when[2])]}
+    warnings = [*cron_warnings(found.definition.cron, found.definition.timezone)]
+    return {"ticks": [preview_fields(line) for line in islice(lines, when[2])], "warnings": warnings}
 
 
 def _ticks(store: Store, cron: str, policy: tuple[str, str, str], when: tuple[str, str, int]) -> dict[str, object]:
@@ -101,4 +96,5 @@ def _ticks(store: Store, cron: str, policy: tuple[str, str, str], when: tuple[st
     end = parse_moment(when[1], trigger.zone) if when[1] else None
     if end and end < start:
         raise Invalid("until is before from; swap them.")
-    return {"ticks": [preview_fields(line) for line in islice(preview(trigger, start, end), when[2])]}
+    lines = islice(preview(trigger, start, end), when[2])
+    return {"ticks": [preview_fields(line) for line in lines], "warnings": [*cron_warnings(cron, timezone)]}

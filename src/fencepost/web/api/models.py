@@ -109,6 +109,28 @@ class LiveRun(Shape):
     unattended_since: Instant | None = Field(description="since when its worker is gone, and its guard goes on alone")
 
 
+class GuardedCommand(BaseModel):
+    """What `exec` ran under a lock: no run of an agent, in the fields of a run that it has."""
+
+    id: str
+    tenant: str
+    trigger: str
+    state: str = Field(description="running, succeeded, failed, or lost: nobody has reported its end")
+    reason: str | None
+    attempt: int
+    fence: int
+    resource: str
+    project: str | None
+    started_at: Instant | None
+    ended_at: Instant | None
+    exit_code: int | None
+    created_at: Instant | None
+    worker: str
+    command: str
+    refused: int = Field(description="how many came in vain meanwhile")
+    refused_at: Instant | None
+
+
 class DeadLetter(Run):
     """A run that needs a person."""
 

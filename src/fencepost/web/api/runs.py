@@ -9,9 +9,10 @@ from fencepost.model.moment import to_us
 from fencepost.operations.bulk import Triggered, Wanted, request_many
 from fencepost.operations.fields import dead_fields, live_fields, run_fields
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Filter, Seen, Store, find_run, list_dead, list_runs, moment, show
+from fencepost.operations.looking import Detail, Filter, Seen, Store, find_run, list_dead, list_runs, moment, show
 from fencepost.operations.requests import Requested, cancel, check_same, discard, replay, request_run
 from fencepost.operations.run_detail import detail_fields
+from fencepost.operations.showing import command_detail, show_any
 from fencepost.operations.turns import LivePlace, live_after, live_place
 from fencepost.web.api import asking, models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair, turn
@@ -69,9 +70,9 @@ async def run_many(request: Request, ask: asking.AskRuns, idempotency_key: Idemp
     return {"runs": [one._asdict() for one in made]}
 
 
-@router.get("/runs/{run_id}", response_model=models.RunDetail)
+@router.get("/runs/{run_id}", response_model=models.RunDetail | models.GuardedCommand | models.LiveRun)
 async def run_detail(request: Request, run_id: str) -> dict[str, object]:
-    """Show everything about one run; the beginning of its id is enough, if no other begins so."""
+    """Show everything about one run, or a guarded command; the beginning of its id is enough, if no other begins so."""
     door = door_of(request)
     return await door.desk.ask(_detail, caller_of(request).tenant, run_id, door.log_folder)
 
@@ -182,7 +183,9 @@ def _request_many(
 
 
 def _detail(store: Store, tenant: str, run_id: str, folder: str) -> dict[str, object]:
-    detail = show(store, tenant, run_id)
+    detail = show_any(store, tenant, run_id)
+    if not isinstance(detail, Detail):
+        return command_detail(detail)
     return detail_fields(detail, log_of(detail.seen, folder))
 
 

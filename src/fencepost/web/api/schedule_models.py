@@ -190,6 +190,7 @@ class Preview(Shape):
     """Ticks to come, oldest first."""
 
     ticks: list[PreviewedTick]
+    warnings: list[str] = Field(description="what the expression says and people mostly do not mean")
 
 
 class FieldChange(Shape):

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from fencepost.model.errors import Invalid
 from fencepost.model.rights import Rights
 from fencepost.operations.looking import Store
-from fencepost.operations.plan_fields import agent_changes, schedule_changes
+from fencepost.operations.plan_fields import planned_fields
 from fencepost.operations.single import (
     ABSENT,
     Put,
@@ -126,14 +126,7 @@ async def _put(
         take_over=take_over,
     )  # fmt: skip
     response.headers["ETag"] = f'"{done.tag}"'
-    return {
-        "source": done.config.path,
-        "agents": [*agent_changes(done.planned, done.config)],
-        "schedules": [*schedule_changes(done.planned, done.config)],
-        "warnings": [],
-        "conflicts": [],
-        "ignored": [],
-    }
+    return {**planned_fields(done.planned, done.config), "ignored": []}
 
 
 async def _drop(request: Request, what: tuple[str, str], seen: str | None) -> dict[str, object]:

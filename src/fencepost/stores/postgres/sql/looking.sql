@@ -208,5 +208,12 @@ SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, ex
  ORDER BY started_us, id
  LIMIT 1
 
+-- :name look_commands_like
+SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
+  FROM fencepost.guarded_command_now
+ WHERE tenant = %(tenant)s AND id >= %(prefix)s AND id < %(beyond)s
+ ORDER BY id
+ LIMIT %(limit)s
+
 -- :name look_tick_records
 SELECT record FROM fencepost.guarded_tick WHERE tenant = %(tenant)s AND resource = %(resource)s ORDER BY job

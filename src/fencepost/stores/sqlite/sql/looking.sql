@@ -190,5 +190,12 @@ SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, ex
  ORDER BY started_us, id
  LIMIT 1
 
+-- :name look_commands_like
+SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
+  FROM guarded_command_now
+ WHERE tenant = :tenant AND id >= :prefix AND id < :beyond
+ ORDER BY id
+ LIMIT :limit
+
 -- :name look_tick_records
 SELECT record FROM guarded_tick WHERE tenant = :tenant AND resource = :resource ORDER BY job
