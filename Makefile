@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents profile-drain format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -135,6 +135,9 @@ bench-startup: $(READY)
 bench-drain: $(READY)
 	$(BIN)/pip install --quiet --group bench
 	PYTHONPATH=. $(BIN)/python bench/drain.py
+
+profile-drain: $(READY)  # where the time of a drain on PostgreSQL goes
+	PYTHONPATH=. $(BIN)/python bench/profile_drain.py
 
 bench-latency: $(READY)
 	PYTHONPATH=. $(BIN)/python bench/latency.py
