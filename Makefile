@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history profile-drain format clean
+.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs profile-drain format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -132,6 +132,9 @@ bench-prune: $(READY)
 HISTORY ?= 500000
 bench-history: $(READY)  # a store with many ended runs beside one with few; HISTORY=10000000 takes its time
 	PYTHONPATH=. $(BIN)/python -m bench.history --runs $(HISTORY)
+
+bench-costs: $(READY)  # what a tick, a run, a renewal and an idle worker cost a PostgreSQL server
+	PYTHONPATH=. $(BIN)/python -m bench.costs
 
 bench-startup: $(READY)
 	$(BIN)/python bench/startup.py
