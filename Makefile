@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs profile-drain format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -129,12 +129,22 @@ bench-agents: $(READY)  # a thousand agents by one worker; as root
 bench-prune: $(READY)
 	PYTHONPATH=. $(BIN)/python bench/prune.py
 
+HISTORY ?= 500000
+bench-history: $(READY)  # a store with many ended runs beside one with few; HISTORY=10000000 takes its time
+	PYTHONPATH=. $(BIN)/python -m bench.history --runs $(HISTORY)
+
+bench-costs: $(READY)  # what a tick, a run, a renewal and an idle worker cost a PostgreSQL server
+	PYTHONPATH=. $(BIN)/python -m bench.costs
+
 bench-startup: $(READY)
 	$(BIN)/python bench/startup.py
 
 bench-drain: $(READY)
 	$(BIN)/pip install --quiet --group bench
 	PYTHONPATH=. $(BIN)/python bench/drain.py
+
+profile-drain: $(READY)  # where the time of a drain on PostgreSQL goes
+	PYTHONPATH=. $(BIN)/python bench/profile_drain.py
 
 bench-latency: $(READY)
 	PYTHONPATH=. $(BIN)/python bench/latency.py

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -158,7 +158,7 @@ def drain_huey(path: str, number: int) -> float:
     return number / (perf_counter() - began)
 
 
-def drain_fencepost(store: str, number: int) -> float:
+def drain_fencepost(store: str, number: int, program: Sequence[str] = ("-m", "fencepost")) -> float:
     """Start a worker on a full queue; the rate is that of the store's own records, from first start to last end."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "fencepost.toml").write_text(CONFIG.format(store=store))
@@ -168,7 +168,7 @@ def drain_fencepost(store: str, number: int) -> float:
         subprocess.run([*command, "apply"], cwd=folder, env=env, check=True, capture_output=True)
         enqueue(store, number)
         with open(f"{folder}/log", "wb") as log:
-            worker = subprocess.Popen([*command, "worker"], cwd=folder, env=env, stderr=log)
+            worker = subprocess.Popen([sys.executable, *program, "worker"], cwd=folder, env=env, stderr=log)
         try:
             return _rate(store, number)
         finally:

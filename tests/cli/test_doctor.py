@@ -13,6 +13,7 @@ from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import ProcessId
 from fencepost.model.run import Reason, RunState
 from fencepost.operations import lingering
+from fencepost.stores.sqlite.dialect import SqliteTransaction
 from tests.support.desk import Desk
 
 
@@ -55,6 +56,21 @@ def test_a_run_without_a_lease_is_noticed(desk: Desk) -> None:
         "warn",
         f"1 run marked running though nobody holds the lease, such as {leased.run.id}",
     )
+
+
+def test_what_is_on_record_is_counted_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting takes the longer the more runs have ended; what is not sealed yet need not be counted at all."""
+    asked: list[str] = []
+    real = SqliteTransaction.rows
+
+    def noting(self: SqliteTransaction, name: str, /, **values: object) -> list[tuple[object, ...]]:
+        asked.append(name)
+        return real(self, name, **values)
+
+    monkeypatch.setattr(SqliteTransaction, "rows", noting)
+
+    assert desk.cli("doctor").code == 0
+    assert (asked.count("look_health"), asked.count("loose_count")) == (1, 0)
 
 
 def test_dead_letters_are_counted(desk: Desk) -> None:

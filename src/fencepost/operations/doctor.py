@@ -13,7 +13,6 @@ from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.agent_probe import missing_parts
 from fencepost.operations.agent_versions import AskVersion, untried
-from fencepost.operations.audit import audit_state
 from fencepost.operations.finding import Finding, Status
 from fencepost.operations.gate_probe import standing_problems
 from fencepost.operations.hook_files import standings
@@ -23,6 +22,7 @@ from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.words import SECOND_US, ago, counted, span
 from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
+from fencepost.ports.looking import Health
 from fencepost.ports.store import LeaseStore, StoreFacts
 from fencepost.stores.audit import SqlAudit
 from fencepost.stores.looking import SqlLooking
@@ -142,12 +142,14 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
         if facts.counts_sleep:
             yield _skew(store, who.clock)
         look = SqlLooking(store.dialect, who.tenant)
-        yield _scheduler(store, look, who.tenant)
+        now_us = look.clock_us()
+        health = look.health(late_us=now_us - PATIENCE_US)  # asked once: it counts among all runs on record
+        yield _scheduler(store, health, who.tenant, now_us)
         yield _lost(store, who.tenant)
         yield _leftovers(store, who)
         yield from _veiled(who, left_open(facts, look, who.clock.sleep))
         yield from _veiled(who, _worktrees(store, who))
-        yield _dead(look)
+        yield _dead(health)
         yield _notices(store, who.tenant)
         yield _audit(store, who)
     except FencepostError as error:
@@ -190,9 +192,7 @@ def _skew(store: Store, clock: Clock) -> Finding:
     )
 
 
-def _scheduler(store: Store, look: SqlLooking, tenant: str) -> Finding:
-    now_us = look.clock_us()
-    health = look.health(late_us=now_us - PATIENCE_US)
+def _scheduler(store: Store, health: Health, tenant: str, now_us: int) -> Finding:
     if not health.schedules:
         return Finding("scheduler", Status.OK, "no schedules yet; it has nothing to do")
     if not health.overdue:
@@ -258,11 +258,10 @@ def _worktrees(store: Store, who: Patient) -> Iterator[Finding]:
         yield Finding("merges", Status.WARN, words, fix)
 
 
-def _dead(look: SqlLooking) -> Finding:
-    dead = look.health(late_us=0).dead
-    if not dead:
+def _dead(health: Health) -> Finding:
+    if not health.dead:
         return Finding("dead letters", Status.OK, "none wait")
-    return Finding("dead letters", Status.WARN, f"{dead} wait for a person", "see: fencepost dead list")
+    return Finding("dead letters", Status.WARN, f"{health.dead} wait for a person", "see: fencepost dead list")
 
 
 def _audit(store: Store, who: Patient) -> Finding:
@@ -272,7 +271,7 @@ def _audit(store: Store, who: Patient) -> Finding:
             SqlAudit(store.dialect).check(who.memory_of(store).kept(who.tenant))
         except AuditCut as error:
             return Finding("audit", Status.FAIL, str(error), "see: fencepost audit verify")
-    seal = audit_state(store, who.tenant).seal
+    seal = SqlAudit(store.dialect).last(who.tenant)
     told = f"sealed up to seal {seal.number}, as this machine remembers it" if seal else "nothing is sealed yet"
     return Finding("audit", Status.OK, told)
 
