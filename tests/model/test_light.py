@@ -18,6 +18,7 @@ def test_places_have_names_and_defaults() -> None:
     assert (claim.id, claim.guard, claim.label) == ("id", None, "")
     assert claim[0] == "id"
     assert Claim(**claim._asdict()) == claim
+    assert Lease("id", "default", (), 1, "run", "store", 30.0, ())[8:] == (False, (), None, 0, None, False)
 
 
 def test_a_change_makes_another_value() -> None:

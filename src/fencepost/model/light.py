@@ -22,6 +22,7 @@ else:
             annotations = space.get("__annotations__") or (annotate(1) if annotate else {})
             fields = tuple(annotations) if bases != (tuple,) else ()
             space["_field_defaults"] = {field: space.pop(field) for field in fields if field in space}
+            space["_tail"] = tuple(space["_field_defaults"].values())  # of the last fields: no other may have a default
             space.update({field: property(itemgetter(place)) for place, field in enumerate(fields)})
             return super().__new__(cls, name, bases, {**space, "_fields": fields, "__slots__": ()})
 
@@ -29,8 +30,8 @@ else:
         """A tuple with names for its places."""
 
         def __new__(cls, *values, **named):
-            if not named and len(values) == len(cls._fields):
-                return tuple.__new__(cls, values)
+            if not named and 0 <= (missing := len(cls._fields) - len(values)) <= len(cls._tail):
+                return tuple.__new__(cls, values + cls._tail[len(cls._tail) - missing :] if missing else values)
             rest = cls._fields[len(values) :]
             filled = [named.pop(field) if field in named else cls._default(field) for field in rest]
             if named or len(values) > len(cls._fields):

@@ -6,10 +6,12 @@ half waits for nobody: what somebody else has locked is left to them. So a turn 
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 
 from fencepost.model.lease import Lease
 from fencepost.ports.runs import Ended, LeasedRun, Turned, Wanted
 from fencepost.stores.grants import Hunch, grant
+from fencepost.stores.manifests import Manifests
 from fencepost.stores.run_ends import end_runs
 from fencepost.stores.runs import SqlRuns
 from fencepost.stores.transaction import Transaction
@@ -20,6 +22,10 @@ class SqlBatches(SqlRuns):
 
     _hunch: Hunch | None = None  # what the next turn will probably meet
 
+    @cached_property
+    def _manifests(self) -> Manifests:
+        return Manifests()
+
     def turn(self, ended: Sequence[Ended], closing: Sequence[Lease], wanted: Wanted | None) -> Turned:
         """Settle what has ended, end leases that have no run left, and lease the next runs."""
         absent: set[tuple[str, str]] = set()
@@ -28,7 +34,7 @@ class SqlBatches(SqlRuns):
             absent.clear()
             if wanted is None:
                 return ()
-            return tuple(grant(tx, wanted, store_id=self._store_id, absent=absent, hunch=self._hunch))
+            return tuple(grant(tx, wanted, self._manifests, store_id=self._store_id, absent=absent, hunch=self._hunch))
 
         leased, lost = end_runs(self._dialect, ended, closing, lease)
         turned = Turned(leased, tuple(sorted(lost)))

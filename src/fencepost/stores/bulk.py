@@ -4,6 +4,7 @@ import json
 
 from fencepost.model.overlap import TurnedAway, admit_to_line
 from fencepost.ports.requests import Ask, NewBatch
+from fencepost.stores.manifests import keep_manifests, spelled_of
 from fencepost.stores.run_rows import audit
 from fencepost.stores.transaction import Transaction
 
@@ -33,6 +34,7 @@ def put_batch(tx: Transaction, ask: Ask, batch: NewBatch) -> list[tuple[str, boo
 
 def _insert(tx: Transaction, batch: NewBatch) -> set[str]:
     like = batch.like
+    keep_manifests(tx, [like])
     rows = tx.rows(
         "insert_batch",
         wishes=json.dumps(batch.wishes, check_circular=False),
@@ -40,7 +42,7 @@ def _insert(tx: Transaction, batch: NewBatch) -> set[str]:
         tenant=like.tenant,
         agent=like.agent,
         trigger=like.trigger,
-        manifest=like.manifest,
+        **spelled_of(like)._asdict(),
         manifest_hash=like.manifest_hash,
         lease_max=like.lease_max,
         priority=like.priority,

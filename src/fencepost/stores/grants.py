@@ -13,6 +13,7 @@ from fencepost.ports.runs import LeasedRun, RunRow, Wanted
 from fencepost.stores.lane_look import Standings
 from fencepost.stores.lane_offers import Key, LaneOffer, offers_among
 from fencepost.stores.lease_rows import claim_values, held_of, kept, owed_by, waiter_of
+from fencepost.stores.manifests import Manifests
 from fencepost.stores.run_rows import batch_entry, run_of
 from fencepost.stores.transaction import Later, Row, Transaction
 
@@ -34,7 +35,13 @@ class Hunch(NamedTuple):
 
 
 def grant(
-    tx: Transaction, wanted: Wanted, *, store_id: str, absent: set[Key], hunch: Hunch | None = None
+    tx: Transaction,
+    wanted: Wanted,
+    manifests: Manifests,
+    *,
+    store_id: str,
+    absent: set[Key],
+    hunch: Hunch | None = None,
 ) -> list[LeasedRun]:
     """Lease the next runs of one line under one lease; `absent` gets the resources that have no row yet."""
     if wanted.again:
@@ -44,22 +51,22 @@ def grant(
     )  # there is none yet; but whoever has all grants stand still is heeded
     facts = tx.later("fence_facts")
     ahead = Standings(tx, hunch.tenant, hunch.agents) if hunch else None
-    first = [run_of(row) for row in tx.rows("lane_next", limit=wanted.limit)]
+    first = manifests.runs_of(tx, tx.rows("lane_next", limit=wanted.limit))
     if offers := _free_of_others(tx, list(offers_among(tx, first, wanted, ahead)), absent):
         return _take(tx, offers, wanted, store_id, facts())
-    for tenant, rank in tx.rows("lane_lines"):
-        offers = _offers(tx, tenant, rank, wanted, absent)
+    for line in tx.rows("lane_lines"):
+        offers = _offers(tx, line, wanted, manifests, absent)
         if offers:
             return _take(tx, offers, wanted, store_id, facts())
     return []
 
 
-def _offers(tx: Transaction, tenant: str, rank: int, wanted: Wanted, absent: set[Key]) -> list[LaneOffer]:
+def _offers(tx: Transaction, line: Row, wanted: Wanted, manifests: Manifests, absent: set[Key]) -> list[LaneOffer]:
     """Return who can go, looking further down the line while nobody can."""
     passed: list[str] = []
     for _ in range(LOOKS_MAX):
-        values = {"tenant": tenant, "rank": rank, "passed": json.dumps(passed), "limit": wanted.limit}
-        runs = [run_of(row) for row in tx.rows("lane_heads", **values)]
+        values = {"tenant": line[0], "rank": line[1], "passed": json.dumps(passed), "limit": wanted.limit}
+        runs = manifests.runs_of(tx, tx.rows("lane_heads", **values))
         if not runs:
             return []
         offers = _free_of_others(tx, list(offers_among(tx, runs, wanted)), absent)

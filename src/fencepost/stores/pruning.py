@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fencepost.model.retention import Horizon
 from fencepost.model.run import TriggerKind
 from fencepost.ports.pruning import OldLog, Page, Place, Tally, Watermark
+from fencepost.stores.manifests import FRESH_US
 from fencepost.stores.metering import TICKS, Meters, Spent, add_meters, count_runs, folded_until
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
@@ -45,6 +46,8 @@ class SqlPruning:
             )
             old = [str(row[0]) for row in rows if row[-1]]
             gone = len(old) if dry else _let_runs_go(tx, horizon, old)
+            if not dry and len(rows) < limit:
+                tx.rows("prune_manifests", tenant=horizon.tenant, fresh_us=FRESH_US)
             return Page(gone, Place("runs", "", rows[-1][1], rows[-1][0]) if len(rows) == limit else None)
 
         return self._prune(work, dry=dry)

@@ -15,7 +15,7 @@ from fencepost.ports.runs import RunRow
 from fencepost.stores.notices import end_notice, put_notices
 from fencepost.stores.transaction import Row, Transaction
 
-_LINES_UP, _RESUME = RunRow._fields.index("lines_up"), RunRow._fields.index("resume")
+_LINES_UP, _RESUME, _MANIFEST = (RunRow._fields.index(name) for name in ("lines_up", "resume", "manifest"))
 
 
 class ScheduleRow(NamedTuple):
@@ -29,9 +29,11 @@ class ScheduleRow(NamedTuple):
     last_run: str | None
 
 
-def run_of(row: Row) -> RunRow:
-    """Read a row of the view run_fact."""
+def run_of(row: Row, manifest: str | None = None) -> RunRow:
+    """Read a row of the view run_fact, or of lane_row with the manifest that it leaves out."""
     fields = list(row)
+    if manifest is not None:
+        fields[_MANIFEST] = manifest
     fields[_LINES_UP], fields[_RESUME] = bool(row[_LINES_UP]), bool(row[_RESUME])
     return RunRow(*fields)
 

@@ -14,6 +14,7 @@ from fencepost.model.run import Reason, RunId, RunState, TriggerKind
 from fencepost.ports.ticks import Around, Counted, DueSchedule, Key, NewRun, NewTick, PauseRow, TickPlan
 from fencepost.stores.applying import write_next
 from fencepost.stores.leases import SqlLeases
+from fencepost.stores.manifests import keep_manifests, spelled_of
 from fencepost.stores.notices import put_notices
 from fencepost.stores.transaction import Later, Row, Transaction
 from fencepost.stores.tzdata import follow
@@ -134,7 +135,8 @@ def put_runs(tx: Transaction, runs: Sequence[NewRun]) -> set[str]:
 
 def send_runs(tx: Transaction, runs: Sequence[NewRun]) -> Later:
     """Put runs into the queue and wake whoever listens; return a way to the ids of those that are new."""
-    made = tx.later("insert_runs", runs=json.dumps([run._asdict() for run in runs]))
+    keep_manifests(tx, runs)
+    made = tx.later("insert_runs", runs=json.dumps([{**run._asdict(), **spelled_of(run)._asdict()} for run in runs]))
     tx.later("announce", what="ready")
     return made
 

@@ -234,7 +234,9 @@ def _columns(seen: type[Any], table: str) -> str:
     return f"SELECT {', '.join(COLUMNS.get((table, name), name) for name in seen._fields)} FROM {table}"
 
 
+SHARED = "(SELECT definition FROM manifest AS one WHERE one.tenant = run.tenant AND one.hash = manifest_hash)"
 COLUMNS = {
+    ("run", "manifest"): f"coalesce(nullif(manifest, ''), {SHARED}, '')",
     ("tick", "number"): "count",
     ("schedule", "definition_text"): "definition",
 }

@@ -77,7 +77,7 @@ class PostgresTransaction:
         def rows() -> list[Row]:
             if cursor.pgresult is None and self._pipeline is not None:
                 self._pipeline.sync()
-            return cursor.fetchall() if cursor.description else []
+            return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []  # `description` names all
 
         return rows
 

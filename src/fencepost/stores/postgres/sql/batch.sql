@@ -20,14 +20,14 @@ first AS (
 SELECT head.*
   FROM fencepost.ready
  CROSS JOIN LATERAL (
-       SELECT * FROM fencepost.lane_run
-        WHERE lane_run.id = ready.id AND lane_run.state = 'ready'
+       SELECT * FROM fencepost.lane_row
+        WHERE lane_row.id = ready.id AND lane_row.state = 'ready'
           AND (ready.schedule IS NULL
-               OR (NOT EXISTS (SELECT 1 FROM fencepost.keys(lane_run.resources) AS mine
+               OR (NOT EXISTS (SELECT 1 FROM fencepost.keys(lane_row.resources) AS mine
                                  JOIN fencepost.resource ON resource.tenant = mine.tenant AND resource.name = mine.name
                                  JOIN fencepost.lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                                 WHERE lease_fact.remaining_ns > 0)
-                   AND lane_run.lease_max > (SELECT count(*) FROM fencepost.running AS other
+                   AND lane_row.lease_max > (SELECT count(*) FROM fencepost.running AS other
                                                JOIN fencepost.lease_fact
                                                  ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
                                               WHERE other.tenant = ready.tenant AND other.schedule = ready.schedule
@@ -62,14 +62,14 @@ SELECT tenant, rank
 SELECT head.*
   FROM fencepost.ready
  CROSS JOIN LATERAL (
-       SELECT * FROM fencepost.lane_run
-        WHERE lane_run.id = ready.id AND lane_run.state = 'ready'
+       SELECT * FROM fencepost.lane_row
+        WHERE lane_row.id = ready.id AND lane_row.state = 'ready'
           AND (ready.schedule IS NULL
-               OR (NOT EXISTS (SELECT 1 FROM fencepost.keys(lane_run.resources) AS mine
+               OR (NOT EXISTS (SELECT 1 FROM fencepost.keys(lane_row.resources) AS mine
                                  JOIN fencepost.resource ON resource.tenant = mine.tenant AND resource.name = mine.name
                                  JOIN fencepost.lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                                 WHERE lease_fact.remaining_ns > 0)
-                   AND lane_run.lease_max > (SELECT count(*) FROM fencepost.running AS other
+                   AND lane_row.lease_max > (SELECT count(*) FROM fencepost.running AS other
                                                JOIN fencepost.lease_fact
                                                  ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
                                               WHERE other.tenant = ready.tenant AND other.schedule = ready.schedule

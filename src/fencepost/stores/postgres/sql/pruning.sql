@@ -33,6 +33,13 @@ DELETE FROM fencepost.run
 RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason,
           created_us
 
+-- :name prune_manifests
+-- Let go of definitions that no run rests on: none is left that was made before they were last used, or soon after. When
+-- that was is noted once a day, and a run is made a moment after its note was read: twice as long is long enough.
+DELETE FROM fencepost.manifest
+ WHERE tenant = %(tenant)s AND used_us < fencepost.clock_us() - 2 * %(fresh_us)s::bigint
+   AND NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.tenant = %(tenant)s AND run.created_us <= manifest.used_us + 2 * %(fresh_us)s::bigint)
+
 -- :name prune_attempts
 DELETE FROM fencepost.attempt WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
 RETURNING run_id, fence, worker, outcome, usage

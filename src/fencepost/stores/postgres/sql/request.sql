@@ -32,7 +32,7 @@ WITH made AS (
            %(manifest)s::text, %(manifest_hash)s, one ->> 3, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
            %(priority)s::bigint, -%(priority)s::bigint,
            'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
-           %(manifest)s::text::jsonb ->> 'project', %(in_process)s, 0
+           %(project)s, %(in_process)s, 0
       FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT fencepost.clock_us() AS now_us) AS clock
     ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
     RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project),

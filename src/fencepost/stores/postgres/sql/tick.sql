@@ -113,14 +113,14 @@ WITH made AS (
            manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, -priority,
            'ready', fencepost.clock_us(), greatest(fencepost.clock_us(), ready_us), ready_us, ready_us,
            greatest(fencepost.clock_us(), ready_us) + queue_for_us, reserved_micro, counted_us,
-           manifest::jsonb ->> 'project', in_process, 0
+           project, in_process, 0
       FROM jsonb_to_recordset(%(runs)s::jsonb) AS one (
            id text, tenant text, agent text, schedule text, version bigint, trigger text, occurrence text, tick_us bigint,
            period_start_us bigint, period_end_us bigint, backfill_from_us bigint, last_success_us bigint,
            idempotency_key text, request_key text, origin text,
            manifest text, manifest_hash text, payload text, resources text, lease_max bigint, lines_up boolean,
            priority bigint, ready_us bigint, queue_for_us bigint, reserved_micro bigint, counted_us bigint,
-           in_process boolean)
+           in_process boolean, project text)
     ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
     RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project),
 queued AS (

@@ -27,17 +27,17 @@ first AS MATERIALIZED (
                           AND since_us <= wall_us() AND until_us > wall_us())
      ORDER BY served NULLS FIRST, tenant, rank
      LIMIT 1)
-SELECT * FROM lane_run
+SELECT * FROM lane_row
  WHERE state = 'ready' AND tenant = (SELECT tenant FROM first) AND rank = (SELECT rank FROM first)
    AND place_us <= wall_us() AND ready_us <= wall_us()
    AND (schedule IS NULL
-        OR (NOT EXISTS (SELECT 1 FROM json_each(lane_run.resources) AS mine
+        OR (NOT EXISTS (SELECT 1 FROM json_each(lane_row.resources) AS mine
                           JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                           JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                          WHERE lease_fact.remaining_ns > 0)
             AND lease_max > (SELECT count(*) FROM run AS other INDEXED BY run_live
                                JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
-                              WHERE other.tenant = lane_run.tenant AND other.schedule = lane_run.schedule
+                              WHERE other.tenant = lane_row.tenant AND other.schedule = lane_row.schedule
                                 AND other.state = 'running' AND other.state IN ('ready', 'running')
                                 AND lease_fact.remaining_ns > 0)))
  ORDER BY place_us, id
@@ -74,18 +74,18 @@ SELECT tenant, rank
 -- :name lane_heads
 -- As `line_heads`; the whole file is locked already. A run without a schedule
 -- leases only itself, so there is nothing to look up for it.
-SELECT * FROM lane_run
+SELECT * FROM lane_row
  WHERE state = 'ready' AND tenant = :tenant AND rank = :rank
    AND place_us <= wall_us() AND ready_us <= wall_us()
    AND id NOT IN (SELECT value FROM json_each(:passed))
    AND (schedule IS NULL
-        OR (NOT EXISTS (SELECT 1 FROM json_each(lane_run.resources) AS mine
+        OR (NOT EXISTS (SELECT 1 FROM json_each(lane_row.resources) AS mine
                           JOIN resource ON resource.tenant = mine.value ->> 0 AND resource.name = mine.value ->> 1
                           JOIN lease_fact ON lease_fact.id = resource.lease_id AND NOT lease_fact.lost
                          WHERE lease_fact.remaining_ns > 0)
             AND lease_max > (SELECT count(*) FROM run AS other INDEXED BY run_live
                                JOIN lease_fact ON lease_fact.id = other.lease_id AND NOT lease_fact.lost
-                              WHERE other.tenant = lane_run.tenant AND other.schedule = lane_run.schedule
+                              WHERE other.tenant = lane_row.tenant AND other.schedule = lane_row.schedule
                                 AND other.state = 'running' AND other.state IN ('ready', 'running')
                                 AND lease_fact.remaining_ns > 0)))
  ORDER BY place_us, id

@@ -33,6 +33,13 @@ DELETE FROM run
 RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason,
           created_us
 
+-- :name prune_manifests
+-- Let go of definitions that no run rests on: none is left that was made before they were last used, or soon after. When
+-- that was is noted once a day, and a run is made a moment after its note was read: twice as long is long enough.
+DELETE FROM manifest
+ WHERE tenant = :tenant AND used_us < wall_us() - 2 * :fresh_us
+   AND NOT EXISTS (SELECT 1 FROM run WHERE run.tenant = :tenant AND run.created_us <= manifest.used_us + 2 * :fresh_us)
+
 -- :name prune_attempts
 DELETE FROM attempt WHERE run_id IN (SELECT value FROM json_each(:ids)) RETURNING run_id, fence, worker, outcome, usage
 

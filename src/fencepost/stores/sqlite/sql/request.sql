@@ -29,7 +29,7 @@ INSERT INTO run (id, tenant, agent, trigger, idempotency_key, request_key,
 SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 1, value ->> 2,
        :manifest, :manifest_hash, value ->> 3, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
        'ready', now_us, now_us, now_us, now_us, now_us + :queue_for_us, :reserved_micro, now_us,
-       :manifest ->> 'project', :in_process
+       :project, :in_process
   FROM json_each(:wishes), (SELECT wall_us() AS now_us)
  WHERE true
 ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING

@@ -93,7 +93,7 @@ SELECT value ->> 'id', value ->> 'tenant', value ->> 'agent', value ->> 'schedul
        value ->> 'lease_max', value ->> 'lines_up', value ->> 'priority', -(value ->> 'priority'),
        'ready', wall_us(), max(wall_us(), value ->> 'ready_us'), value ->> 'ready_us', value ->> 'ready_us',
        max(wall_us(), value ->> 'ready_us') + (value ->> 'queue_for_us'), value ->> 'reserved_micro', value ->> 'counted_us',
-       (value ->> 'manifest') ->> 'project', value ->> 'in_process'
+       value ->> 'project', value ->> 'in_process'
   FROM json_each(:runs)
  WHERE true
 ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
