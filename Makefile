@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: docs dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: test-agents docs dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,13 @@ up: $(RUNS)
 
 test: $(READY)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST)
+
+# With the real agent CLIs, which npm and pip install into .cache/agents; one that cannot be had is told, and fails this.
+# With ABSENT=allowed the others are tried all the same.
+ABSENT ?=
+test-agents: $(READY)
+	$(BIN)/python -m tests.agents.install || test "$(ABSENT)" = allowed
+	FENCEPOST_TEST_AGENTS=1 $(BIN)/pytest tests/agents -n 2 --dist loadgroup $(PYTEST)
 
 # On every supported Python that is found here, or on some: PYTHONS="3.12 3.13". A part of the suite: PYTEST=tests/model.
 PYTHONS ?=
