@@ -13,6 +13,7 @@ from tests.support.repository import make_repository
 from tests.support.site import Site
 
 HOOKED = ("claude", "codex", "gemini")  # whose hooks `fencepost hook install` writes
+KEPT = ("LANG", "TMPDIR", "USER", "XDG_STATE_HOME", "HOME")
 PATIENCE_SECONDS = 90.0
 
 
@@ -31,7 +32,7 @@ class Ground(Site):
     def environment(self) -> dict[str, str]:
         """Keep the machine's own settings of any agent away."""
         made = super().environment()
-        kept = {name: made[name] for name in ("LANG", "TMPDIR", "USER", "XDG_STATE_HOME", "HOME") if name in made}
+        kept = {name: value for name, value in made.items() if name in KEPT}
         return {**kept, "PATH": f"{self.folder}/bin:{made['PATH']}", "TERM": "dumb"}
 
     def describe(self, name: str, prompt: str, *, env: dict[str, str] | None = None, **more: str) -> str:

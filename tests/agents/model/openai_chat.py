@@ -38,7 +38,7 @@ def text_of(content: Any) -> str:  # noqa: ANN401  # a text, or a list of parts
 
 def whole(said: Call | Said, model: str, number: int) -> dict[str, Any]:
     """Answer at once."""
-    message = {"role": "assistant", "content": None if isinstance(said, Call) else "".join(said.pieces)}
+    message: dict[str, Any] = {"role": "assistant", "content": None if isinstance(said, Call) else "".join(said.pieces)}
     if isinstance(said, Call):
         message["tool_calls"] = [_call(said, number)]
     choice = {"index": 0, "message": message, "finish_reason": _stop(said)}

@@ -57,7 +57,8 @@ def whole(said: Call | Said, model: str, number: int) -> dict[str, Any]:
 def stream(said: Call | Said, model: str, number: int) -> Iterator[bytes]:
     """Answer event by event."""
     numbers, item = count(), _item(said, number)
-    begun = {**item, "status": "in_progress", **({"content": []} if isinstance(said, Said) else {"arguments": ""})}
+    empty: dict[str, Any] = {"content": []} if isinstance(said, Said) else {"arguments": ""}
+    begun = {**item, "status": "in_progress", **empty}
 
     def event(kind: str, **fields: Any) -> bytes:  # noqa: ANN401  # JSON
         data = {"type": kind, "sequence_number": next(numbers), **fields}
