@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: test-agents docs dist man test-pythons bench-metrics bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
+.PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -69,7 +69,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-# Seed after seed for so long on each store, on SQLite leases first, then every kind of gate, then the whole runtime; a new start each time:
+# Seed after seed for so long on each store, on SQLite leases first, then every kind of gate, adoption, then the whole runtime; a new start each time:
 # START=$RANDOM. One store alone: STORE=postgresql.
 SECONDS ?= 600
 START ?= 100000
@@ -80,7 +80,8 @@ soak-sqlite: $(READY)
 	$(BIN)/python -m tests.simulation.run --start $(START) --seconds $$(($(SECONDS) / 4))
 	$(BIN)/python -m tests.simulation.gates.run --start $(START) --seconds $$(($(SECONDS) / 6))
 	$(BIN)/python -m tests.simulation.cells.run --start $(START) --seconds $$(($(SECONDS) / 6))
-	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 7 / 12))
+	$(BIN)/python -m tests.simulation.adoption.run --start $(START) --seconds $$(($(SECONDS) / 6))
+	$(BIN)/python -m tests.simulation.runtime.run --start $(START) --seconds $$(($(SECONDS) * 5 / 12))
 
 soak-postgresql: $(READY)
 	$(BIN)/python -m tests.simulation.runtime.run --store postgresql --start $(START) --seconds $(SECONDS)
@@ -89,9 +90,18 @@ soak-postgresql: $(READY)
 chaos: $(READY)
 	FENCEPOST_TEST_BACKLOG=1000000 $(BIN)/pytest tests/chaos -q -n $(JOBS) --timeout 0 $(PYTEST)
 
+# P7 for every way to run, with the guard, the worker or neither frozen, one and a hundred: half an hour.
+holders: $(READY)
+	FENCEPOST_TEST_HOLDERS=all $(BIN)/pytest tests/service/test_every_holder_ends_in_time.py -q --timeout 0 $(PYTEST)
+
 KILLS ?= 100
 takeovers: $(READY)
 	$(BIN)/python -m tests.chaos.takeovers --kills $(KILLS)
+
+# Between two machines with their own processes, names and networks, on each kind of cells.
+TAKEOVERS ?= 1000
+takeovers-cells: $(READY)
+	FENCEPOST_TEST_TAKEOVERS=$(TAKEOVERS) $(BIN)/pytest tests/cells/test_takeovers.py -q -s --timeout 0 $(PYTEST)
 
 TARGETS ?= cron duration config webhooks frames redaction arguments
 fuzz: $(READY)
@@ -119,6 +129,9 @@ bench-apply: $(READY)
 
 bench-idle: $(READY)
 	$(BIN)/python -m bench.idle
+
+bench-agents: $(READY)  # a thousand agents by one worker; as root
+	PYTHONPATH=. $(BIN)/python bench/agents.py
 
 bench-prune: $(READY)
 	PYTHONPATH=. $(BIN)/python bench/prune.py
@@ -152,6 +165,9 @@ fuzz-api: $(READY)  # two hundred requests for each operation of the OpenAPI doc
 
 bench-metrics: $(READY)
 	$(BIN)/python -m bench.metrics
+
+bench-cells: $(READY)  # a lease on each kind of cells beside the raw swap
+	$(BIN)/python -m bench.cells
 
 bench-pages: $(READY)  # of the dashboard, on both stores
 	PYTHONPATH=. $(BIN)/python bench/pages.py

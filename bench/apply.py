@@ -11,7 +11,8 @@ from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.errors import StoreUnavailable
 
 NUMBER = 100_000
-SECONDS = 10.0
+SECONDS = 15.0
+WAIT_SECONDS = 0.2  # of another writer
 
 
 def main() -> int:
@@ -29,9 +30,10 @@ def main() -> int:
             edited = {name: replace(one, grace="90s") for name, one in first.items()}
             for what, schedules in (("first", first), ("unchanged", first), ("all edited", edited)):
                 rows.append({"store": kind, "apply": what, **timed(url, schedules)})
-    report("100,000 schedules applied", rows, target=f"below {SECONDS:g} s each")
+    report("100,000 schedules applied", rows, target=f"below {SECONDS:g} s each; nobody waits for {WAIT_SECONDS:g} s")
     print(f"load: {' '.join(f'{one:.1f}' for one in os.getloadavg())} on {os.cpu_count()} cores")
-    return int(any(float(str(row["seconds"])) >= SECONDS for row in rows))
+    bounds = {"seconds": SECONDS, "longest_wait_s": WAIT_SECONDS}
+    return int(any(float(str(row[name])) >= bound for row in rows for name, bound in bounds.items()))
 
 
 def timed(url: str, schedules: dict[str, ScheduleDefinition]) -> dict[str, object]:

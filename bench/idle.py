@@ -68,10 +68,11 @@ def kilobytes(pid: int, what: str) -> int:
 
 def cpu_seconds(pid: int) -> float:
     """Return how long the family has been on a processor."""
-    return sum(int(_stat(one)[11]) + int(_stat(one)[12]) for one in tree(pid)) / 100
+    return sum(int(stat(one)[11]) + int(stat(one)[12]) for one in tree(pid)) / 100
 
 
-def _stat(pid: int) -> list[str]:
+def stat(pid: int) -> list[str]:
+    """Return the numbers of /proc/PID/stat that follow the name."""
     return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
 
 

@@ -22,6 +22,7 @@ from tests.planted.change import Change, Copy  # noqa: E402
 from tests.planted.changes import changes  # noqa: E402
 from tests.planted.fences import fences  # noqa: E402
 from tests.simulation import mutations as leases  # noqa: E402
+from tests.simulation.adoption import mutations as adoption  # noqa: E402
 from tests.simulation.cells import mutations as cells  # noqa: E402
 from tests.simulation.gates import mutations as gates  # noqa: E402
 from tests.simulation.runtime import mutations as runtime  # noqa: E402
@@ -79,6 +80,7 @@ def everything() -> list[tuple[str, str]]:
         *(("leases", name) for name in leases.mutations()),
         *(("gates", name) for name in gates.MUTATIONS),
         *(("cells", name) for name in cells.mutations()),
+        *(("adoption", name) for name in adoption.mutations()),
         *(("runtime", name) for name in runtime.mutations()),
         *planted(),
     ]
@@ -97,6 +99,8 @@ def tried(which: tuple[str, str]) -> Row:
         seeds, violation = gates.seeds_until_caught(gates.MUTATIONS[name], LIMIT)
     elif area == "cells":
         seeds, violation = cells.seeds_until_caught(cells.mutations()[name], LIMIT)
+    elif area == "adoption":
+        seeds, violation = adoption.seeds_until_caught(adoption.mutations()[name], LIMIT)
     else:
         seeds, violation = runtime.seeds_until_caught(runtime.mutations()[name], LIMIT)
     return Row(area, name, violation.invariant if violation else None, seeds, time.perf_counter() - began)

@@ -84,7 +84,7 @@ class Ground(Site):
     def agents_alive(self, name: str) -> list[int]:
         """Return the processes of an agent's run."""
         mark = f"FENCEPOST_RUN_ID={self.run_of(name).id}\0".encode()
-        return [pid for pid in self._left_alive() if mark in _environ(pid)]
+        return [pid for pid in self.left_alive() if mark in _environ(pid)]
 
     def directly(self, prompt: str, *, env: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
         """Run the CLI as a person's script would, outside of any run that is known."""

@@ -18,7 +18,7 @@ from fencepost import Busy, Fencepost, RunContext
 from fencepost.app.options import AgentOptions, PolicyOptions
 from fencepost.config.problems import InvalidConfig
 from fencepost.config.schema import AGENTS, SCHEDULES
-from fencepost.model.errors import Invalid, Misconfigured, StoreUnavailable
+from fencepost.model.errors import Invalid, Misconfigured, Outdated, StoreUnavailable
 from tests.support.site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -282,3 +282,44 @@ def test_the_tick_is_an_aware_instant(app: Fencepost) -> None:
 
     with pytest.raises(Invalid, match="did not exist at"):
         app.trigger(work, tick=datetime(2020, 1, 1, 2, tzinfo=UTC))
+
+
+SWEEP = {"agent": "sweeper", "cron": "0 * * * *", "timezone": "UTC"}
+
+
+def test_a_platforms_screen_puts_and_retires_one_definition_at_a_time(app: Fencepost) -> None:
+    app.schedule(cron="@daily", name="nightly")(work)
+    app.apply()
+    app.put_agent("sweeper", {"engine": "command", "command": ["true"]})
+    first = app.put_schedule("sweep", SWEEP, tag="absent")
+
+    second = app.put_schedule("sweep", {**SWEEP, "cron": "30 * * * *"}, tag=first)
+
+    assert first != second
+    for stale in (first, "absent"):
+        with pytest.raises(Outdated, match="not what you have seen"):
+            app.put_schedule("sweep", SWEEP, tag=stale)
+    with pytest.raises(Invalid, match="unknown agent"):
+        app.put_schedule("other", {**SWEEP, "agent": "nobody"})
+    with pytest.raises(Invalid, match="runs it"):
+        app.delete_agent("sweeper")
+    assert not any(one.kind == "retired" for one in app.plan().plan.schedules)  # what is put alone is not the program's
+
+    app.delete_schedule("sweep", tag=second)
+    app.delete_agent("sweeper")
+    with pytest.raises(Invalid, match="retired already"):
+        app.delete_schedule("sweep")
+    with pytest.raises(Busy, match="defined by"):
+        app.delete_schedule("nightly")
+
+
+def test_single_definitions_have_the_same_names_in_async_code(app: Fencepost) -> None:
+    app.apply()
+
+    async def put() -> None:
+        await app.aio.put_agent("sweeper", {"engine": "command", "command": ["true"]})
+        tag = await app.aio.put_schedule("sweep", SWEEP)
+        await app.aio.delete_schedule("sweep", tag=tag)
+        await app.aio.delete_agent("sweeper")
+
+    asyncio.run(put())

@@ -2,11 +2,13 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 from fencepost.cells.memory import MemoryFolder, StoreMemory
 from fencepost.cells.opening import open_cell_store
@@ -21,6 +23,7 @@ from fencepost.wiring import open_store
 from fencepost.wiring.cells import open_cells
 from tests.stores.rig import ManualClock
 from tests.support.s3 import CREDENTIALS
+from tests.support.scratch import free_port, wait_until
 
 KINDS = ("git", "git-ssh", "s3", "redis", "etcd", "http")
 ONCE = tuple(kind for kind in KINDS if kind != "git-ssh")  # the same code as git's, at ten times the price
@@ -107,6 +110,23 @@ class LeaseDoor:
         self.url = url
         self._store = store
 
+    @classmethod
+    @contextmanager
+    def running(cls, folder: Path) -> Iterator["LeaseDoor"]:
+        """Start it, and end it afterwards."""
+        store = f"sqlite:{folder}/state.db"
+        open_store(store).close()
+        port = free_port()
+        words = [sys.executable, "-m", "fencepost", "web", "--port", str(port), "--store", store]
+        with (folder / "log").open("w") as log:
+            process = subprocess.Popen(words, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+        try:
+            wait_until(lambda: _is_served(port), what=f"the web door answers at port {port}", seconds=60)
+            yield cls(f"http://127.0.0.1:{port}", store)
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
     def new_key(self, tenant: str) -> str:
         """Make a key with which one tenant's machines come in."""
         store = RuntimeStore(open_store(self._store))
@@ -114,6 +134,14 @@ class LeaseDoor:
             return create_key(store.keys(), tenant=tenant, name="laptop", role=Role.LEASE, by="test").secret.text
         finally:
             store.close()
+
+
+def _is_served(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 class Machine:

@@ -179,6 +179,27 @@ def test_a_servers_clock_that_jumps_ahead_ends_every_lease_and_no_holder_goes_on
         assert ground.told(holder, seconds=60).code == 76
 
 
+def test_a_client_whose_clock_is_an_hour_ahead_is_told_by_the_servers_for_how_long_a_lock_is_held(
+    tmp_path: Path, clocked: Clocked, clock: Wall
+) -> None:
+    """F71: what is shown is counted by the store's clock, in words, tables and lines."""
+    clock.step(HOUR)
+    ahead = [*clock.words(), sys.executable, "-m", "fencepost"]
+    with ground_at(tmp_path, store=clocked.server.create_database()) as ground:
+        holder = ground.start("exec", "--lock", "z", "--", "sh", "-c", "echo yes > began; sleep 60")
+        ground.wait_for("began")
+
+        refused = ground.told(ground.spawn([*ahead, "exec", "--lock", "z", "--", "true"]))
+        listed = ground.told(ground.spawn([*ahead, "lease", "list"]))
+        waiter = ground.spawn([*ahead, "exec", "--lock", "z", "--wait=1s", "--", "true"])
+
+        assert refused.code == 75
+        assert "1h" not in refused.err.partition(", for ")[2], refused.err
+        assert "1h" not in listed.out.decode().splitlines()[1], listed
+        assert "1h" not in ground.told(waiter).err
+        send(holder.pid, signal.SIGTERM)
+
+
 def test_a_transaction_that_is_open_for_an_hour_is_named_with_the_way_to_end_it(
     tmp_path: Path, clocked: Clocked
 ) -> None:

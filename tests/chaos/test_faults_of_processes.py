@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
 
 import apsw
 
@@ -81,24 +82,50 @@ def _pending(site: Site) -> int:
     return int(verdict["pending"])
 
 
-def test_a_worker_killed_after_its_agent_ended_and_before_the_result_is_kept_calls_for_a_person(site: Site) -> None:
-    """F06: the agent has ended and said so, and nobody could write it down."""
-    site.configure(agent("touch began; while [ ! -e go ]; do sleep 0.02; done; echo $$ > over"))
-    daemon = site.up("--workers", "1", "--ttl", "20s")
-    site.fencepost("run", "worker")
-    site.until((site.folder / "began").exists)
+def test_a_worker_and_guard_killed_after_the_agent_ended_and_before_anybody_wrote_it_down_call_for_a_person(
+    site: Site,
+) -> None:
+    """F06: the agent has ended, and nobody who saw it lived to tell."""
+    daemon, pid, guard = _ending(site)
+    send(guard, signal.SIGSTOP)
     with locked(site):
-        (site.folder / "go").touch()
-        until((site.folder / "over").exists, "the agent has ended")
-        pid = int((site.folder / "over").read_text())
-        until(lambda: not is_alive(pid), "and is gone")
-        kill_at_once(daemon.pid)
+        _let_end(site, pid)
+        kill_at_once(daemon.pid, guard)
 
     site.up("--workers", "1")
     site.until(lambda: site.runs(state="dead"))
 
     (run,) = site.runs()
     assert (run.reason, run.attempt, run.exit_code) == ("lost", 1, None)
+
+
+def test_a_worker_killed_after_its_agent_ended_leaves_the_end_to_its_guard_and_the_next_worker(site: Site) -> None:
+    """F06: the guard has written it down, and the next worker keeps it, once."""
+    daemon, pid, _ = _ending(site)
+    with locked(site):
+        _let_end(site, pid)
+        send(daemon.pid, signal.SIGKILL)
+
+    site.up("--workers", "1")
+    site.until(lambda: site.runs(state="dead"))
+
+    (run,) = site.runs()
+    assert (run.reason, run.attempt, run.exit_code) == ("exit_code", 1, 3)
+
+
+def _ending(site: Site) -> tuple[Popen[bytes], int, int]:
+    """Return a daemon, its agent that ends when it may, and the agent's guard."""
+    site.configure(agent("echo $$ $PPID > draft; mv draft began; while [ ! -e go ]; do sleep 0.02; done; exit 3"))
+    daemon = site.up("--workers", "1", "--ttl", "20s")
+    site.fencepost("run", "worker")
+    site.until((site.folder / "began").exists)
+    pid, guard = map(int, (site.folder / "began").read_text().split())
+    return daemon, pid, guard
+
+
+def _let_end(site: Site, pid: int) -> None:
+    (site.folder / "go").touch()
+    until(lambda: not is_alive(pid), "the agent is gone")
 
 
 def test_a_worker_killed_after_the_result_is_kept_repeats_nothing(site: Site) -> None:

@@ -43,7 +43,7 @@ def test_hooks_go_into_every_cli_that_is_here_and_out_again(site: Site, home: Pa
     assert settings.stat().st_mode & 0o777 == 0o640
     assert "// mine" in settings.read_text()
     claude = json.loads((home / ".claude/settings.json").read_text())["hooks"]
-    assert list(claude) == ["PreToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd"]
+    assert list(claude) == ["PreToolUse", "UserPromptSubmit", "Stop", "Notification", "SessionEnd"]
     assert json.loads((home / ".codex/hooks.json").read_text())["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] == 3
     assert site.fencepost("hook", "install").count("unchanged") == 3
     assert Path(f"{link}.before-fencepost").read_text() == THEIRS
@@ -53,6 +53,25 @@ def test_hooks_go_into_every_cli_that_is_here_and_out_again(site: Site, home: Pa
     assert settings.read_text() == THEIRS
     assert not (home / ".claude/settings.json").exists()
     assert not (home / ".codex/hooks.json").exists()
+
+
+def test_how_long_a_session_holds_its_project_can_be_chosen_and_chosen_anew(site: Site, home: Path) -> None:
+    def lines() -> dict[str, list[str]]:
+        hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+        return {event: [one["command"] for one in groups[0]["hooks"]] for event, groups in hooks.items()}
+
+    site.fencepost("hook", "install", "claude", "--hold", "session")
+    by_session = lines()
+    site.fencepost("hook", "install", "claude", "--strict")
+    strict = lines()
+    site.fencepost("hook", "install", "claude")
+
+    assert list(by_session) == ["PreToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd"]
+    assert "hook session-start" in by_session["SessionStart"][0]
+    assert "hook turn-check" in strict["PreToolUse"][1]
+    assert "hook turn-start" in strict["UserPromptSubmit"][1]
+    assert [len(handlers) for handlers in lines().values()] == [1, 2, 1, 1, 1]
+    assert "hook turn-end" in lines()["Notification"][0]
 
 
 def test_the_installed_check_lets_a_person_through_and_stops_a_stale_run(site: Site, home: Path) -> None:

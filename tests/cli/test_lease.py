@@ -9,11 +9,14 @@ import pytest
 
 from fencepost import wiring
 from fencepost.cli.main import main
+from fencepost.model.lease import Granted
+from fencepost.model.process import Host, ProcessId
 from tests.stores.rig import claim
 from tests.support.ground import Ground
 from tests.support.terminal import on_a_terminal
 
 FIELDS = {"resource", "fence", "run_id", "host", "pid", "granted_at", "expires_at"}
+SOMEWHERE = ProcessId(Host("cargo-7f9c", "machine-2", "boot-2", "pid:2"), 4711, "12345")
 HOLDER = ["sh", "-c", "echo $FENCEPOST_FENCE > up; until [ -e enough ]; do sleep 0.02; done"]
 
 
@@ -80,6 +83,54 @@ def test_a_control_character_in_a_commands_name_cannot_steer_the_terminal(ground
     finish(ground, holder)
 
 
+ELSEWHERE = ("lock:nightly", "lock:weekly")
+
+
+@pytest.fixture
+def lost(any_ground: Ground) -> Ground:
+    """Leases of a container that is gone, met by a later start each."""
+    store = any_ground.store()
+    try:
+        for name in ELSEWHERE:
+            granted = store.acquire(claim(name, ttl=60.0)._replace(supervisor=SOMEWHERE))
+            assert isinstance(granted, Granted)
+            store.release(granted.lease, clean=False)
+    finally:
+        store.close()
+    return any_ground
+
+
+def test_a_lease_that_is_lost_for_good_is_shown_and_forgotten_by_hand(lost: Ground) -> None:
+    assert lost.run("lease", "list", "--json").out == b""
+    assert b"lost, and not listed here: 2; see them with 'fencepost lease list --lost'" in lost.run("lease", "list").out
+    table = lost.run("lease", "list", "--lost").out.decode().splitlines()
+    assert [line.split()[0] for line in table] == ["RESOURCE", *ELSEWHERE]
+    assert "4711@cargo-7f9c" in table[1]
+    rows = [json.loads(line) for line in lost.run("lease", "list", "--lost", "--json").out.splitlines()]
+    assert [(row["resource"], row["host"], row["lost"]) for row in rows] == [
+        (name, "cargo-7f9c", True) for name in ELSEWHERE
+    ]
+
+    broken = lost.run("lease", "break", "lock:nightly")
+    assert (broken.code, "fencepost lease forget lock:nightly" in broken.err) == (2, True)
+    forgotten = lost.run("lease", "forget", "lock:nightly")
+    assert forgotten.out.decode().startswith("forgotten: lock:nightly was lost by r")
+    assert lost.run("exec", "--lock", "nightly", "--", "true").err == ""
+    assert lost.run("lease", "forget", "lock:nightly").code == 2
+    assert lost.run("lease", "list", "--lost").out.decode().splitlines()[1].startswith("lock:weekly")
+
+
+def test_all_that_a_machine_has_lost_is_forgotten_at_once(lost: Ground) -> None:
+    assert "fencepost lease forget --host cargo-7f9c" in lost.run("doctor").out.decode().replace("\n        ", " ")
+    assert lost.run("lease", "forget", "--host", "another").code == 2
+
+    told = lost.run("lease", "forget", "--host", "cargo-7f9c")
+
+    assert len(told.out.splitlines()) == len(ELSEWHERE)
+    assert lost.run("lease", "list", "--lost").out.startswith(b"no lost leases in ")
+    assert b"nothing is left of lost leases" in lost.run("doctor").out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -87,6 +138,8 @@ def test_a_control_character_in_a_commands_name_cannot_steer_the_terminal(ground
         (["brek", "lock:x"], "lease break RESOURCE"),
         (["break", "nightly"], "for example lock:nightly"),
         (["break", "lock:nightly"], "nobody holds lock:nightly"),
+        (["forget"], "lease forget RESOURCE"),
+        (["forget", "--host"], "--host needs a value"),
         (["list", "--limit", "many"], "--limit is a whole number"),
         (["list", "--limit"], "--limit needs a value"),
         (["list", "--verbose"], "no option '--verbose'"),
@@ -124,8 +177,29 @@ def test_tenants_have_leases_of_their_own_and_share_projects(
 
     assert listed() == [("acme", "schedule:close"), ("other", "project:scout")]
     assert len(listed("--all-tenants")) == 3
+    assert main(["lease", "list", "--all-tenants"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[:2] == ["TENANT", "RESOURCE"]
     assert main(["lease", "break", "schedule:close"]) == 0
     assert main(["lease", "break", "schedule:close"]) == 2
     assert "nobody of tenant acme holds schedule:close" in capsys.readouterr().err
     assert main(["lease", "break", "project:scout"]) == 0
     assert listed("--tenant", "other") == [("other", "schedule:close")]
+
+
+def test_a_folder_with_a_configuration_shows_the_machines_own_store_too(ground: Ground) -> None:
+    holder = holding(ground)
+    project = ground.folder / "project"
+    project.mkdir()
+    (project / "fencepost.toml").write_text(f'[fencepost]\nstore = "sqlite:{project}/own.db"\n')
+    assert ground.run("store", "migrate", cwd=project).code == 0
+    told = ground.run("lease", "list", cwd=project).out.decode()
+    assert told.startswith(f"no leases in sqlite:{project}/own.db\n")
+    assert f"of commands without a configuration, in {ground.store_url}:" in told
+    assert "lock:nightly" in told
+    (lease,) = ground.run("lease", "list", "--json", cwd=project).out.splitlines()
+    assert json.loads(lease)["resource"] == "lock:nightly"
+    for asked in (["--store", f"sqlite:{project}/own.db"], ["--limit", "0"]):
+        assert "lock:nightly" not in ground.run("lease", "list", *asked, cwd=project).out.decode()
+    assert "under lock:nightly" in " ".join(ground.run("why", "nightly", cwd=project).out.decode().split())
+    finish(ground, holder)
+    assert "of commands" not in ground.run("lease", "list", cwd=project).out.decode()

@@ -33,7 +33,7 @@ def test_a_dry_run_tells_what_would_go_and_prune_tells_what_has_gone(kept: Desk)
     )
     assert kept.text("store", "prune") == "pruned 2 runs, 2 ticks and 0 pauses of tenant default; kept for 90d.\n"
     (again,) = kept.json("store", "prune", "--retention", "100d")
-    assert again == {"tenant": "default", "dry_run": False, "runs": 0, "ticks": 0, "pauses": 0, "logs": 0}
+    assert again == {"tenant": "default", "dry_run": False, "leases": 0, "runs": 0, "ticks": 0, "pauses": 0, "logs": 0}
 
 
 def test_a_retention_that_leaves_no_time_to_look_is_refused(kept: Desk) -> None:

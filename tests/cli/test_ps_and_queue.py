@@ -1,5 +1,8 @@
 """`fencepost ps` and `queue`: what runs, what waits, and behind what."""
 
+import pytest
+
+from fencepost.ports.runs import LeasedRun
 from tests.support.desk import RUN_FIELDS, Desk
 
 
@@ -89,3 +92,46 @@ def test_the_limit_bounds_the_listing(desk: Desk) -> None:
 
     assert len(desk.json("ps", "--limit", "2")) == 2
     assert desk.cli("ps", "--limit", "0").code == 2
+
+
+def unattended(desk: Desk, how: str) -> LeasedRun:
+    """Let the worker of a run be killed, or leave it, at 13:00:01."""
+    desk.schedule(cron="0 * * * *", timezone="UTC")
+    desk.tick("2026-03-27T13:00:01Z")
+    leased = desk.lease(keeper="w1")
+    if how == "left":
+        desk.store.leave_runs([leased.lease], leave_for_seconds=120)
+    desk.clock.pass_time(16)
+    return leased
+
+
+@pytest.mark.parametrize(("how", "ends"), [("killed", "13:00:31"), ("left", "13:02:01")])
+def test_a_run_whose_worker_is_gone_says_since_when_and_until_when_it_goes_on(desk: Desk, how: str, ends: str) -> None:
+    run = unattended(desk, how).run.id
+    words = f"unattended since 2026-03-27T13:00:01Z, ends 2026-03-27T{ends}Z unless adopted"
+
+    assert f"{run} is {words}." in desk.flat("ps")
+    assert "unattended, " in desk.text("ps").splitlines()[1]
+    assert words in desk.flat("show", run)
+    assert f"Its worker is gone, and its guard keeps it going: {words}." in desk.flat("why", "nightly")
+    assert [one["unattended_since"] for one in desk.json("ps")] == ["2026-03-27T13:00:01Z"]
+
+
+@pytest.mark.parametrize(("keeper", "seconds"), [("w1", 14), (None, 29)])
+def test_a_run_whose_worker_is_in_time_or_dies_with_it_is_not_called_unattended(
+    desk: Desk, keeper: str | None, seconds: float
+) -> None:
+    desk.schedule(cron="0 * * * *", timezone="UTC")
+    desk.tick("2026-03-27T13:00:01Z")
+    desk.lease(keeper=keeper)
+    desk.clock.pass_time(seconds)
+
+    assert "unattended" not in desk.text("ps") + desk.text("why", "nightly")
+    assert [one["unattended_since"] for one in desk.json("ps")] == [None]
+
+
+def test_a_run_that_was_adopted_is_attended_again(desk: Desk) -> None:
+    leased = unattended(desk, "left")
+    assert desk.store.adopt_runs([leased.lease], keeper="w2")
+
+    assert "unattended" not in desk.text("ps")

@@ -256,14 +256,35 @@ def test_an_unknown_agent_is_told_with_its_line(fencepost: Command) -> None:
 
 def test_two_files_of_one_store_conflict_until_one_takes_over(applied: Command, tmp_path: Path) -> None:
     store = f"sqlite:{tmp_path}/shared.db"
-    write(TOML, "other.toml")
+    write(TOML + "grace = '2m'\n", "other.toml")
     assert applied("apply", "--store", store).code == 0
     refused = applied("apply", "other.toml", "--store", store)
     assert refused.code == 2
     assert "fencepost.toml" in refused.err
     assert "other.toml" in refused.err
     taken = applied("apply", "other.toml", "--store", store, "--take-over")
-    assert "> schedule nightly: moved, version 1" in taken.out
+    assert "> agent echo: moved" in taken.out
+    assert "~ schedule nightly: changed, version 2" in taken.out
+
+
+def test_the_same_file_in_two_places_is_one_and_an_old_copy_of_it_is_not_applied(
+    applied: Command, tmp_path: Path
+) -> None:
+    store = f"sqlite:{tmp_path}/shared.db"
+    named = TOML.replace("[fencepost]", '[fencepost]\nname = "site"')
+    write(named)
+    write(named, "copy.toml")
+    assert applied("apply", "--store", store).code == 0
+    assert "2 unchanged" in applied("apply", "copy.toml", "--store", store).out
+    write(named + "grace = '2m'\n")
+    assert applied("apply", "--store", store).code == 0
+
+    for command in ("plan", "apply"):
+        refused = applied(command, "copy.toml", "--store", store)
+        assert refused.code == 2
+        assert "a later version has replaced it" in " ".join((refused.out + refused.err).split())
+    assert applied("plan", "copy.toml", "--store", store, "--rollback").code == 0
+    assert "changed, version 3" in applied("apply", "copy.toml", "--store", store, "--rollback").out
 
 
 def test_the_list_fits_a_terminal_and_scripts(applied: Command) -> None:

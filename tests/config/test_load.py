@@ -210,13 +210,13 @@ def test_the_examples_of_the_how_to_are_in_order(tmp_path: Path) -> None:
 
 
 def test_the_file_that_init_writes_is_in_order(tmp_path: Path) -> None:
-    config = loaded(tmp_path, TEMPLATE.format(timezone="Europe/Berlin"))
+    config = loaded(tmp_path, TEMPLATE.format(name="site", timezone="Europe/Berlin"))
     assert config.agents["hello"].command == ("echo", "hello from fencepost")
     assert config.schedules["hello-every-minute"].timezone == "Europe/Berlin"
 
 
 def test_the_commented_lines_of_that_file_are_in_order_too(tmp_path: Path) -> None:
-    lines = TEMPLATE.format(timezone="UTC").splitlines()
+    lines = TEMPLATE.format(name="site", timezone="UTC").splitlines()
     bare = [line.removeprefix("# ") if " = " in line and line.startswith("# ") else line for line in lines]
     config = loaded(tmp_path, "\n".join(bare))
     assert config.schedules["hello-every-minute"].calendar

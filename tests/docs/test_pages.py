@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HOW_TOS = ("guard-a-crontab-line", "preview-ticks", "two-macs-no-server", "write-a-schedule")  # need nothing but git
+HOW_TOS = (
+    "guard-a-crontab-line",
+    "preview-ticks",
+    "try-to-break-in",
+    "two-macs-no-server",
+    "write-a-schedule",
+)  # need nothing but git
 PAGES = [
     "README.md",
     *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/tutorial/*.md"))),

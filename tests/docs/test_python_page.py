@@ -28,7 +28,7 @@ def test_every_public_name_is_on_the_page() -> None:
 def test_what_the_page_names_exists_and_nothing_is_left_out(kind: type, pattern: str) -> None:
     section = PAGE.split(f"## {kind.__name__}\n")[1].split("\n## ")[0]
     named = {word for row in re.findall(pattern, section, re.MULTILINE) for word in re.findall(r"(?:^|`)(\w+)", row)}
-    public = {name for name in vars(kind) if not name.startswith("_")}
+    public = {name for name in dir(kind) if not name.startswith("_")}
 
     assert named <= public
     assert public - named <= {"store_url"}

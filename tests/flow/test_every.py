@@ -261,3 +261,25 @@ def test_a_tick_that_comes_soon_is_looked_at_when_it_comes_and_no_later(runtime:
     runtime.every(every="3s", jitter="1s")
     runtime.tick()
     assert runtime.schedule()["due_us"] == us("2027-01-15T08:00:03")
+
+
+def test_aligned_to_its_start_it_keeps_the_rhythm_that_cron_cannot_say(runtime: Runtime) -> None:
+    runtime.every(every="45m", align="start", anchor="2027-01-15T08:00:00Z")
+    for tick in ("08:00:00", "08:45:00", "09:30:00", "10:15:00"):
+        runtime.tick_at(f"2027-01-15T{tick}")
+        runtime.work()
+    assert [run.tick_us for run in runtime.runs()] == [
+        us(f"2027-01-15T{tick}") for tick in ("08:00:00", "08:45:00", "09:30:00", "10:15:00")
+    ]
+
+
+def test_a_tick_that_a_run_outlasts_is_left_out_of_the_rhythm(runtime: Runtime) -> None:
+    runtime.every(every="45m", align="start", anchor="2027-01-15T08:00:00Z")
+    runtime.tick()
+    leased = runtime.leased(start=True)
+    runtime.pass_time(50 * 60)
+    runtime.settle(leased, SUCCEEDED)
+    runtime.tick_at("2027-01-15T09:29:59")
+    assert len(runtime.runs()) == 1
+    runtime.tick_at("2027-01-15T09:30:00")
+    assert len(runtime.runs()) == 2

@@ -67,13 +67,15 @@ def test_old_runs_go_with_all_that_is_theirs_and_are_counted(runtime: Runtime) -
     runtime.tick()
     before = tallies(runtime)
     gone = prune(runtime)
-    assert gone == {"runs": 10, "ticks": 11, "pauses": 0, "logs": 0}, "the tick before the first day was missed"
+    assert gone == {"leases": 0, "runs": 10, "ticks": 11, "pauses": 0, "logs": 0}, (
+        "the tick before the first day was missed"
+    )
     assert count(runtime, "run") == count(runtime, "attempt") == 10
     assert [
         name for (name,) in runtime.sql("SELECT name FROM $resource WHERE name <> 'schedule:s' ORDER BY name")
     ] == sorted(f"run:{run.id}" for run in runtime.runs())
     assert tallies(runtime) == before, "pruning forgets no number"
-    assert prune(runtime) == {"runs": 0, "ticks": 0, "pauses": 0, "logs": 0}
+    assert prune(runtime) == {"leases": 0, "runs": 0, "ticks": 0, "pauses": 0, "logs": 0}
 
 
 def test_the_proof_begins_at_the_watermark_and_says_so(runtime: Runtime) -> None:
@@ -257,7 +259,7 @@ def test_ticks_beside_the_cursor_stay_for_whoever_has_a_new_tzdata(runtime: Runt
     runtime.tick_at("2027-01-16T09:00:00")
     runtime.work()
     runtime.go_to("2027-12-01T00:00:00")
-    assert prune(runtime) == {"runs": 1, "ticks": 0, "pauses": 0, "logs": 0}
+    assert prune(runtime) == {"leases": 0, "runs": 1, "ticks": 0, "pauses": 0, "logs": 0}
     assert len(runtime.ticks()) == 1
     prove_clean(runtime)
 
@@ -357,7 +359,10 @@ def test_the_fence_of_a_forgotten_resource_stays_below_every_new_one(runtime: Ru
     assert all((run.fence or 0) > highest + 10**13 for run in runtime.runs())
 
 
-def test_a_lost_lease_keeps_the_resource(runtime: Runtime) -> None:
+@pytest.mark.parametrize(("lost_again", "resources"), [(True, 1), (False, 0)])
+def test_a_lost_lease_keeps_the_resource_for_as_long_as_it_is_kept_itself(
+    runtime: Runtime, *, lost_again: bool, resources: int
+) -> None:
     runtime.cron(cron="0 9 * * *", overlap="allow_parallel")
     runtime.tick_at("2027-01-16T09:00:00")
     lost = runtime.leased(ttl=5, start=True)
@@ -366,9 +371,11 @@ def test_a_lost_lease_keeps_the_resource(runtime: Runtime) -> None:
     assert runtime.run(lost.run.id).reason == Reason.LOST
     discard(runtime.store, lost.run.id, tenant=TENANT, by="ada")
     runtime.pass_time(100 * 86400 + 7200)
+    if lost_again:
+        runtime.sql(f"UPDATE $lease SET lost_us = {runtime.store.clock_us()} RETURNING id")
     prune(runtime)
     assert runtime.runs() == []
-    assert count(runtime, "resource") == 1
+    assert count(runtime, "resource") == resources
 
 
 def test_two_pruners_at_once_count_everything_once(runtime: Runtime) -> None:
@@ -406,7 +413,7 @@ def test_another_tenants_records_are_left_alone(runtime: Runtime) -> None:
     runtime.tick_at("2027-01-16T09:00:00")
     runtime.settle(runtime.leased(start=True), SUCCEEDED)
     runtime.pass_time(300 * 86400 + 7200)
-    assert prune(runtime) == {"runs": 0, "ticks": 0, "pauses": 0, "logs": 0}
+    assert prune(runtime) == {"leases": 0, "runs": 0, "ticks": 0, "pauses": 0, "logs": 0}
     assert len(runtime.runs(tenant="other")) == 1
 
 
@@ -425,3 +432,34 @@ def test_no_table_of_runs_is_forgotten(runtime: Runtime) -> None:
     go_with_their_run = {"attempt", "checkpoint", "completion", "ledger", "delivery", "gathering", "unfolded"}
     have_rules_of_their_own = {"tick", "lease", "waiter", "old_log"}
     assert {str(name) for (name,) in found} == go_with_their_run | have_rules_of_their_own
+
+
+def test_a_lease_that_was_lost_long_ago_is_let_go_and_its_gates_are_owed_as_before(runtime: Runtime) -> None:
+    """As of a container that is gone: nobody there will ever see its processes dead."""
+    runtime.cron(cron="0 9 * * *")
+    runtime.go_to("2027-01-16T09:00:00")
+    runtime.tick()
+    lost = runtime.leased(ttl=5)
+    runtime.store.release(lost.lease, clean=False)
+    before = runtime.sql("SELECT name, fence, owed_gates FROM $resource ORDER BY name")
+
+    runtime.pass_time(86_400 * 2)
+    assert prune(runtime, 3 * DAY)["leases"] == 0
+    assert [held.id for held in runtime.store.leases()] == [lost.lease.id]
+    runtime.pass_time(86_400 * 2)
+    assert prune(runtime, 3 * DAY, dry=True)["leases"] == 1
+    assert prune(runtime, 3 * DAY)["leases"] == 1
+
+    assert runtime.store.leases() == []
+    assert runtime.sql("SELECT name, fence, owed_gates FROM $resource ORDER BY name") == before
+
+
+def test_however_short_records_are_kept_a_lease_that_was_lost_today_stays(runtime: Runtime) -> None:
+    """A worker of its machine may come back and end what is left."""
+    runtime.cron(cron="0 9 * * *")
+    runtime.go_to("2027-01-16T09:00:00")
+    runtime.tick()
+    runtime.store.release(runtime.leased(ttl=5).lease, clean=False)
+    runtime.pass_time(3600)
+
+    assert prune(runtime, timedelta(seconds=1))["leases"] == 0

@@ -84,10 +84,10 @@ def woken(harness: Harness, ground: Ground, command: str) -> tuple[int, str]:
     return zombie.returncode, said
 
 
-def asleep(command: str, ground: Ground) -> Program:
-    """Start a writer of the first holder that stops before its write."""
+def asleep(command: str, ground: Ground, *also: str) -> Program:
+    """Start a writer of the first holder that stops before its write; it shows also these variables of the run."""
     told = dict(line.partition("=")[::2] for line in (ground.folder / "env").read_text().splitlines())
-    env = {**ground.env, **{name: told[name] for name in SHOWN}}
+    env = {**ground.env, **{name: told[name] for name in (*SHOWN, *also)}}
     zombie = ground.spawn(["sh", "-c", f"kill -STOP $$\n{command}"], env=env)
     wait_for_stop(zombie.pid)
     return zombie

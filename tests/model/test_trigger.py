@@ -12,6 +12,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.occurrence import Occurrence, every_key, idempotency_key, parse_key
 from fencepost.model.trigger import (
+    Align,
     Bounds,
     CronTrigger,
     Ended,
@@ -509,3 +510,20 @@ def test_no_two_ticks_share_an_idempotency_key() -> None:
         for tick_at in (at, at + DAY, at + timedelta(microseconds=1))
     }
     assert len(keys) == 24
+
+
+@given(
+    every=st.timedeltas(min_value=timedelta(seconds=1), max_value=timedelta(days=400)),
+    ended=st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1)),
+    anchor=st.none() | st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1)),
+)
+def test_an_aligned_every_comes_later_than_the_end_by_at_most_one_step_and_on_its_grid(
+    every: timedelta, ended: datetime, anchor: datetime | None
+) -> None:
+    ended_at = ended.replace(tzinfo=UTC)
+    anchor_at = anchor.replace(tzinfo=UTC) if anchor else None
+    trigger = EveryTrigger(every, anchor_at, align=Align.START)
+    tick = trigger.due(Ended("r1", ended_at), applied_at=ended_at)
+    assert tick is not None
+    assert ended_at < tick.tick_at <= max(ended_at + every, anchor_at or ended_at)
+    assert (tick.tick_at - (anchor_at or datetime(1970, 1, 1, tzinfo=UTC))) % every == timedelta(0)

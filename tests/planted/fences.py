@@ -9,7 +9,7 @@ from tests.planted.change import SOURCES, Change, source
 from tests.stores.test_fences import SAME
 
 DIALECTS = {"sqlite": ("sqlite", "sqlite"), "postgres": ("postgresql", "PostgreSQL")}
-GIVEN = r":fence|%\(fence\)s|excluded\.fence|freed\.fence|one\.fence|\(given\.each[^)]*\)[^)\s]*"
+GIVEN = r":fence|%\(fence\)s|excluded\.fence|freed\.fence|one\.fence|\(given\.\w+ -> (?:\([^)]*\)::int|[\w.]+) ->> 'fence'\)::bigint"
 COMPARED = rf"(?<![\w.])\+?(?:\w+\.)?(?:asked_)?fence (?:=|<) (?:{GIVEN})(?!,)"
 LISTED = {  # in one list of leases, where the fence is one of three columns
     "(id, fence, epoch) IN (SELECT value ->> 0, value ->> 1, value ->> 2 ": "(id, epoch) IN (SELECT value ->> 0, value ->> 2 ",

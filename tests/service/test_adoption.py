@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fencepost.ports.runs import RunRow
-from tests.support.ground import is_alive, send
+from tests.support.ground import freeze, is_alive, send
+from tests.support.manager import Manager
 from tests.support.site import Site
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 TTL, SHORT_TTL = "30s", "6s"
 COUNTS = """\
-echo $$ > pid-$FENCEPOST_RUN_ID
+echo $$ > new-$FENCEPOST_RUN_ID; mv new-$FENCEPOST_RUN_ID pid-$FENCEPOST_RUN_ID
 for i in $(seq 1 400); do echo "line $i"; [ -e go ] && break; sleep 0.05; done
 echo the end
 """
@@ -53,7 +54,11 @@ def at_work(site: Site, number: int) -> dict[str, int]:
     for _ in range(number):
         site.fencepost("run", "counts")
     site.until(lambda: len(list(site.folder.glob("pid-*"))) == number, seconds=60)
-    site.until(lambda: all(path.read_text().strip() for path in site.folder.glob("pid-*")))
+    return pids_of(site)
+
+
+def pids_of(site: Site) -> dict[str, int]:
+    """Return the pids of the latest agents, by their runs."""
     return {path.name.removeprefix("pid-"): int(path.read_text()) for path in site.folder.glob("pid-*")}
 
 
@@ -93,6 +98,37 @@ def test_agents_go_on_when_their_worker_goes_and_the_next_one_settles_them(site:
     for run in runs[:3]:
         lines = log_of(site, run)
         assert lines == [f"line {number}" for number in range(1, len(lines))] + ["the end"]
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_agents_go_on_when_the_manager_of_services_starts_the_worker_again(site: Site, how: str) -> None:
+    site.configure(AGENTS)
+    unit = site.fencepost("service", "install", "--dry-run", "--workers", "5")
+    manager = Manager(site, unit)
+    manager.start()
+    pids = at_work(site, 5)
+
+    getattr(manager, how)()
+    site.until(lambda: "adopted" in site.said())
+    assert all(map(is_alive, pids.values()))
+    (site.folder / "go").touch()
+    site.until(lambda: len(site.runs(state="succeeded")) == len(pids), seconds=60)
+
+    assert pids_of(site) == pids, "same process"
+    assert {run.attempt for run in site.runs()} == {1}
+
+
+def test_a_manager_that_ends_the_whole_unit_ends_the_agents(site: Site) -> None:
+    """Shows that the stand-in kills as systemd does: it is KillMode=process that lets the agents live."""
+    site.configure(AGENTS)
+    unit = site.fencepost("service", "install", "--dry-run", "--workers", "1")
+    manager = Manager(site, unit.replace("KillMode=process", "KillMode=control-group"))
+    manager.start()
+    (pid,) = at_work(site, 1).values()
+
+    manager.stop()
+
+    site.until(lambda: not is_alive(pid))
 
 
 def test_an_agent_that_ended_while_there_was_no_worker_is_settled_as_it_ended(site: Site) -> None:
@@ -141,23 +177,45 @@ def test_a_lease_that_ran_out_after_it_was_left_was_a_drain_and_costs_no_attempt
     assert site.runs()[0].attempt == 1
 
 
-def test_a_frozen_worker_is_not_robbed_and_finds_nothing_to_end_when_it_wakes(site: Site) -> None:
+def test_an_agent_that_was_left_and_adopted_has_no_more_time_than_its_new_worker_renews_for(site: Site) -> None:
+    """Its first worker left it for two minutes; a lease of six seconds that nobody renews is over long before that."""
+    site.configure(AGENTS)
+    worker = up(site, 1, leaves=True, ttl=SHORT_TTL)
+    (pid,) = at_work(site, 1).values()
+    go_away(worker, "left")
+    adopter = up(site, 1, ttl=SHORT_TTL)
+    site.until(lambda: "adopted" in site.said())
+    (held,) = [one for one in site.leases() if one.guard is not None]
+    site.until(lambda: [one for one in site.leases() if one.id == held.id and one.renewals > held.renewals])
+
+    go_away(adopter, "killed")
+
+    site.until(lambda: not is_alive(pid), seconds=10)
+    (over,) = [one for one in site.leases() if one.id == held.id]
+    assert not over.expired, "it is dead before its lease can be given away"
+
+
+@pytest.mark.parametrize("guard", ["awake", "frozen"])
+def test_a_frozen_worker_is_not_robbed_and_finds_nothing_to_end_when_it_wakes(site: Site, guard: str) -> None:
     site.configure(AGENTS.replace("shell = true", 'shell = true\non_lost = "restart"'))
     frozen = up(site, 1, ttl=SHORT_TTL)
     (pid,) = at_work(site, 1).values()
-    frozen.send_signal(signal.SIGSTOP)
+    (held,) = [one for one in site.leases() if one.guard is not None]
+    freeze(site.store, frozen.pid, *([held.supervisor.pid] if guard == "frozen" else []))
     up(site, 1, ttl=SHORT_TTL)
-    site.until(lambda: not is_alive(pid), seconds=15)  # its guard ends it when its time is over
-    site.until(lambda: [run for run in site.runs(state="running") if run.attempt == 2], seconds=30)
-    (site.folder / f"pid-{site.runs()[0].id}").unlink()
-    site.until(lambda: list(site.folder.glob("pid-*")))
-    (again,) = (int(path.read_text() or 0) for path in site.folder.glob("pid-*"))
+    site.until(lambda: not is_alive(pid), seconds=15)  # by its guard when its time is over, or by its successor
+    site.until(lambda: [*pids_of(site).values()] != [pid])
+    (again,) = pids_of(site).values()
+    (run,) = site.runs(state="running")
+    assert run.attempt == 2
+    assert "adopted" not in site.said(), "its keeper lives"
 
     frozen.send_signal(signal.SIGCONT)
-    site.until(lambda: "took over" in site.said() or "adopted" in site.said() or is_alive(again))
+    site.until(lambda: site.said().count("passive:") == 2)  # it is at work again, and another one leads
     assert is_alive(again)
     (site.folder / "go").touch()
-    site.until(lambda: site.runs(state="succeeded"), seconds=30)
+    site.until(lambda: site.runs(state="succeeded"))
+    assert [(one.attempt, one.fence) for one in site.runs()] == [(run.attempt, run.fence)]
 
 
 def test_what_an_agent_asks_without_a_worker_waits_for_the_next_one_and_checks_are_answered_at_once(site: Site) -> None:

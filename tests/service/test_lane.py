@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from tests.support.site import Site
@@ -142,11 +144,12 @@ def test_a_drain_hands_a_run_with_a_checkpoint_back_and_the_next_worker_goes_on(
     assert [run.attempt for run in site.runs()] == [1]
 
 
-def test_a_lane_that_ends_in_order_leaves_no_log_of_its_own(site: Site) -> None:
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_lane_that_had_nothing_to_say_leaves_no_log_of_its_own(site: Site, end: signal.Signals) -> None:
     configure(site, note="")
     site.fencepost("run", "note")
     worker = site.up("--workers", "1", "--ttl", "3s")
     site.until(lambda: site.runs(state="succeeded"))
-    worker.send_signal(signal.SIGTERM)
+    worker.send_signal(end)
     worker.wait(30)
     assert list((site.folder / "state").rglob("lane-*.log")) == []

@@ -27,8 +27,11 @@ def yard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
 
 
 def check_gone(yard: Ground) -> None:
-    """See that nothing of the tree is left when the supervisor is; its own guard may take a moment longer to leave."""
-    assert {pid: line for pid, line in yard.alive().items() if "-m fencepost exec" not in line} == {}
+    """See that nothing of the tree is left when the supervisor is; its own guard may take a moment longer to leave.
+
+    What is leaving has given back its memory, and its command line with it.
+    """
+    assert {pid: line for pid, line in yard.alive().items() if line and "-m fencepost exec" not in line} == {}
     yard.wait_empty()
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 import textwrap
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -18,6 +19,7 @@ AGENT = textwrap.dedent("""\
     import subprocess, sys
     for line in sys.stdin:
         hook, _, told = line.rstrip("\\n").partition(" ")
+        hook = hook.replace("\\u00a0", " ")
         ran = subprocess.run(["sh", "-c", f"{sys.executable} -m fencepost hook {hook}; code=$?; exit $code"],
                              input=told, capture_output=True, text=True)
         print(repr((ran.returncode, ran.stdout, ran.stderr)), flush=True)
@@ -37,14 +39,23 @@ class Agent:
         )
 
     def hook(self, name: str, told: str | None = None) -> str:
+        text = told if told is not None else json.dumps({"session_id": self.name, "cwd": str(self.folder)})
+        code, out, err = self._called(name, text)
+        assert (code, err) == (0, ""), (code, err)
+        return out
+
+    def call(self, words: str, told: str) -> tuple[int, str]:
+        """Call a hook that may say no, and return its code and what it said."""
+        code, _, err = self._called(words.replace(" ", "\u00a0"), told)
+        return code, err
+
+    def _called(self, name: str, text: str) -> tuple[int, str, str]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        text = told if told is not None else json.dumps({"session_id": self.name, "cwd": str(self.folder)})
         self.process.stdin.write(f"{name} {text}\n".encode())
         self.process.stdin.flush()
         code, out, err = eval(self.process.stdout.readline())  # what our own script printed
-        assert (code, err) == (0, ""), (code, err)
-        return str(out)
+        return int(code), str(out), str(err)
 
     def leave(self) -> None:
         self.process.kill()
@@ -162,3 +173,62 @@ def test_the_keeper_is_out_of_the_sessions_terminal_and_pipes(ground: Ground) ->
         )
     agent.leave()
     until_held(ground, 0)
+
+
+def turn_of(agent: Agent, **more: str) -> str:
+    told = {"session_id": agent.name, "cwd": str(agent.folder), **more}
+    return agent.hook("turn-start", json.dumps(told))
+
+
+def test_a_session_holds_its_project_from_a_prompt_to_the_end_of_that_turn(any_ground: Ground) -> None:
+    agent = Agent(any_ground, "s1")
+
+    for _ in range(2):
+        assert turn_of(agent) == ""
+        until_held(any_ground, 1)
+        assert run_in_project(any_ground) == 75
+        agent.hook("turn-end")
+        until_held(any_ground, 0)
+        assert run_in_project(any_ground) == 0, "a session that is left open overnight blocks nobody"
+    agent.leave()
+
+
+def test_an_interrupted_turn_is_over_when_nothing_is_heard_of_it_any_more(ground: Ground) -> None:
+    ground.env["FENCEPOST_QUIET_SECONDS"] = "3"
+    agent = Agent(ground, "s1")
+    transcript = ground.folder / "transcript.jsonl"
+    turn_of(agent, transcript_path=str(transcript))
+    until_held(ground, 1)
+    for _ in range(8):  # it works, and says nothing to us
+        transcript.write_text("a line")
+        assert len(holders(ground)) == 1
+        Event().wait(0.5)
+
+    until_held(ground, 0)
+    turn_of(agent, transcript_path=str(transcript))
+    until_held(ground, 1)
+    agent.leave()
+
+
+def strictly(agent: Agent, wait: str) -> tuple[int, str]:
+    """Call the hook that stands before a tool, and return what it comes to."""
+    told = json.dumps({"session_id": agent.name, "cwd": str(agent.folder)})
+    return agent.call(f"turn-check --wait {wait}", told)
+
+
+def test_strictly_a_session_that_came_second_is_refused_or_waits_its_turn(ground: Ground) -> None:
+    first, second = Agent(ground, "s1"), Agent(ground, "s2")
+    turn_of(first)
+    until_held(ground, 1)
+    turn_of(second)
+
+    assert strictly(first, "5s") == (0, "")
+    code, said = strictly(second, "1s")
+    assert code == 2
+    assert "this session has not the turn in its project" in said
+    assert "claude session" in said
+
+    first.hook("turn-end")
+    assert strictly(second, "20s") == (0, "")
+    for agent in (first, second):
+        agent.leave()

@@ -24,12 +24,13 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 def spans(collector: Receiver) -> list[Span]:
+    """Return the spans in the order of their starts: each is sent on its own, and may overtake another."""
     found: list[Span] = []
     for heard in collector.heard:
         assert heard.path == "/v1/traces"
         request = ExportTraceServiceRequest.FromString(heard.body)
         found += [span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans]
-    return found
+    return sorted(found, key=lambda span: span.start_time_unix_nano)
 
 
 def values(span: Span) -> dict[str, object]:

@@ -147,6 +147,7 @@ def test_a_process_of_another_pid_namespace_is_neither_judged_nor_killed(ground:
     assert told.code == 0, told
     assert "may still run; it is fenced" in told.err
     assert stranger.poll() is None
+    assert ground.run("exec", "--lock", "z", "--", "true").err == "", "it is said once"
     stranger.kill()
     stranger.wait(10)
 

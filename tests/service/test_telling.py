@@ -18,7 +18,7 @@ LATER = datetime(2026, 11, 16, 4, 0, 10, tzinfo=UTC)
 
 
 def run(run_id: str, schedule: str | None = None) -> RunRow:
-    return EMPTY._replace(id=run_id, agent="sweep", schedule=schedule)
+    return EMPTY._replace(id=run_id, tenant="default", agent="sweep", schedule=schedule)
 
 
 def ended(run_id: str, settlement: Settlement, report: Report) -> Ended:
@@ -65,6 +65,12 @@ def test_each_end_has_its_line(settlement: Settlement, report: Report, told: Tol
 def test_how_long_it_took_is_said_as_exactly_as_anybody_wants_to_know(seconds: float, said: str) -> None:
     told = end_of(run("r1"), Settlement(RunState.SUCCEEDED), Report("succeeded"), seconds=seconds)
     assert told.text == f"sweep r1 succeeded after {said}"
+
+
+def test_a_line_says_whose_run_it_was_where_that_is_not_the_tenant_of_all() -> None:
+    theirs = run("r1", "nightly")._replace(tenant="acme")
+    told = end_of(theirs, Settlement(RunState.SUCCEEDED), Report("succeeded"), seconds=2)
+    assert told.text == "acme: nightly r1 succeeded after 2s"
 
 
 def test_a_lane_counts_what_succeeds_and_names_what_does_not() -> None:

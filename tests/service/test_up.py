@@ -66,9 +66,26 @@ def test_the_payload_is_a_file_and_standard_input(site: Site) -> None:
     run_to_the_end(site, "--payload", payload)
     (run,) = site.runs()
 
-    first, second = Path(run.log or "").read_text().splitlines()
-    assert json.loads(first) == json.loads(second) == json.loads(payload)
+    first, second = map(json.loads, Path(run.log or "").read_text().splitlines())
+    assert first == json.loads(payload)
+    assert {**first, "fencepost": second["fencepost"]} == second
     assert not (site.folder / "X").exists()
+
+
+def test_the_payload_file_says_of_the_run_what_the_environment_says(site: Site) -> None:
+    names = ("tick", "period_start", "period_end", "last_success", "idempotency_key", "trigger", "run_id")
+    echo = "".join(f'echo "$FENCEPOST_{name.upper()}"; ' for name in names)
+    once = f'cp "$FENCEPOST_PAYLOAD" "{site.folder}/payload-$FENCEPOST_RUN_ID"; {echo}'
+    site.configure(agent(once) + '[schedules.s]\nagent = "worker"\ncron = "* * * * * *"\npayload = { of = "us" }\n')
+    site.up("--workers", "2")
+    site.until(lambda: len(site.runs(state="succeeded")) >= 2)
+    run = site.runs(state="succeeded")[1]
+
+    said = json.loads((site.folder / f"payload-{run.id}").read_text())
+
+    assert said["of"] == "us"
+    assert [said["fencepost"][name] or "" for name in names] == Path(run.log or "").read_text().splitlines()
+    assert said["fencepost"]["period_end"] == said["fencepost"]["tick"]
 
 
 def test_the_agents_own_exit_code_comes_back(site: Site) -> None:

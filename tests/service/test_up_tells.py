@@ -142,7 +142,7 @@ def test_up_tells_of_everything_and_what_could_not_be_told_is_told_later(place: 
         for heard in told(server, "/desk"):
             assert is_signed([SECRET], heard.headers, heard.body, now_seconds=signed_at)
             assert not is_signed([SECRET], heard.headers, heard.body + b" ", now_seconds=signed_at)
-        site.until(lambda: "fencepost: breaks needs a person: exit_code" in titles(server))
+        site.until(lambda: "fencepost: breaks needs a person: the agent exited with code 3" in titles(server))
         paths = ("/breaks/start", "/breaks/fail", "/dear/start", "/dear")
         site.until(lambda: all(told(server, path) for path in paths))
         assert not told(server, "/breaks"), "it never succeeded"

@@ -162,9 +162,9 @@ class SimStore:
             return LOST
         return RENEWED
 
-    def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
+    def release(self, lease: Lease, *, clean: bool, answered: bool = True, code: int | None = None) -> None:
         def effect() -> None:
-            self._real().release(lease, clean=clean, answered=answered)
+            self._real().release(lease, clean=clean, answered=answered, code=code)
             self._site.checker.released(lease, clean=clean)
 
         self._call(

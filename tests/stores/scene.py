@@ -8,7 +8,17 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.ledger import Call
 from tests.support.runtime import Runtime
 
-TABLES = ("resource", "lease", "run", "attempt", "checkpoint", "completion", "ledger", "guarded_tick")
+TABLES = (
+    "resource",
+    "lease",
+    "run",
+    "attempt",
+    "checkpoint",
+    "completion",
+    "ledger",
+    "guarded_tick",
+    "guarded_command",
+)
 
 
 class Scene:
@@ -26,6 +36,7 @@ class Scene:
         self._dialect = runtime.store._dialect
         record = {"tenant": "default", "resource": self.leased.lease.resources[0], "job": "digest", "record": "{}"}
         self._dialect.write(lambda tx: tx.rows("put_tick_record", **record, fence=self.fence))
+        self._dialect.write(lambda tx: tx.rows("note_command", id=self.leased.lease.id, fence=self.fence))
 
     def play(self, act: Callable[[Any], None]) -> None:
         """Do something in a transaction that comes to nothing."""

@@ -120,6 +120,15 @@ def test_an_adopted_lease_is_the_same_one_with_the_next_epoch_and_its_full_time(
     assert runtime.run(leased.run.id).attempt == 1
 
 
+def test_adopting_never_shortens_a_lease_whose_guard_was_told_of_more_time(runtime: Runtime) -> None:
+    (leased,) = kept(runtime)
+    leave(runtime, leased)
+    adopted = adopt(runtime, leased)
+    assert runtime.store.leases()[0].remaining_seconds == 120
+    runtime.store.renew_leases([adopted.lease])
+    assert runtime.store.leases()[0].remaining_seconds == 30, "by then its guard has heard of its new keeper"
+
+
 def test_the_key_of_a_lease_is_changed_only_by_who_brings_a_new_one(runtime: Runtime) -> None:
     (leased,) = kept(runtime)
     first = adopt(runtime, leased)
@@ -401,7 +410,7 @@ def test_one_that_was_adopted_after_it_was_left_and_lost_then_was_lost(runtime: 
     (leased,) = kept(runtime)
     leave(runtime, leased)
     adopt(runtime, leased)
-    runtime.pass_time(31)
+    runtime.pass_time(121)
     assert runtime.reap() == 1
     run = runtime.run(leased.run.id)
     assert (run.state, run.reason, run.attempt) == ("ready", "restart", 1)

@@ -46,6 +46,9 @@ SAME = {
     "ledger_take_over": "lease",
     "ledger_settle_doubt": "lease",
     "move_tick_record": "guarded_tick",
+    "note_command": "lease",
+    "end_command": "guarded_command",
+    "drop_command": "guarded_command",
 }
 ABOVE = ("take_resources", "lift_places")  # these may only lift it
 # The verbs of a keeper: these compare the epoch of the lease as well, so that a worker whose run was adopted does nothing.
@@ -71,6 +74,7 @@ BEFORE = {
     "forget_lost": "UPDATE $lease SET state = 'lost'",
     "stops_asked": "UPDATE $run SET stop = 'cancelled'",
     "adopt_leases": "UPDATE $lease SET keeper = 'worker'",
+    "note_command": "DELETE FROM $guarded_command",
 }
 ENDED = {
     "state": "succeeded",
@@ -199,6 +203,7 @@ def carried_out(scene: Scene, tx: Any, name: str, *, above: int = 0) -> list[Any
         "session": "abc",
         "content": "{}",
         "state": "succeeded",
+        "exit_code": 0,
         "resource": lease.resources[0],
         "job": "digest",
         "record": '{"state": "succeeded"}',

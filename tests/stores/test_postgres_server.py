@@ -115,17 +115,24 @@ def test_a_lock_that_is_held_for_too_long_is_given_up(url: str) -> None:
     store.close()
 
 
-def test_a_client_that_froze_in_a_transaction_loses_its_locks(store: PostgresStore, url: str) -> None:
-    frozen = open_store(url, new_id="many", limits=QUICK._replace(idle_ms=50))
+@pytest.mark.parametrize("often", [False, True], ids=["statement by statement", "in a pipeline"])
+@pytest.mark.parametrize("where", ["before a statement", "before the commit"])
+def test_a_client_that_froze_in_a_transaction_loses_its_locks_and_does_its_work_anew(
+    store: PostgresStore, url: str, where: str, *, often: bool
+) -> None:
+    frozen = open_store(url, new_id="many", limits=QUICK._replace(idle_ms=300))
     store.release(granted(store, "lock:a"), clean=True)
+    tries: list[str] = []
 
-    def freeze(tx: Transaction) -> None:
+    def freeze(tx: Transaction) -> int:
         tx.rows("lock_resources", keys=KEYS)
-        granted(store, "lock:a")  # waits until the server has thrown the frozen one out
-        tx.rows("lock_resources", keys=KEYS)
+        tries.append(where)
+        if len(tries) == 1:  # waits until the server has thrown the frozen one out
+            store.release(granted(store, "lock:a"), clean=True)
+        return len(tx.rows("lock_resources", keys=KEYS)) if where == "before a statement" else 1
 
-    with pytest.raises(StoreUnavailable):
-        frozen._dialect.write(freeze)
+    assert frozen._dialect.write(freeze, often=often) == 1
+    assert len(tries) == 2
     frozen.close()
 
 

@@ -15,7 +15,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.registry import Wanted, want
 from fencepost.ports.registry import Applied, ScheduleRow
-from fencepost.stores import registry_writing
+from fencepost.stores import applying
 from fencepost.stores.registry import SqlRegistry
 from tests.stores.rig import Rig, everything
 
@@ -344,7 +344,7 @@ def test_nothing_is_said_about_a_schedule_that_is_gone(
 
 
 def test_many_rows_go_in_chunk_by_chunk(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_writing, "AT_ONCE", 7)
+    monkeypatch.setattr(applying, "ROWS_AT_ONCE", 7)
     many = [replace(HOURLY, name=f"s{number}") for number in range(50)]
     registry.apply(ECHO, *many)
     assert len(registry.names()) == 50

@@ -139,7 +139,10 @@ def test_an_expired_lease_takes_no_room(runtime: Runtime) -> None:
     second = runtime.leased()
     assert second.run.id != first.run.id
     assert second.lease.fence > first.lease.fence
-    assert [held.id for held in second.predecessors] == [first.lease.id]
+    assert [(held.id, held.met) for held in second.predecessors] == [(first.lease.id, False)]
+    runtime.settle(second)
+    runtime.tick_at("2027-01-15T08:03:00")
+    assert [(held.id, held.met) for held in runtime.leased().predecessors] == [(first.lease.id, True)]
 
 
 def test_a_long_line_behind_one_schedule_hides_nobody(runtime: Runtime) -> None:

@@ -115,17 +115,19 @@ class Desk:
     def new_id(self) -> str:
         return f"r{next(self._ids):018d}"
 
-    def lease(self, *, start: bool = True, pid: int = 4711) -> LeasedRun:
-        """Let a worker take the next run."""
-        leased = self.try_lease(start=start, pid=pid)
+    def lease(self, *, start: bool = True, pid: int = 4711, keeper: str | None = None) -> LeasedRun:
+        """Let a worker take the next run; with a keeper its guard may outlive it."""
+        leased = self.try_lease(start=start, pid=pid, keeper=keeper)
         assert leased is not None, "there is a run to lease"
         return leased
 
-    def try_lease(self, *, start: bool = True, pid: int = 4711) -> LeasedRun | None:
+    def try_lease(self, *, start: bool = True, pid: int = 4711, keeper: str | None = None) -> LeasedRun | None:
         """Let a worker take the next run, if there is one for it."""
         supervisor = ProcessId(this_host(), pid, "1")
         leased = self.store.lease_run(
-            lambda run: claim_for(run, lease_id=f"lease-{next(self._ids)}", supervisor=supervisor, ttl_seconds=30),
+            lambda run: claim_for(
+                run, lease_id=f"lease-{next(self._ids)}", supervisor=supervisor, ttl_seconds=30
+            )._replace(keeper=keeper),
             recheck_for,
         )
         if leased is not None and start:

@@ -112,20 +112,8 @@ class Ground:
         return children(supervisor.pid)[0]
 
     def freeze(self, *pids: int) -> int:
-        """Stop processes, though not in the middle of a transaction; return when, by the clock of time awake.
-
-        A writer that is frozen inside a transaction locks everybody out of an SQLite file until it wakes: that is
-        SQLite's nature, and another matter.
-        """
-        for _ in range(50):
-            at_ns = SystemClock().awake_ns()
-            for pid in pids:
-                send(pid, signal.SIGSTOP)
-            if not self.store_url.startswith("sqlite:") or _may_write(self.store_url.removeprefix("sqlite:")):
-                return at_ns
-            for pid in pids:
-                send(pid, signal.SIGCONT)
-        raise TimeoutError("whenever it was frozen, it was in the middle of a transaction")
+        """Stop processes, though not in the middle of a transaction; return when, by the clock of time awake."""
+        return freeze(self.store_url, *pids)
 
     def close(self) -> None:
         """End whatever is left, frozen or not."""
@@ -169,6 +157,23 @@ def send(pid: int, number: int) -> None:
         os.kill(pid, number)  # noqa: TID251  # by an id that this test has just found
     except ProcessLookupError:
         return
+
+
+def freeze(store_url: str, *pids: int) -> int:
+    """Stop processes, though not in the middle of a transaction; return when, by the clock of time awake.
+
+    A writer that is frozen inside a transaction locks everybody out of an SQLite file until it wakes: that is
+    SQLite's nature, and another matter.
+    """
+    for _ in range(50):
+        at_ns = SystemClock().awake_ns()
+        for pid in pids:
+            send(pid, signal.SIGSTOP)
+        if not store_url.startswith("sqlite:") or _may_write(store_url.removeprefix("sqlite:")):
+            return at_ns
+        for pid in pids:
+            send(pid, signal.SIGCONT)
+    raise TimeoutError("whenever it was frozen, it was in the middle of a transaction")
 
 
 def sh_dead(pid: int) -> str:

@@ -86,13 +86,15 @@ class Site:
         without = ["--no-web"] if command == "up" and not web else []
         return self.start(sys.executable, "-m", "fencepost", command, *words, *without)
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
+    def start(
+        self, *words: str, environment: dict[str, str] | None = None, folder: str | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start any program as a daemon of this site."""
         with (self.folder / "daemon.log").open("ab") as log:
             process = subprocess.Popen(
                 words,
-                cwd=self.folder,
-                env=self.environment(),
+                cwd=folder or self.folder,
+                env=environment or self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -107,7 +109,7 @@ class Site:
             process.kill()
             process.wait(10)
         for _ in range(3):  # what was just being forked is found by the next look
-            for pid in self._left_alive():
+            for pid in self.left_alive():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)  # noqa: TID251  # it was started with this site's state folder
 
@@ -115,7 +117,7 @@ class Site:
         """Return the daemons that still run."""
         return [process for process in self._processes if process.poll() is None]
 
-    def _left_alive(self) -> list[int]:
+    def left_alive(self) -> list[int]:
         """Return the processes that were started with this site's folder as their state."""
         mark = f"XDG_STATE_HOME={self.folder / 'state'}\0".encode()
         home = f"HOME={self.folder}\0".encode()
@@ -155,6 +157,7 @@ class Site:
         alive = [process for process in self._processes if process.poll() is None]
         for process in alive:
             process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGCONT)  # a test may have frozen it
         give_up = time.monotonic() + seconds  # noqa: TID251  # real processes take real time
         for process in alive:
             with suppress(subprocess.TimeoutExpired):

@@ -21,12 +21,13 @@ class OldSite(Site):
 
     of_today = False
 
-    def __init__(self, site: Site, source: Path) -> None:
+    def __init__(self, site: Site, source: Path, *, has_web: bool = False) -> None:
         super().__init__(site.folder, site.store)
         self._source = source
+        self._has_web = has_web
 
-    def up(self, *words: str, command: str = "up", web: bool = True) -> "subprocess.Popen[bytes]":
-        return super().up(*words, command=command, web=web)  # it knows of no web door, and of no --no-web
+    def up(self, *words: str, command: str = "up", web: bool = False) -> "subprocess.Popen[bytes]":
+        return super().up(*words, command=command, web=web or not self._has_web)  # the oldest knows of no --no-web
 
     def environment(self) -> dict[str, str]:
         return {**super().environment(), "PYTHONPATH": str(self._source)}
@@ -49,8 +50,18 @@ class OldSite(Site):
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The oldest program that must still be able to work."""
-    folder = tmp_path_factory.mktemp("old")
-    with tarfile.open(PACKED[0]) as packed:
+    return unpacked(PACKED[0], tmp_path_factory.mktemp("old"))
+
+
+@pytest.fixture(scope="session")
+def previous_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program before this one."""
+    return unpacked(PACKED[-1], tmp_path_factory.mktemp("previous"))
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """Unpack a program, and return where Python finds it."""
+    with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
     return folder / "src"
 
@@ -68,7 +79,17 @@ def now(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
 @pytest.fixture
 def then(now: Site, source: Path) -> Iterator[OldSite]:
     """The program of then, at the same place."""
-    old = OldSite(now, source)
+    yield from opened(OldSite(now, source), source)
+
+
+@pytest.fixture
+def before(now: Site, previous_source: Path) -> Iterator[OldSite]:
+    """The program before this one, at the same place."""
+    yield from opened(OldSite(now, previous_source, has_web=True), previous_source)
+
+
+def opened(old: OldSite, source: Path) -> Iterator[OldSite]:
+    """Make sure that it is another program, and end what it has started."""
     where = old.python("-c", "import fencepost; print(fencepost.__file__)").strip()
     assert where.startswith(str(source) + os.sep)
     yield old

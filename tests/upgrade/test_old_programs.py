@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import tarfile
 from pathlib import Path
 
 import psycopg
@@ -21,6 +23,8 @@ from tests.stores.rig import QUEUE_DIFFERS
 from tests.support.site import Site
 from tests.upgrade.conftest import PACKED, OldSite
 
+MIGRATION = re.compile(r"/migrations/\d{4}_\w+\.sql$")
+SOURCE = Path(wiring.__file__).parents[2]
 WORKDAY = str(Path(__file__).with_name("workday.py"))
 
 
@@ -38,6 +42,16 @@ def test_an_old_program_does_a_days_work_on_the_schema_of_today(now: Site, then:
 
 def test_the_packed_programs_are_those_that_the_schema_still_admits(now: Site) -> None:
     with_store(now, lambda store: assert_admitted(meta(store)))
+
+
+@pytest.mark.parametrize("archive", PACKED, ids=lambda path: path.name)
+def test_a_store_of_an_old_program_gets_every_migration_that_it_has_not_had(archive: Path) -> None:
+    """A store remembers one number: a migration that is added below it is never carried out there."""
+    with tarfile.open(archive) as packed:
+        had = {Path(name).relative_to("src") for name in packed.getnames() if MIGRATION.search(name)}
+    schema = max(int(path.name[:4]) for path in had)
+    now = {path.relative_to(SOURCE) for path in SOURCE.glob("fencepost/stores/*/migrations/*.sql")}
+    assert {path for path in now if int(path.name[:4]) <= schema} == had
 
 
 def assert_admitted(found: dict[str, str]) -> None:

@@ -92,6 +92,8 @@ ACTIONS = {
 ACTS = dict.fromkeys(("run", "cancel", "halt", "unhalt", "plan", "apply"), "POST")
 AUDIT = {"heads", "head", "key", "note", "verb", "subject", "limit"}  # its actions share one parser
 OTHERWISE = {
+    "plan": {"rollback"},  # of files, which lie about in old copies; what is sent is meant
+    "apply": {"rollback"},
     "doctor": {"as_cron"},  # of the machine that it is called on
     "run": {"key", "payloads", "wait"},  # Idempotency-Key; POST /batches; ask again
     "logs": {"follow", "raw"},  # the dashboard's stream; here they are always as they are
@@ -101,6 +103,7 @@ OTHERWISE = {
     "audit list": AUDIT,
     "audit verify": AUDIT,  # heads: POST /audit/verify
     "audit export": AUDIT,
+    "key create": {"all_tenants"},  # an operator is made on the machine alone
     "key list": {"all"},  # kind
     "ticks": {"batch"},  # a file
 }

@@ -13,6 +13,7 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Granted
 from fencepost.operations.audit import export_audit
 from fencepost.web.api import notices
+from tests.stores.rig import HOST as TOWER
 from tests.stores.rig import claim
 from tests.support.receiver import receiver
 from tests.support.runtime import DEAD
@@ -165,6 +166,23 @@ def test_a_dead_letter_is_discarded_with_a_note_or_without(busy: WebDoor) -> Non
 
     assert ask("GET", "/dead")["items"] == []
     assert ["closed that day" in json.dumps(found) for (found,) in entries] == [True, False, False]
+
+
+def test_a_lease_that_is_lost_for_good_is_listed_and_forgotten_by_its_tenant_alone(busy: WebDoor) -> None:
+    lost = busy.store.acquire(claim("lock:left"))
+    assert isinstance(lost, Granted)
+    busy.store.release(lost.lease, clean=False)
+    ask, host = asking(busy), TOWER.name
+    assert ask("GET", "/leases?resource=lock:left")["items"] == []
+    assert [one["lost"] for one in ask("GET", f"/leases?lost=true&resource=lock:left&host={host}")["items"]] == [True]
+    assert asking(busy, tenant="theirs")("GET", "/leases?lost=true")["items"] == []
+
+    for body in ({}, {"host": host, "resource": "lock:left"}, {"gate": "file:/x"}):
+        assert "name a resource" in ask("POST", "/leases/forget", 400, json=body)["detail"]
+    asking(busy, tenant="theirs")("POST", "/leases/forget", 404, json={"host": host})
+    assert ask("POST", "/leases/forget", json={"host": host}) == {"done": True}
+
+    assert ask("GET", "/leases?lost=true")["items"] == []
 
 
 def test_the_debt_to_a_gate_that_is_gone_is_forgotten_by_an_admin(busy: WebDoor) -> None:

@@ -215,10 +215,10 @@ def questions(web: WebDoor, monkeypatch: pytest.MonkeyPatch, look: Any) -> int: 
     kind = type(web.store.dialect)
     real = kind.read
 
-    def counting(self: Any, work: Any) -> Any:  # noqa: ANN401
+    def counting(self: Any, work: Any, **how: bool) -> Any:  # noqa: ANN401
         nonlocal counted
         counted += 1
-        return real(self, work)
+        return real(self, work, **how)
 
     monkeypatch.setattr(kind, "read", counting)
     look()

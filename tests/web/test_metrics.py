@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.flow.pruner import Pruner
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.lease import Granted, Refused
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.model.signature import sign
@@ -15,6 +16,7 @@ from fencepost.operations.requests import cancel, discard, request_run
 from fencepost.ports.metering import Figures
 from fencepost.ports.pruning import Place
 from fencepost.stores.metering import SqlMetering
+from tests.stores.rig import claim
 from tests.support.runtime import DEAD, SUCCEEDED, new_id
 from tests.support.webdoor import WebDoor
 
@@ -188,3 +190,20 @@ def test_a_run_that_is_carried_out_elsewhere_reports_over_http(web_on_both: WebD
     kept = runtime.store.completion(leased.run.id)
     assert kept is not None
     assert kept.state == "succeeded"
+
+
+def test_guarded_commands_are_counted_by_how_they_ended_and_listed(web_on_both: WebDoor) -> None:
+    guarded = claim("lock:digest")._replace(is_command=True, label="./digest <b>")
+    granted = web_on_both.store.acquire(guarded)
+    assert isinstance(granted, Granted)
+    assert isinstance(web_on_both.store.acquire(claim("lock:digest")._replace(is_command=True)), Refused)
+    web_on_both.store.release(granted.lease, clean=True, answered=False, code=3)
+    found = samples(web_on_both.ask("GET", "/metrics", headers=web_on_both.bearer("read")))
+
+    counted = {labels: number for (name, labels), number in found.items() if name == "fencepost_commands_total"}
+    assert counted == {frozenset({"failed"}): 1, frozenset({"refused"}): 1}
+    page = web_on_both.ask("GET", "/leases", headers={**web_on_both.bearer("read"), "Accept": "text/html"}).text
+    assert "./digest &lt;b&gt;" in page
+    assert "failed, exit code 3" in page
+    other = web_on_both.ask("GET", "/leases", headers=web_on_both.bearer("read", "other")).text
+    assert "./digest" not in other

@@ -11,13 +11,14 @@ from fencepost import wiring
 from fencepost.app.definitions import Definitions, Function, name_of, source_of, target_of
 from fencepost.app.options import AgentOptions, Moment, ScheduleOptions, Span
 from fencepost.app.run import Run, run_of
+from fencepost.app.single import SingleDefinitions
 from fencepost.config.find import resolved_store
 from fencepost.config.schema import AGENTS
 from fencepost.model.duration import parse_duration
-from fencepost.model.errors import Busy, Invalid, Misconfigured
+from fencepost.model.errors import Busy, Invalid, Misconfigured, Rollback
 from fencepost.operations import bulk, looking, requests
 from fencepost.operations.bulk import Triggered
-from fencepost.operations.registry import Planned, apply_config, plan_config
+from fencepost.operations.registry import Planned, apply_config, file_id, plan_config
 from fencepost.operations.who import actor_of
 from fencepost.service.following import new_run_id, wait_for_end
 from fencepost.wiring import serving
@@ -25,6 +26,7 @@ from fencepost.wiring import serving
 if TYPE_CHECKING:
     from fencepost.app.aio import AsyncFencepost
     from fencepost.config.load import Config
+    from fencepost.model.ownership import FileId
     from fencepost.operations.looking import Store
 
 F = TypeVar("F", bound=Function)
@@ -32,7 +34,7 @@ AGENT_KEYS = frozenset(AGENTS.by_name)
 WORKERS_DEFAULT = 2
 
 
-class Fencepost:
+class Fencepost(SingleDefinitions):
     """The agents and schedules of one program, and the store that they are kept in.
 
         app = Fencepost(timezone="Europe/Berlin")
@@ -56,12 +58,13 @@ class Fencepost:
         timezone: str = "",
         drain_timeout: Span = "60s",
         retention: Span = "90d",
+        name: str = "",
         source: str | None = None,
     ) -> None:
         """Begin an empty set of definitions.
 
         `store` is a URL or `env:NAME`; without one FENCEPOST_STORE is used, or else a file that belongs to this program.
-        `source` is the file that owns the definitions; default: the one that this is written in.
+        The definitions belong to `name`, on whatever machine; without one to `source`, the file that this is written in.
         """
         frame = sys._getframe(1)  # noqa: SLF001  # who writes this, which is what owns the definitions
         if source is not None:
@@ -77,6 +80,7 @@ class Fencepost:
             "timezone": timezone,
             "drain_timeout": drain_timeout,
             "retention": retention,
+            "name": name,
         }
         self._definitions = Definitions(self._source, general, frame.f_lineno)
         self.tenant = tenant
@@ -134,13 +138,24 @@ class Fencepost:
         """Compare what is defined with the registry, writing nothing."""
         config = self.config()
         with wiring.planning_url(self.store_url) as url, self._opened(url) as store:
-            return plan_config(store.registry(), config, tenant=self.tenant)
+            return plan_config(store.registry(), config, tenant=self.tenant, file=_file(config))
 
-    def apply(self, *, take_over: bool = False) -> Planned:
-        """Put the definitions into the registry, all of them or none; what is no longer defined is retired."""
+    def apply(self, *, take_over: bool = False, rollback: bool = False) -> Planned:
+        """Put the definitions into the registry, all of them or none; what is no longer defined is retired.
+
+        Definitions that a later version has replaced are refused with Rollback, unless `rollback` is said.
+        """
         config = self.config()
         with self._opened(self.store_url) as store:
-            return apply_config(store.registry(), config, tenant=self.tenant, actor=_actor(), take_over=take_over)
+            return apply_config(
+                store.registry(),
+                config,
+                tenant=self.tenant,
+                actor=_actor(),
+                take_over=take_over,
+                rollback=rollback,
+                file=_file(config),
+            )
 
     def up(self, *, workers: int = WORKERS_DEFAULT, ttl: Span = "30s") -> int:
         """Apply, then schedule and work until SIGINT or SIGTERM; call it from the main thread of the program."""
@@ -320,12 +335,18 @@ class Fencepost:
     def _apply_and_tell(self, config: "Config") -> None:
         store = wiring.open_patiently(self.store_url)
         try:
-            done = apply_config(store.registry(), config, tenant=self.tenant, actor=_actor())
+            done = apply_config(store.registry(), config, tenant=self.tenant, actor=_actor(), file=_file(config))
+        except Rollback as older:
+            wiring.say(f"{older} What runs is what the registry holds.")
+            return
         finally:
             store.close()
         for warning in done.warnings:
             wiring.say(f"warning: {warning.what} {warning.name}: {warning.message}")
         wiring.say(f"applied {config.path}: {len(config.agents)} agents, {len(config.schedules)} schedules.")
+
+    def _asks_as(self) -> str:
+        return _actor()
 
     @contextmanager
     def _opened(self, made: str = "") -> "Iterator[Store]":
@@ -338,6 +359,10 @@ class Fencepost:
             yield store
         finally:
             store.close()
+
+
+def _file(config: "Config") -> "FileId":
+    return file_id(config, wiring.this_machine())
 
 
 def _actor() -> str:

@@ -21,9 +21,25 @@ class AsyncFencepost:
     def __init__(self, app: "Fencepost") -> None:
         self._app = app
 
-    async def apply(self, *, take_over: bool = False) -> Planned:
+    async def apply(self, *, take_over: bool = False, rollback: bool = False) -> Planned:
         """Put the definitions into the registry; see Fencepost.apply."""
-        return await to_thread(self._app.apply, take_over=take_over)
+        return await to_thread(self._app.apply, take_over=take_over, rollback=rollback)
+
+    async def put_schedule(self, name: str, definition: Mapping[str, Any], *, tag: str | None = None) -> str:
+        """Define one schedule; see Fencepost.put_schedule."""
+        return await to_thread(self._app.put_schedule, name, definition, tag=tag)
+
+    async def put_agent(self, name: str, definition: Mapping[str, Any], *, tag: str | None = None) -> str:
+        """Define one agent; see Fencepost.put_agent."""
+        return await to_thread(self._app.put_agent, name, definition, tag=tag)
+
+    async def delete_schedule(self, name: str, *, tag: str | None = None) -> None:
+        """Retire one schedule; see Fencepost.delete_schedule."""
+        await to_thread(self._app.delete_schedule, name, tag=tag)
+
+    async def delete_agent(self, name: str, *, tag: str | None = None) -> None:
+        """Retire one agent; see Fencepost.delete_agent."""
+        await to_thread(self._app.delete_agent, name, tag=tag)
 
     async def trigger(
         self,

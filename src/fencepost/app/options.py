@@ -40,6 +40,7 @@ class PolicyOptions(TypedDict, total=False):
     start: Moment
     end: Moment
     anchor: Moment
+    align: str
     jitter: Span
     missed: str
     grace: Span

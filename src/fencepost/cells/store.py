@@ -123,7 +123,7 @@ class CellStore:
                 answers[lease.id] = "lost"
         return answers
 
-    def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
+    def release(self, lease: Lease, *, clean: bool, answered: bool = True, code: int | None = None) -> None:  # noqa: ARG002  # cells keep no row
         """End the lease, or raise LeaseLost; the cell stays."""
 
         def change(cell: Cell, nonce: str) -> Cell:

@@ -8,7 +8,7 @@ from itertools import chain, islice
 
 from fencepost.cli import options
 from fencepost.cli.plan import block, summary
-from fencepost.cli.registry import common_options, desk, file_of
+from fencepost.cli.registry import common_options, desk, file_of, this_file
 from fencepost.config.load import load
 from fencepost.model.registry import ChangeKind
 from fencepost.operations.agent_probe import probing_of
@@ -34,7 +34,9 @@ def main(argv: list[str]) -> int:
             tenant=at.tenant,
             actor=at.actor,
             take_over=args.take_over,
+            rollback=args.rollback,
             probing=probing_of(config, os.environ),
+            file=this_file(config),
         )
     for line in json_lines(done) if args.json else page(done):
         print(line)
@@ -52,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("file", nargs="?", metavar="FILE")
     found.add_argument("--take-over", action="store_true", help="move definitions of other files to this one")
+    found.add_argument("--rollback", action="store_true", help="go back to this earlier version of the file")
     return found
 
 

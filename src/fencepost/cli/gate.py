@@ -208,6 +208,16 @@ def git_hook(argv: list[str]) -> int:
     return 0
 
 
+def git_remote(argv: list[str]) -> int:
+    """Be the helper through which git pushes in a run."""
+    parser = _parser("git-remote", "git push    # in a run with a gate of kind git, which sets this up by itself")
+    parser.add_argument("name", metavar="NAME", help="the remote, as git calls it")
+    parser.add_argument("address", metavar="URL", help="where it is")
+    args = parser.parse_args(argv)
+    gates.serve_git(args.address)
+    return 0
+
+
 def raise_gates(argv: list[str]) -> int:
     """Lift the marks of each target to the fence."""
     parser = _parser("raise", "fencepost gate raise file:out/report.json file:site/")
@@ -267,6 +277,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "write-redis": (write_redis, "set a Redis key to stdin, if the fence still passes"),
     "git-push": (git_push, "push a commit to a gated branch, forward only"),
     "git-hook": (git_hook, "let a git server refuse pushes whose fence is missing or stale"),
+    "git-remote": (git_remote, "let git's own push in a run go through its gates"),
     "raise": (raise_gates, "lift the marks of targets, so that older fences are refused"),
     "status": (status, "show which fences targets have seen"),
     "check": (check, "ask whether a write would pass now"),

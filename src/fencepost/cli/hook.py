@@ -20,6 +20,9 @@ COMMANDS = {
     "check": "may this run's agent still act? exit 0 yes, exit 2 no",
     "session-start": "let a person's agent session hold its project",
     "session-end": "give the project back",
+    "turn-start": "let a session hold its project until the end of its turn",
+    "turn-end": "give the project back until the next prompt",
+    "turn-check": "let a session that came second wait its turn before it acts",
     "install": "add the hooks to the settings of Claude Code, Codex and Gemini",
     "uninstall": "take them out again",
 }

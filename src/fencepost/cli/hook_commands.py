@@ -7,7 +7,10 @@ import sys
 from collections.abc import Callable
 
 from fencepost.cli import options
+from fencepost.model.check import DENIED
+from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
+from fencepost.model.hook_settings import Hold
 from fencepost.operations import hook_files
 from fencepost.operations.hook_files import Change
 from fencepost.operations.sessions import INPUT_MAX
@@ -16,6 +19,10 @@ from fencepost.wiring import sessions
 INSTALL_EXAMPLES = """\
   fencepost hook install                  # for every agent CLI of this user
   fencepost hook install claude --project --dry-run
+"""
+HOLD_EXAMPLES = """\
+  fencepost hook install --hold session   # for as long as a session lives
+  fencepost hook install --strict         # who comes second waits, or is refused
 """
 SESSION_EXAMPLES = """\
   echo '{"session_id": "s1", "cwd": "/srv/site"}' | fencepost hook session-start
@@ -40,13 +47,43 @@ def session_end(argv: list[str]) -> int:
     return 0
 
 
+def turn_start(argv: list[str]) -> int:
+    """Let a person's session hold its project for one turn."""
+    session_parser(
+        "turn-start", "Let the agent session that calls this hook hold its project until the end of its turn."
+    ).parse_args(argv)
+    waits = sessions.start_session(_input(), turn=True)
+    if waits:
+        print(f"fencepost: somebody else is at work in this project: {waits}")
+    return 0
+
+
+def turn_end(argv: list[str]) -> int:
+    """Give the project back at the end of a turn."""
+    session_parser("turn-end", "Give back the project that the agent session holds for a turn.").parse_args(argv)
+    sessions.end_session(_input())
+    return 0
+
+
+def turn_check(argv: list[str]) -> int:
+    """Let a session that came second wait its turn before it acts, or refuse."""
+    made = session_parser("turn-check", "Wait until the session holds its project; exit 2 if it is not its turn.")
+    made.add_argument("--wait", metavar="D", default="60s", help="for at most so long (60s)")
+    args = made.parse_args(argv)
+    why = sessions.may_act(_input(), seconds=parse_duration(args.wait))
+    if not why:
+        return 0
+    print(f"fencepost: this session has not the turn in its project: {why}. Nothing was done.", file=sys.stderr)
+    return DENIED
+
+
 def keep(argv: list[str]) -> int:
-    """Be the process that holds a session's project; started by session-start."""
+    """Be the process that holds a session's project; started by session-start and turn-start."""
     try:
-        name, pid, started, folder, label = argv
+        name, pid, started, folder, label, *transcript = argv
     except ValueError:
         raise Invalid("keep is started by session-start, and by nobody else.") from None
-    sessions.keep_session(name, int(pid), started, folder=folder, label=label)
+    sessions.keep_session(name, int(pid), started, folder=folder, label=label, transcript="".join(transcript[:1]))
     return 0
 
 
@@ -64,7 +101,8 @@ def change_settings(args: argparse.Namespace, *, removing: bool) -> int:
     """Work everything out first, so that a file that cannot be read leaves all others as they are."""
     project = os.getcwd() if args.project else None
     clis = hook_files.named_clis(args.cli, os.environ)
-    for change in hook_files.changes(clis, project, os.environ, removing=removing):
+    hold = Hold(turn=getattr(args, "hold", "turn") == "turn", strict=getattr(args, "strict", False))
+    for change in hook_files.changes(clis, project, os.environ, removing=removing, hold=hold):
         print_change(change, dry_run=args.dry_run)
         kept = hook_files.carry_out(change) if change.is_one and not args.dry_run else None
         if kept:
@@ -98,12 +136,20 @@ def install_parser(name: str) -> argparse.ArgumentParser:
     made = options.parser(
         f"hook {name}",
         f"{does} the settings of Claude Code, Codex and Gemini. Everything else in them stays as it is.",
-        INSTALL_EXAMPLES.replace("install", name),
+        INSTALL_EXAMPLES.replace("install", name) + (HOLD_EXAMPLES if name == "install" else ""),
     )
     made.add_argument("cli", nargs="*", metavar="CLI", help="claude, codex, gemini (default: those that are here)")
     where = made.add_mutually_exclusive_group()
     where.add_argument("--user", action="store_true", help="in this user's own settings (default)")
     where.add_argument("--project", action="store_true", help="in the settings of the project in this folder")
+    if name == "install":
+        made.add_argument(
+            "--hold", choices=("turn", "session"), default="turn",
+            help="how long a session holds its project: from a prompt to the end of that turn (default), or as long as it lives",
+        )  # fmt: skip
+        made.add_argument(
+            "--strict", action="store_true", help="a session that came second waits before its tools act, or is refused"
+        )
     made.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
     return made
 
@@ -115,6 +161,9 @@ def _input() -> bytes:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "session-start": session_start,
     "session-end": session_end,
+    "turn-start": turn_start,
+    "turn-end": turn_end,
+    "turn-check": turn_check,
     "keep": keep,
     "install": install,
     "uninstall": uninstall,

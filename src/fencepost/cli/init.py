@@ -6,7 +6,7 @@ import sys
 
 from fencepost.cli.writing import write_new
 from fencepost.config.find import FILE
-from fencepost.config.template import TEMPLATE, guess_zone
+from fencepost.config.template import TEMPLATE, guess_zone, name_for
 from fencepost.model.errors import Invalid
 from fencepost.model.zone import find_zone
 
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
     if os.path.lexists(path):
         raise Invalid(f"{args.file} is there already; nothing was written.")
     zone = find_zone(args.timezone).name if args.timezone else _asked(guess_zone(os.environ), quiet=args.yes)
-    write_new(path, TEMPLATE.format(timezone=zone))
+    write_new(path, TEMPLATE.format(name=name_for(os.path.dirname(path)), timezone=zone))
     print(f"wrote {args.file}, time zone {zone}.\nnext: fencepost plan, then: fencepost up")
     return 0
 

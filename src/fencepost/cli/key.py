@@ -16,6 +16,7 @@ from fencepost.ports.keys import KeyRow
 EXAMPLES = """\
   fencepost key create ci --role trigger
   fencepost key create grafana --expires 90d
+  fencepost key create on-call --all-tenants  looks at every tenant
   fencepost key create laptop --role lease   for FENCEPOST_STORE=https://…
   fencepost key list
   fencepost key revoke 3f9a0c5e21b7
@@ -44,6 +45,11 @@ def parser() -> argparse.ArgumentParser:
         default=Role.READ.value,
         help="read looks, trigger also runs, admin does all; lease keeps other machines' leases (read)",
     )
+    new.add_argument(
+        "--all-tenants",
+        action="store_true",
+        help="an operator's key: each request may name another tenant in X-Fencepost-Tenant; not for MCP",
+    )
     new.add_argument("--expires", metavar="D", help="good for so long, such as 90d (default: until it is revoked)")
     listing = options.action(actions, "list", "list the keys, newest first")
     listing.add_argument("--all", action="store_true", help="login links and the sessions of browsers too")
@@ -68,12 +74,19 @@ def create(store: Store, tenant: str, args: argparse.Namespace) -> int:
     """Make a key; nobody can show it again."""
     expires = timedelta(seconds=parse_duration(args.expires)) if args.expires else None
     made = create_key(
-        store.keys(), tenant=tenant, name=args.name, role=Role(args.role), by=actor(), expires_after=expires
+        store.keys(),
+        tenant=tenant,
+        name=args.name,
+        role=Role(args.role),
+        by=actor(),
+        expires_after=expires,
+        all_tenants=args.all_tenants,
     )
     if args.json:
         print(json.dumps({**key_fields(made.row), "key": made.secret.text}))
         return 0
-    render.tell(f"key {made.row.id}, role {made.row.role}, tenant {tenant}; it is shown this once:")
+    whose = "all tenants" if args.all_tenants else f"tenant {tenant}"
+    render.tell(f"key {made.row.id}, role {made.row.role}, {whose}; it is shown this once:")
     print(made.secret.text)
     return 0
 
@@ -88,10 +101,14 @@ def list_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
     else:
         now_us = store.clock_us()
         lines = [
-            (row.id, row.kind, row.role, state(row, now_us), str(rfc3339(row.created_us)), row.name) for row in rows
+            (row.id, row.kind, _role(row), state(row, now_us), str(rfc3339(row.created_us)), row.name) for row in rows
         ]
         options.print_table(("ID", "KIND", "ROLE", "STATE", "MADE", "NAME"), lines)
     return 0
+
+
+def _role(row: KeyRow) -> str:
+    return f"{row.role}, all tenants" if row.all_tenants else row.role
 
 
 def revoke(store: Store, tenant: str, args: argparse.Namespace) -> int:

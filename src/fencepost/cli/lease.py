@@ -1,7 +1,6 @@
 """`fencepost lease list|break|forget|reset-tick`."""
 
 import os
-import time
 
 from fencepost import wiring
 from fencepost.cli import render
@@ -10,7 +9,16 @@ from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource, renew_every
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.operations.leases import Listed, break_lease, forget_gate, forget_tick, lease_fields, list_leases
+from fencepost.operations.leases import (
+    Listed,
+    break_lease,
+    forget_gate,
+    forget_lost,
+    forget_tick,
+    lease_fields,
+    list_leases,
+    lost_leases,
+)
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Held
@@ -18,16 +26,23 @@ if TYPE_CHECKING:
 
 RESOURCE_WIDTH, HOST_WIDTH = 24, 12
 HELP = """\
-usage: fencepost lease list [--json] [--limit N] [--all-tenants]
+usage: fencepost lease list [--lost] [--json] [--limit N] [--all-tenants]
        fencepost lease break RESOURCE [--note TEXT]
+       fencepost lease forget RESOURCE
+       fencepost lease forget --host NAME [--all-tenants]
        fencepost lease forget RESOURCE GATE
        fencepost lease reset-tick LOCK [JOB]
 each with: [--tenant NAME] [--store URL] [--config FILE]
 
-See who holds what, or take a lease from its holder. A broken lease's run ends
+See who holds what, also in the store of commands without a configuration, or
+take a lease from its holder. A broken lease's run ends
 at its next renewal; a successor on the same machine ends it before it starts.
+A lease is lost if its holder was not heard of in time and nobody has seen its
+processes dead: list --lost shows them. A worker on that machine ends what is
+left. If the machine or container is gone for good, forget them; after the
+store's retention they go by themselves.
 A run that ended badly leaves a debt: its gates are raised by the next one.
-forget drops that debt for a gate that is gone for good.
+forget with a gate drops that debt, for a gate that is gone for good.
 reset-tick throws away what is known of a crontab line's ticks (exec --tick),
 after a clock was wrong: the newest tick may then run once more.
 
@@ -35,6 +50,7 @@ examples:
   fencepost lease list
   fencepost lease list --json | jq .fence
   fencepost lease break lock:nightly --note "stuck since the deploy"
+  fencepost lease forget --host build-7f9c
 """
 
 
@@ -51,11 +67,9 @@ def main(argv: list[str]) -> int:
     store = wiring.open_leases(url)
     try:
         if verb == "list":
-            listed = list_leases(store, None if "--all-tenants" in options else tenant)
-            if not listed and "--tenant" in options:
-                refuse_unknown(url, tenant)
-            listed = listed[: int(options.get("--limit", "1000000"))]
-            print_json(listed) if "--json" in options else print_table(listed, store.facts().url)
+            show(store, url, options, tenant)
+        elif verb == "forget" and not words[1:]:
+            forget(store, options, words, None if "--all-tenants" in options else tenant)
         elif verb == "forget":
             forget_gate(store, parse_resource(words[0]), words[1], tenant=tenant)
             print(f"forgotten: {words[0]} no longer owes {words[1]} its fence")
@@ -73,6 +87,24 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def show(store: "LeaseStore", url: str, options: dict[str, str], tenant: str) -> None:
+    """List what is held or, with --lost, what was lost; a plain list says how many it leaves out."""
+    whose, lost = None if "--all-tenants" in options else tenant, "--lost" in options
+    listed = lost_leases(store, whose) if lost else list_leases(store, whose)
+    if not listed and "--tenant" in options:
+        refuse_unknown(url, tenant)
+    limit = int(options.get("--limit", "1000000"))
+    here = listed[:limit]
+    if "--json" in options:
+        print_json(here)
+    else:
+        print_table(here, f"no {'lost leases' if lost else 'leases'} in {store.facts().url}", says_whose=whose is None)
+        left_out = 0 if lost else len({one.held.id for one in lost_leases(store, whose)})
+        if left_out:
+            print(f"lost, and not listed here: {left_out}; see them with 'fencepost lease list --lost'")
+    list_own(options, limit - len(here), lost=lost)
+
+
 def refuse_unknown(url: str, tenant: str) -> None:
     """Raise an error about a tenant of whom the store has nothing; an empty list would say that all is quiet."""
     from contextlib import closing
@@ -83,11 +115,40 @@ def refuse_unknown(url: str, tenant: str) -> None:
         check_tenant(runtime, tenant)
 
 
+def list_own(options: dict[str, str], limit: int, *, lost: bool) -> None:
+    """List what bare `exec` holds in this machine's own store, where a configuration's was meant."""
+    if "--tenant" in options:
+        return
+    for url in wiring.machine_store(options.get("--store")):
+        own = wiring.open_leases(url)
+        try:
+            listed = (lost_leases(own, None) if lost else list_leases(own))[:limit]
+            where = own.facts().url
+        finally:
+            own.close()
+        if "--json" in options:
+            print_json(listed)
+        elif listed:
+            print(f"\nof commands without a configuration, in {where}:")
+            print_table(listed, "", says_whose=False)
+
+
 def goes_on(store: "LeaseStore", held: "Held") -> str:
     """Say how long a holder may go on that hears of it at its next renewal, where that is far off."""
     if not store.facts().watches:
         return ""
     return f"; it may go on for {format_duration(int(renew_every(held.ttl_seconds)))}, until its next renewal"
+
+
+def forget(store: "LeaseStore", options: dict[str, str], words: list[str], tenant: str | None) -> None:
+    """Forget the lost leases on a resource, or those of a host that is gone."""
+    resource = parse_resource(words[0]) if words else ""
+    host = options.get("--host", "")
+    for held in forget_lost(store, tenant, resource=resource, host=host, on_this_machine=True):
+        names, where = " ".join(held.resources), held.supervisor.host.name
+        print(
+            f"forgotten: {render.plain(names)} was lost by {held.run_id} on {render.plain(where)}, fence {held.fence}"
+        )
 
 
 def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
@@ -99,9 +160,9 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
         name, equals, value = rest.pop(0).partition("=")
         if name in ("-h", "--help"):
             return None, {}, []
-        if name in ("--json", "--all-tenants"):
+        if name in ("--json", "--all-tenants", "--lost"):
             options[name] = "yes"
-        elif name in ("--store", "--limit", "--note", "--tenant", "--config"):
+        elif name in ("--store", "--limit", "--note", "--tenant", "--config", "--host"):
             if not equals and not rest:
                 raise Invalid(f"{name} needs a value.")
             options[name] = value if equals else rest.pop(0)
@@ -110,10 +171,11 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
         else:
             words.append(name + equals + value)
     verb = words.pop(0) if words else "list"
-    known = {"list": (0,), "break": (1,), "forget": (2,), "reset-tick": (1, 2)}
+    known = {"list": (0,), "break": (1,), "forget": (0,) if "--host" in options else (1, 2), "reset-tick": (1, 2)}
     if len(words) not in known.get(verb, ()):
         raise Invalid(
-            "write 'lease list', 'lease break RESOURCE', 'lease forget RESOURCE GATE' or 'lease reset-tick LOCK [JOB]'."
+            "write 'lease list', 'lease break RESOURCE', 'lease forget RESOURCE [GATE]', 'lease forget --host NAME' "
+            "or 'lease reset-tick LOCK [JOB]'."
         )
     limit = options.get("--limit", "1")
     if not (limit.isascii() and limit.isdigit()):
@@ -127,24 +189,21 @@ def print_json(listed: list[Listed]) -> None:
         print(json.dumps(lease_fields(one)))
 
 
-def print_table(listed: list[Listed], url: str) -> None:
-    """Print what a person wants to know first."""
+def print_table(listed: list[Listed], empty: str, *, says_whose: bool) -> None:
+    """Print what a person wants to know first; where it is about all tenants, whose it is."""
     if not listed:
-        print(f"no leases in {url}")
+        print(empty)
         return
     rows = [
         (
+            *([one.held.tenant] if says_whose else []),
             render.cut(one.resource, render.room(RESOURCE_WIDTH)),
             str(one.held.fence),
-            age(one.held.granted_us),
+            format_duration(one.held.held_seconds),
             f"{one.held.supervisor.pid}@{one.held.supervisor.host.name[: render.room(HOST_WIDTH)]}",
             render.plain(one.held.label),
         )
         for one in listed
     ]
-    print(render.table(("RESOURCE", "FENCE", "FOR", "HOLDER", "WHAT"), rows))
-
-
-def age(since_us: int) -> str:
-    """Say how long ago something was."""
-    return format_duration(max(0, int(time.time()) - since_us // 1_000_000))  # noqa: TID251  # for display only
+    whose = ("TENANT",) if says_whose else ()
+    print(render.table((*whose, "RESOURCE", "FENCE", "FOR", "HOLDER", "WHAT"), rows))

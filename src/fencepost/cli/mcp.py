@@ -1,18 +1,24 @@
 """`fencepost mcp`: an agent looks after schedules and runs, over stdin and stdout, or over HTTP with a key."""
 
 import argparse
+import os
+import subprocess
+import sys
 
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.cli.registry import actor
 from fencepost.cli.web import MISSING as WEB_MISSING
 from fencepost.cli.web import add_allow_host, is_installed
+from fencepost.model.check import is_in_a_run
 from fencepost.model.errors import Invalid, Misconfigured
+from fencepost.model.own_program import own_program
 
 EXAMPLES = """\
   claude mcp add fencepost -- fencepost mcp
   fencepost mcp --read-only --tenant finance
   fencepost mcp --allow apply               may define schedules and agents
+  fencepost mcp --drive                     sessions alone keep schedules going
   fencepost mcp --http 7422                 on 127.0.0.1, for whoever has a key
 """
 
@@ -42,12 +48,35 @@ def main(argv: list[str]) -> int:
     )
     with options.opened(args):  # a store or a tenant that is not there is told now, and not at the first call
         pass
+    if args.drive:
+        _drive(args)
     build(counter, acts=not args.read_only, defines=bool(args.allow), commands=args.allow_commands).run()
     return 0
 
 
+def _drive(args: argparse.Namespace) -> None:
+    """Schedule and work beside the session, as `up` does: of all sessions one drives, and its end hands over.
+
+    Not inside a run of ours: a scheduled agent loads the same settings, and would keep its own schedule going.
+    """
+    if is_in_a_run(os.environ):
+        sys.stderr.write("fencepost: this is a run, which drives no schedules.\n")
+        return
+    words = ["up", "--no-web", "--quiet", "--with-parent"]
+    words += ["--config", args.config] if args.config else []
+    words += ["--store", args.store] if args.store else []
+    subprocess.Popen(
+        [*own_program(), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,  # stdout is the wire
+        start_new_session=True,  # what ends the session's tree does not end its agents
+    )
+
+
 def _serve_http(args: argparse.Namespace, url: str) -> int:
     """Serve streamable HTTP through the web door's gatekeeper: a key says whose things, and what may be done."""
+    if args.drive:
+        raise Invalid("--drive is for a session, over stdin and stdout; beside a web server, start: fencepost up")
     if args.allow or args.allow_commands:
         raise Invalid(
             "--allow and --allow-commands are for stdin and stdout; over HTTP use PUT /api/v1/schedules/NAME."
@@ -80,6 +109,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--allow-commands", action="store_true", help="with --allow apply: agents with commands of their own, too"
+    )
+    made.add_argument(
+        "--drive", action="store_true", help="keep the schedules going while this session lives; of several, one does"
     )
     made.add_argument("--http", metavar="HOST:PORT", help="serve streamable HTTP at /mcp; PORT alone: on 127.0.0.1")
     add_allow_host(made)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from fencepost import wiring
 from fencepost.cli import options, render
-from fencepost.cli.registry import Desk, common_options, desk, file_of
+from fencepost.cli.registry import Desk, common_options, desk, file_of, this_file
 from fencepost.config.find import resolved_store
 from fencepost.config.load import Config, load
 from fencepost.model.effects import effects_of
@@ -40,7 +40,15 @@ def main(argv: list[str]) -> int:
     config = load(path)
     with planning(args, config) as (at, url):
         probing = probing_of(config, os.environ)
-        planned = plan_config(at.registry, config, tenant=at.tenant, take_over=args.take_over, probing=probing)
+        planned = plan_config(
+            at.registry,
+            config,
+            tenant=at.tenant,
+            take_over=args.take_over,
+            rollback=args.rollback,
+            probing=probing,
+            file=this_file(config),
+        )
         where = f"{args.file or path} -> {url}, tenant {planned.plan.wanted.tenant}"
     for line in json_lines(planned, config) if args.json else page(planned, config, where):
         print(line)
@@ -67,6 +75,9 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("file", nargs="?", metavar="FILE")
     found.add_argument("--take-over", action="store_true", help="as if definitions of other files were moved here")
+    found.add_argument(
+        "--rollback", action="store_true", help="as if this earlier version of the file were wanted back"
+    )
     return found
 
 

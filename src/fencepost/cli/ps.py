@@ -45,6 +45,9 @@ def print_live(listing: Listing, *, limit: int) -> None:
     if running:
         head = ("RUNNING", "WHAT", "FOR", "TRY", "FENCE", "WORKER")
         options.print_table(head, [running_row(one, listing.now_us) for one in running])
+        for one in running:
+            if isinstance(one, Seen) and one.unattended is not None:
+                print(options.wrapped(f"{one.run.id} is {one.unattended.words(listing.now_us)}."))
     if running and waiting:
         print()
     if waiting:
@@ -63,6 +66,7 @@ def running_row(seen: Seen | Command, now_us: int) -> Sequence[str]:
         return seen.run_id, runs.fitted(seen.what), span(now_us - since_us), "", str(seen.fence), seen.where
     run = seen.run
     worker = f"stopping, {run.worker}" if run.stop else run.worker or ""
+    worker = f"unattended, {worker}" if seen.unattended else worker
     running_for = span(now_us - run.started_us) if run.started_us else "0s"
     return run.id, runs.what(seen), running_for, str(run.attempt), str(run.fence), worker
 

@@ -11,7 +11,9 @@ from fencepost.config.find import config_path, resolved_store, store_url_of, ten
 from fencepost.config.kinds import check_name
 from fencepost.config.load import Config
 from fencepost.model.errors import Invalid
+from fencepost.model.ownership import FileId
 from fencepost.operations.looking import Store
+from fencepost.operations.registry import file_id
 from fencepost.operations.tenants import check_tenant
 from fencepost.operations.who import actor_of
 from fencepost.ports.registry import RegistryStore
@@ -76,6 +78,11 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
         yield Desk(store.registry(), store.facts().url, tenant, actor(), store)
     finally:
         store.close()
+
+
+def this_file(config: Config) -> FileId:
+    """Say which file this is, on this machine."""
+    return file_id(config, wiring.this_machine())
 
 
 def actor() -> str:

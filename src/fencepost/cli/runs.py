@@ -1,6 +1,8 @@
 """`fencepost runs`: what ran, newest first."""
 
 import argparse
+from collections.abc import Sequence
+from heapq import merge
 
 from fencepost.cli import options, render
 from fencepost.model.duration import parse_duration
@@ -9,8 +11,10 @@ from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
 from fencepost.operations.fields import MICRO, run_fields, usage_of
-from fencepost.operations.looking import Filter, Listing, Seen, Store, list_runs
+from fencepost.operations.guarded import command_fields, list_commands
+from fencepost.operations.looking import Filter, Seen, Store, list_runs
 from fencepost.operations.words import ago, span
+from fencepost.ports.looking import CommandRow
 
 EXAMPLES = """\
   fencepost runs --schedule nightly --limit 5
@@ -19,8 +23,15 @@ EXAMPLES = """\
 """
 LIMIT = 20
 WHAT_MAX = 16
-COLOURS = {"running": options.GREEN, "dead": options.RED, "cancelled": options.FAINT}
+COLOURS = {
+    "running": options.GREEN,
+    "dead": options.RED,
+    "failed": options.RED,
+    "lost": options.RED,
+    "cancelled": options.FAINT,
+}
 THOUSAND = 1000
+Shown = Seen | CommandRow
 
 
 def main(argv: list[str]) -> int:
@@ -29,16 +40,35 @@ def main(argv: list[str]) -> int:
     with options.opened(args) as store:
         wanted = Filter(args.schedule, args.agent, args.state or "", since_us(args.since, store) if args.since else 0)
         listing = list_runs(store, options.tenant_of(args), wanted, limit=args.limit)
+        guarded = list_commands(store, options.tenant_of(args), wanted, limit=args.limit)
+    found = newest_first(listing.runs, guarded)[: args.limit]
     if args.json:
-        options.print_json({**run_fields(seen), "usage": usage_of(seen.attempts) or None} for seen in listing.runs)
+        options.print_json(map(fields_of, found))
     else:
-        print_runs(listing)
+        print_runs(found, listing.now_us)
     return 0
+
+
+def newest_first(runs: Sequence[Seen], guarded: Sequence[CommandRow]) -> list[Shown]:
+    """Return runs and guarded commands in one order, as each list has it."""
+    lists: list[Sequence[Shown]] = [runs, guarded]
+    return list(merge(*lists, key=_made, reverse=True))
+
+
+def _made(one: Shown) -> tuple[int, str]:
+    return (one.started_us, one.id) if isinstance(one, CommandRow) else (one.run.created_us, one.run.id)
+
+
+def fields_of(one: Shown) -> dict[str, object]:
+    """Return one of them as scripts see it."""
+    if isinstance(one, CommandRow):
+        return command_fields(one)
+    return {**run_fields(one), "usage": usage_of(one.attempts) or None}
 
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    made = options.parser("runs", "List runs, newest first, with how they ended.", EXAMPLES)
+    made = options.parser("runs", "List runs and guarded commands, newest first, with how they ended.", EXAMPLES)
     made.add_argument("--schedule", default="", metavar="NAME", help="only this schedule's")
     made.add_argument("--agent", default="", metavar="NAME", help="only this agent's")
     made.add_argument("--state", type=state, metavar="S", help=f"only {', '.join(RunState)}")
@@ -68,21 +98,35 @@ def since_us(text: str, store: Store) -> int:
             ) from None
 
 
-def print_runs(listing: Listing) -> None:
+def print_runs(found: Sequence[Shown], now_us: int) -> None:
     """Print what a person wants to know first."""
-    if not listing.runs:
+    if not found:
         print("no runs")
         return
-    rows = [row(seen, listing.now_us) for seen in listing.runs]
+    rows = [command_row(one, now_us) if isinstance(one, CommandRow) else row(one, now_us) for one in found]
     head: tuple[str, ...] = ("RUN", "STATE", "WHAT", "WHEN", "TOOK", "WHY")
-    if any(seen.run.cost_micro is not None for seen in listing.runs):  # a column that says something
-        head = (*head[:-1], "COST", head[-1])
-        rows = [(*one[:-1], cost(seen), one[-1]) for one, seen in zip(rows, listing.runs, strict=True)]
-    if any(usage_of(seen.attempts) for seen in listing.runs):
-        head = (*head[:-1], "TOKENS", head[-1])
-        rows = [(*one[:-1], tokens(seen), one[-1]) for one, seen in zip(rows, listing.runs, strict=True)]
-    colours = [COLOURS.get(seen.run.state, "") for seen in listing.runs]
-    options.print_table(head, rows, colours)
+    for name, told in (("COST", cost), ("TOKENS", tokens)):
+        column = ["" if isinstance(one, CommandRow) else told(one) for one in found]
+        if any(column):  # one that says something
+            head = (*head[:-1], name, head[-1])
+            rows = [(*one[:-1], said, one[-1]) for one, said in zip(rows, column, strict=True)]
+    states = [one.state if isinstance(one, CommandRow) else one.run.state for one in found]
+    options.print_table(head, rows, [COLOURS.get(state, "") for state in states])
+
+
+def command_row(one: CommandRow, now_us: int) -> tuple[str, ...]:
+    """Tell a guarded command in one line."""
+    took = span((one.ended_us or now_us) - one.started_us)
+    why = f"exit code {one.exit_code}" if one.state == "failed" else "its lease was lost" if one.state == "lost" else ""
+    refused = f"{one.refused} refused meanwhile" if one.refused else ""
+    return (
+        one.id,
+        one.state,
+        fitted(render.plain(one.label)),
+        ago(one.started_us, now_us),
+        took,
+        ", ".join(part for part in (why, refused) if part),
+    )
 
 
 def cost(seen: Seen) -> str:

@@ -100,6 +100,8 @@ def result_lines(detail: Detail, log: Log | None) -> Iterator[tuple[str, str]]:
     run, held = detail.seen.run, detail.held
     if held is not None:
         left = "expired" if held.expired else f"expires {rfc3339(held.expires_us)}"
+        unattended = detail.seen.unattended
+        left = unattended.words(detail.now_us) if unattended else left
         yield "lease", f"pid {held.supervisor.pid} on {held.supervisor.host.name}, {left}"
     yield from spending_lines(detail)
     if run.summary:

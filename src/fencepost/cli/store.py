@@ -137,7 +137,8 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
             progress=lambda records: bar.to(records, words=f"{records:,} records"),
         )
     verb = "would prune" if args.dry_run else "pruned"
-    what = f"{gone['runs']} runs, {gone['ticks']} ticks and {gone['pauses']} pauses of tenant {tenant}"
+    lost = f", {gone['leases']} lost leases" if gone["leases"] else ""
+    what = f"{gone['runs']} runs, {gone['ticks']} ticks{lost} and {gone['pauses']} pauses of tenant {tenant}"
     facts = {"tenant": tenant, "dry_run": args.dry_run, **gone}
     return f"{verb} {what}; kept for {format_duration(int(kept_for.total_seconds()))}.", facts
 

@@ -2,15 +2,16 @@
 
 import argparse
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 
 from fencepost import wiring
-from fencepost.cli.registry import actor
+from fencepost.cli.registry import actor, this_file
 from fencepost.cli.web import MISSING, Beside, add_port, is_installed
 from fencepost.config.find import config_path
 from fencepost.config.load import Config, load, load_settings
 from fencepost.model.duration import parse_duration
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Rollback
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
 from fencepost.model.rights import NO_LISTS
 from fencepost.operations.registry import Warned, apply_config
@@ -24,11 +25,13 @@ EPILOG = """\
 examples:
   fencepost up                      schedule, work and serve, on this machine
   fencepost up --no-web             without the web door
+  fencepost up --no-apply           by the registry, whatever the file says
   fencepost up --workers 8          with room for eight runs at once
   fencepost scheduler               only decide ticks; start several, one drives
   fencepost worker --workers 4      only work, on as many machines as you like
 """
 WORKERS_MAX = 1000
+PARENT_SECONDS = 0.5
 NAMED_MAX = 5
 
 
@@ -73,8 +76,11 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     rights = config.rights if config else NO_LISTS
     post = serving.post_of(config) if config else None
     web = _web_beside(args, url, settings.tenant) if name == "up" else None
+    beside = _while_parent_lives(os.getppid()) if name == "up" and args.with_parent else web.keep if web else None
     try:
-        if ticks and config:
+        if ticks and args.no_apply:
+            wiring.say("nothing is applied (--no-apply): what runs is what the registry holds.")
+        elif ticks and config:
             _apply(config, url, meanwhile=web.keep if web else lambda: None)
         elif ticks:
             wiring.say("there is no fencepost.toml here or above: nothing is applied; write one with: fencepost init")
@@ -90,11 +96,23 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
             rights=rights,
             post=post,
             quiet=args.quiet,
-            beside=web.keep if web else None,
+            beside=beside,
         )
     finally:
         if web is not None:
             web.stop()
+
+
+def _while_parent_lives(parent: int) -> Callable[[], float]:
+    """Return what asks us to stop when the program that started us is gone; running agents are left to the next worker."""
+    os.environ["FENCEPOST_ON_TERM"] = "leave"
+
+    def look() -> float:
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)  # noqa: TID251  # ourselves
+        return PARENT_SECONDS
+
+    return look
 
 
 def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Beside | None:
@@ -113,7 +131,11 @@ def _web_beside(args: argparse.Namespace, url: str, tenant: str) -> Beside | Non
 def _apply(config: Config, url: str, *, meanwhile: Callable[[], object]) -> None:
     store = wiring.open_patiently(url, meanwhile=meanwhile)
     try:
-        done = apply_config(store.registry(), config, tenant=config.settings.tenant, actor=actor())
+        file, tenant = this_file(config), config.settings.tenant
+        done = apply_config(store.registry(), config, tenant=tenant, actor=actor(), file=file)
+    except Rollback as older:
+        wiring.say(f"{older} What runs is what the registry holds.")
+        return
     finally:
         store.close()
     for line in warning_lines(done.warnings):
@@ -148,8 +170,13 @@ def parser(name: str, *, works: bool) -> argparse.ArgumentParser:
     found.add_argument("--store", metavar="URL", help="sqlite:/path or postgresql://host/db")
     found.add_argument("--ttl", metavar="D", default=f"{TTL_DEFAULT_SECONDS:g}s", help="time to live of a lease (30s)")
     found.add_argument("--drain-timeout", metavar="D", help="how long running agents may finish when stopping")
+    if name != "worker":
+        found.add_argument("--no-apply", action="store_true", help="go by the registry; the file is not applied")
     if name == "up":
         found.add_argument("--no-web", action="store_true", help="without the web door")
+        found.add_argument(
+            "--with-parent", action="store_true", help="end with the program that started it; its agents go on"
+        )
         add_port(found)
         found.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="as for 'fencepost web'")
     found.add_argument("--log-format", choices=("text", "json"), help="what it says on stderr: text, or JSON lines")

@@ -1,22 +1,26 @@
 """`fencepost why NAME`: say why it ran, or did not."""
 
 import argparse
+from contextlib import closing, suppress
 
+from fencepost import wiring
 from fencepost.cli import options
-from fencepost.operations.why import answer_fields, why
+from fencepost.model.errors import Unknown
+from fencepost.operations.guarded import why_lock
+from fencepost.operations.why import Answer, Asked, answer_fields, why
 
 EXAMPLES = """\
   fencepost why nightly                            the last tick, and the next
   fencepost why nightly --at 2026-03-29T02:30      wall time of the schedule
   fencepost why nightly --at 2026-03-29T01:30:00Z --json
+  fencepost why lock:digest                        what exec ran under a lock
 """
 
 
 def main(argv: list[str]) -> int:
     """Answer one question."""
     args = parser().parse_args(argv)
-    with options.opened(args) as store:
-        asked, answers = why(store, options.tenant_of(args), args.name, args.at)
+    asked, answers = answered(args)
     if args.json:
         options.print_json(answer_fields(asked, answer) for answer in answers)
         return 0
@@ -26,12 +30,31 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def answered(args: argparse.Namespace) -> tuple[Asked, list[Answer]]:
+    """Ask about a schedule of that name, else about a lock, here and in this machine's own store."""
+    tenant = options.tenant_of(args)
+    with options.opened(args) as store:
+        try:
+            return why(store, tenant, args.name, args.at)
+        except Unknown as no_schedule:
+            with suppress(Unknown):
+                return why_lock(store, tenant, args.name, args.at)
+            unknown = no_schedule
+    with suppress(Unknown):
+        for url in wiring.machine_store(args.store):
+            with closing(wiring.open_runtime(url)) as own:
+                return why_lock(own, "default", args.name, args.at)
+    raise unknown
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser(
-        "why", "Say why a schedule ran, or did not, at an instant: from recorded facts, never a guess.", EXAMPLES
+        "why",
+        "Say why a schedule ran, or did not, at an instant, or what ran under a lock\nof 'exec': from recorded facts, never a guess.",
+        EXAMPLES,
     )
-    made.add_argument("name", metavar="SCHEDULE", help="the schedule")
+    made.add_argument("name", metavar="SCHEDULE", help="the schedule, or the lock of a guarded command")
     made.add_argument("--at", metavar="T", help="an instant, or wall time of the schedule (default: its last tick)")
     options.add_json(made)
     options.add_store(made)

@@ -15,7 +15,7 @@ from fencepost.model.definition import (
 from fencepost.model.errors import Invalid
 
 TRIGGERS = ("cron", "every", "at")
-TRIGGER_KEYS = (*TRIGGERS, "timezone", "dst_gap", "dst_fold", "start", "end", "anchor")
+TRIGGER_KEYS = (*TRIGGERS, "timezone", "dst_gap", "dst_fold", "start", "end", "anchor", "align")
 POLICY_KEYS = ("missed", "grace", "catchup_window", "catchup_max", "stagger", "overlap", "queue_max", "parallel_max",
                "budget_usd_per_day", "budget_usd_per_month", "max_runs_per_hour",
                "max_time_per_day")  # fmt: skip
@@ -24,6 +24,7 @@ NOBODY = AgentDefinition("nobody")
 # Keys that mean something with some triggers only.
 ONLY_WITH = {
     "anchor": ("every",),
+    "align": ("every",),
     "start": ("cron", "every"),
     "end": ("cron", "every"),
     "dst_gap": ("cron", "at"),

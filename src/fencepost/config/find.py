@@ -41,10 +41,7 @@ def config_path(environ: Mapping[str, str], cwd: str) -> str | None:
 
 def user_path(environ: Mapping[str, str]) -> str | None:
     """Return the file of this user's own settings, which stand in for what a configuration leaves out."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
-    path = os.path.join(base, "fencepost", FILE)
+    path = os.path.join(config_folder(environ), FILE)
     if not os.path.isfile(path):
         return None
     _demand_own(path, [os.path.dirname(path)], environ, LIES_ELSEWHERE)
@@ -180,6 +177,14 @@ def _project(path: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
         raise Invalid(f"{path}: projects.{name} is not in order; see: fencepost plan")
     empty = {"isolation": "none", "worktree_base": "", "worktrees_dir": "", "copy": (), "discard": (), "merge": "keep"}
     return {"concurrency": 1, **empty, **values}
+
+
+def config_folder(environ: Mapping[str, str]) -> str:
+    """Return where this user's settings are kept."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return os.path.join(base, "fencepost")
 
 
 def state_folder(environ: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from fencepost.config.problems import InvalidConfig, Problem
 from fencepost.config.read import Document, read_document
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
+from fencepost.model.ownership import FileId
 from fencepost.model.registry import Wanted, want
 from fencepost.model.rights import Rights, rights_of
 
@@ -35,6 +36,7 @@ class Settings(NamedTuple):
     audit_heads: str = ""
     http_allow: tuple[str, ...] = ()
     web_url: str = ""
+    name: str = ""
 
 
 NOTHING_SAID = Settings()
@@ -45,7 +47,7 @@ HOOK_SECRETS, NOTICE_SECRETS = ("secret", "previous_secret"), ("url", "secret")
 class Config:
     """A file that is in order."""
 
-    path: str  # the real one: it is what owns the definitions
+    path: str  # the real one: a file without a name owns its definitions by it
     settings: Settings
     projects: Mapping[str, Mapping[str, Any]]
     agents: Mapping[str, AgentDefinition]
@@ -62,8 +64,8 @@ class Config:
         """Which secrets a machine that works by this file hands to which tenant."""
         return rights_of(self.tenants)
 
-    def wanted(self, tenant: str | None = None) -> Wanted:
-        """Return what the registry shall hold for this file."""
+    def wanted(self, tenant: str | None = None, file: FileId | None = None) -> Wanted:
+        """Return what the registry shall hold for this file; `file` says where it lies, if it is one."""
         return want(
             tenant or self.settings.tenant,
             self.path,
@@ -71,6 +73,7 @@ class Config:
             schedules=self.schedules,
             places=self.places,
             hooks=self.hooks,
+            file=file,
         )
 
 
@@ -92,6 +95,8 @@ def load_settings(*, but: str = "") -> Settings:
         if name in schema.BY_NAME and name != schema.FENCEPOST.name:
             message = f"only [{schema.FENCEPOST.name}] stands in a user's own file; write this in a project's {FILE}."
             checker.complain(message, name)
+    if "name" in checker.single(schema.FENCEPOST).values:
+        checker.complain("a name is one file's own; write it in a project's.", schema.FENCEPOST.name, "name")
     settings = _settings(checker, Settings())
     if checker.problems:
         raise InvalidConfig(document.path, checker.problems)
@@ -117,10 +122,11 @@ def check(
 
 def _settings(checker: Checker, defaults: Settings) -> Settings:
     entry = checker.single(schema.FENCEPOST)
-    try:
-        check_name(entry.values.get("tenant", defaults.tenant))
-    except Invalid as error:
-        checker.complain(str(error), *entry.path, "tenant")
+    for key in ("tenant", "name"):
+        try:
+            check_name(entry.values.get(key, defaults.tenant))
+        except Invalid as error:
+            checker.complain(str(error), *entry.path, key)
     return defaults._replace(**entry.values)
 
 

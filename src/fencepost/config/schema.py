@@ -47,10 +47,13 @@ from fencepost.model.overlap import LINE_MAX, PARALLEL_MAX, WAITING_MAX
 from fencepost.model.retry import ATTEMPTS_MAX, OnLost
 from fencepost.model.slots import SLOTS_MAX
 from fencepost.model.target import KINDS
+from fencepost.model.trigger import Align
 from fencepost.model.zoned import DstFold, DstGap
 
 ENGINES = ("command", "python", "http", "claude", "cli")
 GATES = tuple(KINDS)
+PROVIDERS = ("anthropic", "openai", "gemini")
+LED = ("command", "claude", "cli")  # engines whose agents the model gate's variables reach
 SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
 # Git-ignored things that tools make again by themselves.
 DISCARDED = ("__pycache__", "*.pyc", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", "target")
@@ -117,6 +120,7 @@ FENCEPOST = Section(
     "fencepost",
     "General settings.",
     (
+        Key("name", TEXT, "", "What this file is called: its definitions belong to the name, so that the same file on two machines, or in another folder, is one file. Without a name they belong to this machine and path."),
         Key("store", STORE, "", "Where it is all kept: `sqlite:/path`, or relative to this file, `postgresql://…` or `env:NAME`. Default: a file of its own for each configuration, in the user's state folder."),
         Key("tenant", TEXT, "default", "Whose definitions these are. Tenants never see one another."),
         Key("timezone", ZONE, "", "The zone of this file's schedules, where they name none themselves."),
@@ -193,6 +197,9 @@ AGENTS = Section(
         _agent("gates", TEXTS, "Where its writes prove their fence: names of `[gates.…]`, or `kind:target`."),
         _agent("writes", BOOLEAN, "`false`: it changes nothing, so that running twice does no harm."),
         _agent("budget_usd", USD, "What one run may cost. Default: no limit."),
+        _agent("model_gate", one_of(*PROVIDERS), "Its calls of a model pass the model gate, which adds the key and lets them through only while the lease holds. Whose protocol they speak. Default: they pass none.", *LED),
+        _agent("model_key", REFERENCE, "Where the provider's key is. Default: `env:ANTHROPIC_API_KEY`, `env:OPENAI_API_KEY` or `env:GEMINI_API_KEY`.", *LED),
+        _agent("model_url", LOCATION, "Where the provider is, if not where it always is.", *LED),
         _agent("log_max", integer(1000, 10_000_000_000), "How many bytes of output are kept."),
         _agent("options", JSON, "Anything else that only its engine understands."),
     ),
@@ -249,6 +256,7 @@ SCHEDULES = Section(
         _schedule("start", INSTANT, "From when on there are ticks."),
         _schedule("end", INSTANT, "Until when there are ticks; this instant itself is left out."),
         _schedule("anchor", INSTANT, "`every`: when the first run is due. Default: at apply."),
+        _schedule("align", one_of(*Align), "`every`: `end` counts from the end of the last run. `start` keeps a fixed rhythm from `anchor` on, else from `start`, else from 1970-01-01T00:00Z; what a run outlasts is left out."),
         _schedule("jitter", DURATION, "Up to how much a run is held back; always the same for one schedule."),
         _schedule("missed", one_of(*MissedRule), "Late ticks: leave them out, one run for all, or each in order."),
         _schedule("grace", DURATION, "How late a tick may be."),

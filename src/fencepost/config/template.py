@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 
+from fencepost.config.kinds import NAME_MAX
 from fencepost.model.zone import zone_names
 
 LOCALTIME = "/etc/localtime"
@@ -15,6 +16,7 @@ TEMPLATE = """\
 # Put it into force and run it: fencepost up
 
 [fencepost]
+name = "{name}"  # whose definitions these are: the same on every machine that has this file
 timezone = "{timezone}"         # the zone of the schedules below; each may name its own
 # store = "postgresql://db.example/fencepost"   # for several machines; default: a file of its own
 # tenant = "default"
@@ -39,6 +41,13 @@ missed = "skip"                 # or "coalesce" (one run for all missed ticks), 
 # grace = "60s"                 # how late a tick may be before it counts as missed
 # calendar = ["SAT-SUN", "2030-12-24..2031-01-02"]   # when not to run
 """
+
+
+def name_for(folder: str) -> str:
+    """Return a name for the file of a folder: the folder's own, as far as its letters may stand in a name."""
+    base = os.path.basename(os.path.realpath(folder)).lower()
+    letters = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in base)
+    return letters.strip("._-")[:NAME_MAX] or "fencepost"
 
 
 def guess_zone(environ: Mapping[str, str], *, localtime: str = LOCALTIME, timezone: str = TIMEZONE) -> str:

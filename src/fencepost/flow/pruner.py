@@ -6,7 +6,7 @@ from datetime import timedelta
 from fencepost.model.retention import Horizon
 from fencepost.ports.pruning import Page, Place, PruneStore
 
-ORDER = ("runs", "ticks", "pauses", "logs")  # a tick goes after its run
+ORDER = ("leases", "runs", "ticks", "pauses", "logs")  # a run goes after its lost lease, a tick after its run
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,8 @@ class Pruner:
         """
         horizon = Horizon(self.tenant, self.store.clock_us(), self.kept_for)
         store = self.store
-        prune = dict(
-            zip(ORDER, (store.prune_runs, store.prune_ticks, store.prune_pauses, store.prune_logs), strict=True)
-        )
+        verbs = (store.prune_leases, store.prune_runs, store.prune_ticks, store.prune_pauses, store.prune_logs)
+        prune = dict(zip(ORDER, verbs, strict=True))
         page = prune[place.what](horizon, place, self.batch_max, dry=self.dry)
         if page.next is not None:
             return page

@@ -1,4 +1,4 @@
-"""A cgroup of the run's own, where the host allows one: nothing that the agent starts can leave it by forking.
+"""A cgroup of the attempt's own, where the host allows one: nothing that the agent starts can leave it by forking.
 
 Nothing here fails: a host without cgroup v2, or without the right to use it, gets None or False,
 and the run's processes are found by their other traces.
@@ -15,16 +15,20 @@ if TYPE_CHECKING:
     from fencepost.model.light import Iterable, Iterator
 
 _PREFIX = "fencepost-"
+_APART = "."  # stands between the run and the lease; in neither of them
 _ID_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _ID_MAX = 128
 
 
-def plan(run_id: str) -> str | None:
-    """Return where the cgroup of a run would be, below our own; nothing is made yet. None where there can be none."""
+def plan(run_id: str, lease_id: str = "") -> str | None:
+    """Return where the cgroup of a run would be, below our own; nothing is made yet. None where there can be none.
+
+    With its lease's id each attempt has one of its own: a worker that wakes up late kills the cgroup of its own attempt,
+    and never that of the next one.
+    """
     parent = None if os.environ.get("FENCEPOST_CGROUP") == "off" else _own()
-    if parent is None or not is_run_id(run_id) or not _may_move(parent):
-        return None
-    return f"{parent}/{_PREFIX}{run_id}"
+    path = f"{parent}/{_PREFIX}{run_id}{_APART}{lease_id}" if lease_id else f"{parent}/{_PREFIX}{run_id}"
+    return path if parent is not None and _is_ours(path) and _may_move(parent) else None
 
 
 def make(path: str) -> bool:
@@ -93,7 +97,7 @@ def is_run_id(text: str) -> bool:
 
 def belongs_to(path: str, run_id: str) -> bool:
     """Tell whether this path names the cgroup of this very run; what a store remembers is not taken on trust."""
-    return is_run_id(run_id) and os.path.basename(path) == f"{_PREFIX}{run_id}"
+    return _is_ours(path) and os.path.basename(path).partition(_APART)[0] == f"{_PREFIX}{run_id}"
 
 
 def _own() -> str | None:
@@ -159,5 +163,5 @@ def _write(path: str, name: str, text: str) -> bool:
 
 def _is_ours(path: str) -> bool:
     """Keep every act of this module inside folders that it named itself."""
-    name = os.path.basename(path)
-    return name.startswith(_PREFIX) and is_run_id(name.removeprefix(_PREFIX))
+    run, apart, lease = os.path.basename(path).partition(_APART)
+    return run.startswith(_PREFIX) and is_run_id(run.removeprefix(_PREFIX)) and (not apart or is_run_id(lease))

@@ -15,6 +15,19 @@ def hold_life_lock(path: str, text: str) -> int:
         os.close(descriptor)
 
 
+def try_life_lock(path: str, text: str) -> int | None:
+    """Do the same without waiting; None if another process holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    os.truncate(descriptor, 0)
+    os.write(descriptor, text.encode())
+    return descriptor
+
+
 def _is_there(path: str, descriptor: int) -> bool:
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))

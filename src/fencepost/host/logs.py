@@ -18,15 +18,16 @@ class LogFile:
 
     __slots__ = ("_fd", "_half", "_path", "_size", "_unsaid", "dropped", "why")
 
-    def __init__(self, path: str, limit: int) -> None:
-        """Begin a log; one that cannot be begun keeps nothing until it can."""
+    def __init__(self, path: str, limit: int, *, begins: bool = True) -> None:
+        """Begin a log, or wait with it until there is something to keep; what cannot be begun keeps nothing until it can."""
         self._path = path
         self._half = max(1, limit // 2)
         self._fd, self._size = -1, 0
         self._unsaid = 0
         self.dropped = 0  # bytes that could not be kept
         self.why = ""
-        self._turn()
+        if begins:
+            self._turn()
 
     def write(self, data: bytes) -> None:
         """Append; a full disk loses output, never the run. The log says where something is missing."""

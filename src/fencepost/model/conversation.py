@@ -91,6 +91,11 @@ PLACES = (
     Place(Part.SAID, (("type", "message"), ("message.role", "assistant")), f"{MESSAGES}[type=text]", "text"),
     Place(Part.CALL, (("type", "message"),), f"{MESSAGES}[type=toolRequest]", "toolCall", "", "id"),
     Place(Part.ANSWER, (("type", "message"),), f"{MESSAGES}[type=toolResponse]", "toolResult", "", "id"),
+    # Copilot: what happens stands in `data`
+    Place(Part.SAID, (("type", "assistant.message"),), "data", "content"),
+    Place(Part.CALL, (("type", "tool.execution_start"),), "data", "arguments", "toolName", "toolCallId"),
+    Place(Part.ANSWER, (("type", "tool.execution_complete"),), "data", "result.content", "", "toolCallId"),
+    Place(Part.END, (("type", "session.error"),), "data", "message", "", "", "message"),
     # opencode: each part is an event
     Place(Part.SAID, (("type", "text"),), "part", "text"),
     Place(Part.CALL, (("type", "tool_use"), ("part.tool", "*")), "part", "state.input", "tool", "callID"),

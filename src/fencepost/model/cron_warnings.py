@@ -40,7 +40,7 @@ def _about_steps(field: Field, text: str) -> Iterator[str]:
             unit = UNITS[field.name]
             yield (
                 f"{item} in the {field.name} field means {shown} and begins again: {step}{unit} apart, then "
-                f'{size - values[-1]}{unit}. For a fixed distance write every = "{step}{unit}".'
+                f'{size - values[-1]}{unit}. For a fixed distance write every = "{step}{unit}", align = "start".'
             )
 
 

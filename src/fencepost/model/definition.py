@@ -26,6 +26,7 @@ from fencepost.model.run import TriggerKind
 from fencepost.model.target import target_of
 from fencepost.model.trigger import (
     UNBOUNDED,
+    Align,
     AtTrigger,
     Bounds,
     CronTrigger,
@@ -71,6 +72,9 @@ class AgentDefinition:
     gate_definitions: dict[str, Any] = field(default_factory=dict)  # of those gates that the file describes
     writes: bool = True
     budget_usd: str = ""
+    model_gate: str = ""  # whose protocol its calls of a model speak, if they pass the model gate
+    model_key: str = ""  # where the provider's key is; empty: where its users have it
+    model_url: str = ""  # where the provider is; empty: where it always is
     log_max: int = 10_000_000
     options: dict[str, Any] = field(default_factory=dict)  # what only its engine understands
 
@@ -90,6 +94,7 @@ class ScheduleDefinition:
     start: str = ""
     end: str = ""
     anchor: str = ""
+    align: str = "end"
     jitter: str = ""
     missed: str = "skip"
     grace: str = "60s"
@@ -163,7 +168,12 @@ def trigger_of(schedule: ScheduleDefinition) -> Trigger:
         bounds = Bounds(_instant(schedule.start), _instant(schedule.end))
     if schedule.every:
         _refuse_company(schedule)
-        return EveryTrigger(_duration(schedule.every), _instant(schedule.anchor), bounds)
+        return EveryTrigger(
+            _duration(schedule.every),
+            _instant(schedule.anchor),
+            bounds,
+            align=parse_policy(Align, "align", schedule.align),
+        )
     if schedule.cron and not schedule.timezone:
         raise Invalid('a cron schedule needs a timezone, such as "Europe/Berlin"; there is no silent default.')
     policy = (schedule.timezone, schedule.dst_gap, schedule.dst_fold)

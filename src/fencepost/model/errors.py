@@ -2,7 +2,8 @@
 
 FencepostError
 ├── Invalid             the caller wrote something that cannot work (exit 2)
-│   └── Unknown             it names something that is not there (exit 2)
+│   ├── Unknown             it names something that is not there (exit 2)
+│   └── Rollback            a file as it was before its last version: going back has to be said aloud (exit 2)
 ├── Unauthorised        a request without a valid signature or key (exit 77)
 │   └── Unverifiable        nobody can tell: the secret is not usable here; only the operator hears why (exit 77)
 ├── Misconfigured       found at run time: a setting, a gate or a file is not usable (exit 78)
@@ -41,6 +42,12 @@ class Unknown(Invalid):
     """There is nothing of that name; the message says what is near, or where to look."""
 
     code = "unknown"
+
+
+class Rollback(Invalid):
+    """A later version of the file is in force; to go back, the caller has to say so."""
+
+    code = "rollback"
 
 
 class Unauthorised(FencepostError):

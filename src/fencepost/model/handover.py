@@ -19,7 +19,7 @@ from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
 
 # A change of one of these means that `once` shall happen again; of any other, that it shall happen otherwise.
-REARMING = frozenset({"cron", "every", "at", "timezone", "start", "end", "anchor", "once"})
+REARMING = frozenset({"cron", "every", "at", "timezone", "start", "end", "anchor", "align", "once"})
 
 RULE = ("cron", "at", "timezone", "dst_gap", "dst_fold", "start", "end")
 LOOKS_KEPT = 4096

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MARK = "# installed by fencepost"
-CHECK_SECONDS, START_SECONDS = 10, 10
+CHECK_SECONDS, START_SECONDS, STRICT_SECONDS = 10, 10, 90
 
 
 class Cli(NamedTuple):
@@ -24,35 +24,57 @@ class Cli(NamedTuple):
     file: str
     before_tool: str
     before_turn: str
+    after_turn: str
     tools: str  # the matcher of tools that change something; nothing: all
     milliseconds: bool = False
     end_seconds: int = 5
+    idle: str = ""  # the matcher of notices that it waits for its person
 
 
 CLIS = {
     "claude": Cli(
-        "claude", "claude", ".claude", "CLAUDE_CONFIG_DIR", "settings.json", "PreToolUse", "UserPromptSubmit",
-        CLAUDE_TOOLS,
+        "claude", "claude", ".claude", "CLAUDE_CONFIG_DIR", "settings.json", "PreToolUse", "UserPromptSubmit", "Stop",
+        CLAUDE_TOOLS, idle="idle_prompt",
     ),
-    "codex": Cli("codex", "codex", ".codex", "CODEX_HOME", "hooks.json", "PreToolUse", "UserPromptSubmit", "", end_seconds=3),
+    "codex": Cli("codex", "codex", ".codex", "CODEX_HOME", "hooks.json", "PreToolUse", "UserPromptSubmit", "Stop", "", end_seconds=3),
     "gemini": Cli(
-        "gemini", "gemini", ".gemini", "", "settings.json", "BeforeTool", "BeforeAgent",
+        "gemini", "gemini", ".gemini", "", "settings.json", "BeforeTool", "BeforeAgent", "AfterAgent",
         "run_shell_command|write_file|replace|mcp_.*", milliseconds=True,
     ),
 }  # fmt: skip
 
 
-def wanted(cli: Cli, words: Sequence[str]) -> dict[str, dict[str, Any]]:
+class Hold(NamedTuple):
+    """How long a person's session holds its project, and whether one that came second may go on."""
+
+    turn: bool = True  # from a prompt to the end of that turn; else for as long as the session lives
+    strict: bool = False
+
+
+BY_TURN = Hold()
+
+
+def wanted(cli: Cli, words: Sequence[str], hold: Hold = BY_TURN) -> dict[str, dict[str, Any]]:
     """Return what we put into the settings: one group for each event."""
-    check = check_line(words)
+    check = _handler(cli, check_line(words), CHECK_SECONDS)
+
+    def says(name: str, seconds: int) -> dict[str, Any]:
+        return _handler(cli, session_line(words, name), seconds)
+
+    may_act = [says("turn-check", STRICT_SECONDS)] if hold.strict else []
+    tool = {**({"matcher": cli.tools} if cli.tools else {}), "hooks": [check, *may_act]}
+    leave = {"hooks": [says("session-end", cli.end_seconds)]}
+    if not hold.turn:
+        begin = {"hooks": [says("session-start", START_SECONDS)]}
+        return {cli.before_tool: tool, cli.before_turn: {"hooks": [check]}, "SessionStart": begin, "SessionEnd": leave}
+    end = says("turn-end", cli.end_seconds)
+    idle = {"Notification": {"matcher": cli.idle, "hooks": [end]}} if cli.idle else {}
     return {
-        cli.before_tool: {
-            **({"matcher": cli.tools} if cli.tools else {}),
-            "hooks": [_handler(cli, check, CHECK_SECONDS)],
-        },
-        cli.before_turn: {"hooks": [_handler(cli, check, CHECK_SECONDS)]},
-        "SessionStart": {"hooks": [_handler(cli, session_line(words, "session-start"), START_SECONDS)]},
-        "SessionEnd": {"hooks": [_handler(cli, session_line(words, "session-end"), cli.end_seconds)]},
+        cli.before_tool: tool,
+        cli.before_turn: {"hooks": [check, says("turn-start", START_SECONDS)]},
+        cli.after_turn: {"hooks": [end]},
+        **idle,  # an interrupted turn does not say that it has ended
+        "SessionEnd": leave,
     }
 
 
@@ -68,15 +90,17 @@ def _handler(cli: Cli, line: str, seconds: int) -> dict[str, Any]:
     return {**name, "type": "command", "command": f"{line} {MARK}", "timeout": timeout}
 
 
-def install(text: str, cli: Cli, words: Sequence[str]) -> str:
+def install(text: str, cli: Cli, words: Sequence[str], hold: Hold = BY_TURN) -> str:
     """Return the settings with our hooks in them, once, and everything else as it was."""
     node = jsonc.parse(text)
     if not isinstance(node.value, dict):
         raise jsonc.NotThisShape("line 1: settings are an object in braces")
-    if installed(text) == [(event, group["hooks"][0]) for event, group in wanted(cli, words).items()]:
+    groups = wanted(cli, words, hold)
+    ours = [(event, handler) for event, group in groups.items() for handler in group["hooks"]]
+    if sorted(installed(text), key=str) == sorted(ours, key=str):  # a person may have some of these events already
         return text
     text = uninstall(text)
-    for event, group in wanted(cli, words).items():
+    for event, group in groups.items():
         text = jsonc.append(text, ("hooks", event), group)
     return text
 

@@ -22,6 +22,7 @@ NAME_MAX = 512
 DRIFT = 0.01  # how much faster or slower than the store's our clock may run
 GRACE_MAX_SECONDS = 5.0
 TTL_DEFAULT_SECONDS = 30.0
+OVERDUE_TIMES = 1.5  # as long as from one renewal to the next, without one: its keeper is gone, frozen or cut off
 TTL_MIN_SECONDS = 0.2
 TTL_MAX_SECONDS = 7 * 24 * 3600.0
 
@@ -42,6 +43,7 @@ class Lease(NamedTuple):
     owed: tuple[str, ...] | None = None  # of its gates, those that earlier grants owe; None: nobody knows any more
     epoch: int = 0  # how often it was adopted: only its newest keeper extends or ends it
     tick: GrantedTick | None = None  # the tick of a crontab line that was claimed with it
+    is_command: bool = False  # a guarded command, which leaves a row
 
 
 class Turn(NamedTuple):
@@ -73,6 +75,8 @@ class Claim(NamedTuple):
     adopt_key: str | None = None  # what the next keeper will show to the guard; a secret
     keeper_socket: str | None = None  # where the guard waits for its keeper
     tick: TickOrder | None = None  # the crontab line whose newest tick is to be claimed with it
+    is_command: bool = False  # a guarded command, which leaves a row
+    waits: bool = False  # if it is busy; then it does not come in vain
 
 
 class Held(NamedTuple):
@@ -100,11 +104,26 @@ class Held(NamedTuple):
     left_us: int | None = None  # when its keeper left it on purpose; None: it is attended
     adopt_key: str | None = None  # a secret: only whoever may adopt it is told
     keeper_socket: str | None = None
+    met: bool = False  # lost, and a later grant on its resources has met it already
 
     @property
     def expired(self) -> bool:
         """Whether its time is up by the store's clock."""
         return self.remaining_seconds <= 0
+
+    @property
+    def held_seconds(self) -> int:
+        """How long it has been held by the store's clock; the clock of whoever asks may be an hour off."""
+        return self._seconds_since(self.granted_us)
+
+    @property
+    def worked_seconds(self) -> int:
+        """How long its agent has worked; before the start, how long it has been held."""
+        return self._seconds_since(self.started_us or self.granted_us)
+
+    def _seconds_since(self, instant_us: int) -> int:
+        seen_us = self.expires_us - round(self.remaining_seconds * 1_000_000)
+        return max(0, (seen_us - instant_us) // 1_000_000)
 
 
 class Waiter(NamedTuple):
@@ -263,6 +282,20 @@ def check_ttl(seconds: float) -> float:
 def renew_every(ttl_seconds: float) -> float:
     """Return how often a holder renews: three tries before its time is up."""
     return ttl_seconds / 3
+
+
+def unattended_since_us(held: Held, now_us: int) -> int | None:
+    """Return since when no worker keeps a lease whose guard may go on; None while a worker does.
+
+    A worker that leaves says so. One that was killed is known by the renewal that did not come.
+    """
+    silent_seconds = held.ttl_seconds - held.remaining_seconds
+    if held.keeper is None:
+        return None  # its holder renews by itself, and dies with its agent
+    if held.left_us is not None:
+        return held.left_us
+    is_overdue = silent_seconds > OVERDUE_TIMES * renew_every(held.ttl_seconds)
+    return now_us - round(silent_seconds * 1e6) if is_overdue else None
 
 
 def kill_grace(ttl_seconds: float) -> float:

@@ -16,6 +16,7 @@ EVENTS = (
     "budget",
     "gate",
     "failed",
+    "queued",
     "started",
     "succeeded",
     "audit_head",
@@ -48,10 +49,19 @@ TITLES = {
     "budget": "{what} is over its budget",
     "gate": "{what} waits before a gate that cannot be reached",
     "failed": "{what} failed: {reason}",
+    "queued": "{what} waits in line: position {position}, behind {behind_what}",
     "started": "{what} has started",
     "succeeded": "{what} has succeeded",
     "audit_head": "the audit of {tenant} is sealed up to {last_place}",
     "test": "this is a test",
+}
+
+
+# What became of a run that waited in line.
+LEFT_LINE = {
+    "running": "{what} waited in line, and has started",
+    "succeeded": "{what} waited in line, and has run",
+    "cancelled": "{what} waited in line, and was cancelled",
 }
 
 
@@ -126,6 +136,8 @@ def title_of(event: str, body: Mapping[str, Any]) -> str:
     reason = fate(body.get("reason"), body.get("exit_code")) or "unknown"
     said = {"what": body.get("schedule") or body.get("agent") or "a run", "reason": reason}
     facts = {"count": 1, "tenant": "", "last_place": 0, **body, **said}
+    if event == "queued" and not body.get("position"):
+        return LEFT_LINE.get(str(body.get("state")), "{what} no longer waits in line").format_map(facts)
     return TITLES[event].format_map(facts)
 
 

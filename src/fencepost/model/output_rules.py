@@ -161,17 +161,10 @@ def _rule(row: Any, where: str) -> Rule:  # noqa: ANN401  # likewise
     when = row.get("when", {})
     if not isinstance(when, dict):
         raise Invalid(f'{where}.when: expected a table, such as {{ type = "result" }}.')
-    rule = Rule(
-        when=tuple((str(path), _wanted(value, f"{where}.when.{path}")) for path, value in when.items()),
-        take=str(row.get("take", "")),
-        match=str(row.get("match", "")),
-        say=str(row.get("say", "")),
-        add=row.get("add", False) is True,
-        by=str(row.get("by", "")),
-        session=row.get("session", False) is True,
-        join=row.get("join", False) is True,
-        since=str(row.get("since", "")),
-    )
+    texts: dict[str, Any] = {name: str(row.get(name, "")) for name in ("take", "match", "say", "by", "since")}
+    flags: dict[str, Any] = {name: row.get(name, False) is True for name in ("add", "session", "join")}
+    wanted = tuple((str(path), _wanted(value, f"{where}.when.{path}")) for path, value in when.items())
+    rule = Rule(when=wanted, **texts, **flags)
     _check(rule, where)
     return rule
 

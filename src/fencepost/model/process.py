@@ -13,6 +13,11 @@ class Host(NamedTuple):
     boot: str
     pid_namespace: str
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the machine is still called so after its next boot; a container's is not."""
+        return "@" not in self.machine and not self.machine.startswith("boot-")
+
 
 class ProcessId(NamedTuple):
     """A process that can be told apart from every other one, also after its pid was given to a stranger."""

@@ -6,12 +6,15 @@ definition or its agent's changes. Whatever a file once defined and no longer do
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, hash_of, to_json
+from fencepost.model.instant import format_instant
+from fencepost.model.moment import from_us
+from fencepost.model.ownership import FileId, Owner, Replaced, digest_of
 
 
 class ChangeKind(StrEnum):
@@ -49,6 +52,23 @@ class Wanted:
     agents: Mapping[str, Spelled]
     schedules: Mapping[str, WantedSchedule]
     hooks: Mapping[str, str] = field(default_factory=dict)  # JSON by name
+    file: FileId | None = None  # where it lies; None: the source is an owner in its own right
+    is_new: bool = False  # the registry has not seen this file with this owner
+
+    def owned_by(self, owner: Owner) -> "Wanted":
+        """Return the same in the name of an owner."""
+        return replace(self, source=owner.source, is_new=owner.is_new)
+
+    @property
+    def digest(self) -> str:
+        """What tells this content from others."""
+        return digest_of(
+            (
+                *(("agent", name, one.hash) for name, one in self.agents.items()),
+                *(("schedule", name, one.spelled.hash) for name, one in self.schedules.items()),
+                *(("hook", name, text) for name, text in self.hooks.items()),
+            )
+        )
 
 
 def want(
@@ -59,6 +79,7 @@ def want(
     schedules: Mapping[str, ScheduleDefinition],
     places: Mapping[str, str] | None = None,
     hooks: Mapping[str, Mapping[str, object]] | None = None,
+    file: FileId | None = None,
 ) -> Wanted:
     """Spell what a file defines."""
     places = places or {}
@@ -68,6 +89,7 @@ def want(
         {name: spell(agent) for name, agent in agents.items()},
         {name: WantedSchedule(one, spell(one), places.get(name, "")) for name, one in schedules.items()},
         {name: json.dumps(one, sort_keys=True) for name, one in (hooks or {}).items()},
+        file,
     )
 
 
@@ -100,7 +122,17 @@ class KnownSchedule(NamedTuple):
     retired: bool
 
 
+class KnownHook(NamedTuple):
+    """A webhook as the registry has it."""
+
+    name: str
+    agent: str
+    definition: str
+    source: str
+
+
 K = TypeVar("K", KnownAgent, KnownSchedule)
+M = TypeVar("M", KnownAgent, KnownSchedule, KnownHook)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +144,30 @@ class Known:
 
     agents: Mapping[str, KnownAgent]
     schedules: Mapping[str, KnownSchedule]
+    hooks: Mapping[str, KnownHook] = field(default_factory=dict)
+
+    def renamed(self, old: str, new: str) -> "Known":
+        """Return the same with another name for an owner."""
+
+        def moved(known: Mapping[str, M]) -> dict[str, M]:
+            return {name: one._replace(source=new) if one.source == old else one for name, one in known.items()}
+
+        return Known(moved(self.agents), moved(self.schedules), moved(self.hooks)) if old else self
+
+    def names_of(self, source: str) -> set[tuple[str, str]]:
+        """Return what an owner defines now, each with its kind."""
+        return {(kind, name) for kind, name, _ in self._content(source)}
+
+    def digest_of(self, source: str) -> str:
+        """Return the digest of what an owner defines now, as a file with just that would have it."""
+        return digest_of(self._content(source))
+
+    def _content(self, source: str) -> Iterator[tuple[str, str, str]]:
+        for kind, known in (("agent", self.agents), ("schedule", self.schedules)):
+            yield from (
+                (kind, one.name, one.hash) for one in known.values() if one.source == source and not one.retired
+            )
+        yield from (("hook", one.name, one.definition) for one in self.hooks.values() if one.source == source)
 
 
 class FieldChange(NamedTuple):
@@ -133,7 +189,7 @@ class AgentChange(NamedTuple):
     @property
     def fields(self) -> tuple[FieldChange, ...]:
         """What is different now."""
-        return _fields(self.before, self.spelled.text)
+        return fields_between(self.before, self.spelled.text)
 
 
 class ScheduleChange(NamedTuple):
@@ -151,7 +207,7 @@ class ScheduleChange(NamedTuple):
     @property
     def fields(self) -> tuple[FieldChange, ...]:
         """What is different now."""
-        return _fields(self.before, self.spelled.text)
+        return fields_between(self.before, self.spelled.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +218,7 @@ class Plan:
     agents: tuple[AgentChange, ...]
     schedules: tuple[ScheduleChange, ...]
     conflicts: tuple[str, ...]
+    rollback: str = ""  # why it would take the registry back to an earlier version, if it would
 
     @property
     def changes_anything(self) -> bool:
@@ -177,12 +234,29 @@ class Plan:
         yield from (one.kind for one in self.schedules)
 
 
-def plan(known: Known, wanted: Wanted, *, take_over: bool = False) -> Plan:
-    """Compare what is with what is wanted."""
+def plan(known: Known, wanted: Wanted, *, take_over: bool = False, replaced: Replaced | None = None) -> Plan:
+    """Compare what is with what is wanted; `replaced` is set if this very content was in force before the present one."""
     desk = _Desk(known, wanted, take_over=take_over)
+    desk.refuse_strangers()
     agents = tuple(desk.agents())
     schedules = tuple(desk.schedules())
-    return Plan(wanted, agents, schedules, tuple(desk.conflicts))
+    return Plan(wanted, agents, schedules, tuple(desk.conflicts), _rollback(wanted, replaced) if replaced else "")
+
+
+def joins(known: Known, wanted: Wanted) -> str | None:
+    """Return the one owner of everything that a file defines, if each is there already just so."""
+    names = [("agent", name) for name in wanted.agents] + [("schedule", name) for name in wanted.schedules]
+    there = [known.agents.get(name) if kind == "agent" else known.schedules.get(name) for kind, name in names]
+    owners = {one.source if one and not one.retired else "" for one in there}
+    return owners.pop() or None if len(owners) == 1 else None
+
+
+def _rollback(wanted: Wanted, replaced: Replaced) -> str:
+    where = wanted.file.path if wanted.file else wanted.source
+    return (
+        f"{where} is what {replaced.applied_by} applied at {format_instant(from_us(replaced.applied_us))}, and a later version has "
+        "replaced it. If this file is out of date, bring it up to date; to go back to it: fencepost apply --rollback"
+    )
 
 
 class _Desk:
@@ -195,6 +269,21 @@ class _Desk:
         self._manifests = _manifests(known, wanted)
         self._limits: dict[str, tuple[str, int, str]] = dict(self._elsewhere())
         self.conflicts: list[str] = []
+
+    def refuse_strangers(self) -> None:
+        """Refuse a file that has only the name in common with the one that defined something under it."""
+        wanted = self._wanted
+        if self._take_over or not wanted.is_new or wanted.file is None or wanted.source != wanted.file.named:
+            return
+        there = self._known.names_of(wanted.source)
+        ours = {("agent", name) for name in wanted.agents} | {("schedule", name) for name in wanted.schedules}
+        if there and not there & (ours | {("hook", name) for name in wanted.hooks}):
+            kind, name = min(there)
+            self.conflicts.append(
+                f'another file is named "{wanted.file.name}" too, and has nothing in common with {wanted.file.path}: it '
+                f'defines {kind} "{name}". Give this one another name, or let it replace the other with: '
+                "fencepost apply --take-over"
+            )
 
     def agents(self) -> Iterator[AgentChange]:
         for name, spelled in self._wanted.agents.items():
@@ -344,7 +433,8 @@ def _kind(known: KnownAgent | KnownSchedule | None, source: str, *, same: bool) 
     return ChangeKind.UNCHANGED if known.source == source else ChangeKind.MOVED
 
 
-def _fields(old: str, new: str) -> tuple[FieldChange, ...]:
+def fields_between(old: str, new: str) -> tuple[FieldChange, ...]:
+    """Return what is different in two definitions; nothing if there was none before."""
     if not old or old == new:
         return ()
     before, after = json.loads(old), json.loads(new)

@@ -43,6 +43,11 @@ class Horizon:
         """What was spent after this instant may still count against a budget."""
         return self.now_us - SPENDING_KEPT_FOR // MICROSECOND
 
+    @property
+    def leases_us(self) -> int:
+        """What was lost up to this instant is forgotten; until then a worker on its machine may end what is left."""
+        return self.now_us - max(self.kept_for, RETENTION_MIN) // MICROSECOND
+
     def ticks_until_us(self, cursor_us: int) -> int:
         """Return up to where a schedule's ticks may go: those beside its cursor stay, however old they are."""
         return min(self.horizon_us, cursor_us - BESIDE_CURSOR // MICROSECOND)

@@ -6,7 +6,7 @@ after a given end, so it can neither stop nor spin.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from hashlib import sha256
@@ -31,6 +31,7 @@ from fencepost.model.zone import Zone, find_zone
 from fencepost.model.zoned import DstFold, DstGap, Slot, ZonedCron
 
 UTC_NAME = "UTC"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Policy = TypeVar("Policy", bound=StrEnum)
 
 
@@ -200,13 +201,21 @@ class EveryTick(NamedTuple):
     tick_at: datetime
 
 
+class Align(StrEnum):
+    """What an `every` keeps its distance from: the end of the last run, or its own start, a fixed rhythm."""
+
+    END = "end"
+    START = "start"
+
+
 @dataclass(frozen=True, slots=True)
 class EveryTrigger:
-    """Once more, so long after the last end."""
+    """Once more, so long after the last end; or in a fixed rhythm, in which what a run outlasts is left out."""
 
     every_after: timedelta
     anchor_at: datetime | None = None
     bounds: Bounds = UNBOUNDED
+    align: Align = Align.END
 
     def __post_init__(self) -> None:
         if self.every_after <= timedelta(0):
@@ -214,10 +223,22 @@ class EveryTrigger:
 
     def due(self, previous: Ended | None, *, applied_at: datetime) -> EveryTick | None:
         """Return the tick after a run's end, the first one at the anchor or at apply; None once the bounds are over."""
-        due_at = previous.ended_at + self.every_after if previous else self.anchor_at or applied_at
-        due_at = max(due_at, self.bounds.start_at or due_at)
+        if self.align is Align.START:
+            due_at = self.beat(previous.ended_at + timedelta.resolution if previous else applied_at)
+        else:
+            due_at = previous.ended_at + self.every_after if previous else self.anchor_at or applied_at
+            due_at = max(due_at, self.bounds.start_at or due_at)
         tick = EveryTick(every_key(previous.run_id if previous else None), due_at)
         return tick if self.bounds.hold(due_at) else None
+
+    def beat(self, at: datetime) -> datetime:
+        """Return the first instant of its fixed rhythm at or after one.
+
+        It counts from the anchor, else from `start`, else from the beginning of 1970: the same after every apply.
+        """
+        begin = self.anchor_at or self.bounds.start_at or EPOCH
+        at = max(at, self.anchor_at or at, self.bounds.start_at or at)
+        return begin - (begin - at) // self.every_after * self.every_after
 
 
 def cron_trigger(

@@ -11,7 +11,7 @@ from fencepost.model.missed import MissedRule
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.retry import OnLost
 from fencepost.model.run import TriggerKind
-from fencepost.model.trigger import AtTrigger, EveryTrigger
+from fencepost.model.trigger import Align, AtTrigger, EveryTrigger
 
 CATCH_UP_KEYS = {"grace": "60s", "catchup_window": "7d", "catchup_max": 10, "stagger": "30s"}
 FIRST_EMPTY = ("last_success", "backfill_from")
@@ -82,10 +82,12 @@ def _about_time(schedule: ScheduleDefinition, agent: AgentDefinition, now: datet
             yield f"at = {schedule.at} lies in the past; unless it has run already, it never will. Run it by hand?"
     elif isinstance(trigger, EveryTrigger):
         limit = timeouts_of(agent).timeout
-        if limit is not None and trigger.every_after < limit:
+        if limit is not None and trigger.every_after < limit and trigger.align is Align.START:
+            yield f"a run may take {agent.timeout} (its timeout); a tick of every = {schedule.every} that it outlasts is left out."
+        elif limit is not None and trigger.every_after < limit:
             yield (
                 f"every = {schedule.every} is counted from the end of a run, and a run may take {agent.timeout} (its "
-                "timeout); for a fixed rhythm use cron."
+                'timeout); for a fixed rhythm write align = "start" beside it.'
             )
     else:
         yield from cron_warnings(schedule.cron, schedule.timezone)

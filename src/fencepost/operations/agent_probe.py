@@ -8,9 +8,11 @@ from typing import Any
 from fencepost.config.load import Config
 from fencepost.config.presets import shipped
 from fencepost.engines.cli import definition_of
+from fencepost.host.synced import is_synced_folder
 from fencepost.model.cli_definition import definition_from
-from fencepost.model.definition import AgentDefinition
+from fencepost.model.definition import AgentDefinition, gate_targets
 from fencepost.model.errors import Invalid
+from fencepost.model.target import PATHS, parse_target
 from fencepost.operations.gate_probe import gate_problems
 
 INTERPRETERS = ("python", "python3", "sh", "bash", "zsh", "node", "deno", "ruby", "perl", "php", "Rscript")
@@ -46,8 +48,23 @@ def probing_of(config: Config, environ: Mapping[str, str]) -> Callable[[AgentDef
         found = missing_parts(agent, environ=environ, folder=folder, projects=config.projects)
         yield from (f"{one} Its runs would not start on this machine." for one in found)
         yield from gate_problems(agent)
+        yield from _synced(agent, _place(agent, folder, config.projects))
 
     return problems
+
+
+def _synced(agent: AgentDefinition, place: str) -> Iterator[str]:
+    """Yield where an agent writes into a folder that a service copies to other machines, past every gate and lease."""
+    if service := is_synced_folder(place):
+        yield (
+            f"{service} copies its folder {place} to other machines, where this machine's leases and gates guard nothing; "
+            "run it in a folder that is not copied."
+        )
+        return
+    for name, target in zip(agent.gates, gate_targets(agent), strict=True):
+        found = parse_target(target)
+        if found.kind in PATHS and (service := is_synced_folder(os.path.join(place, os.path.expanduser(found.where)))):
+            yield f"gate {name}: {service} copies its folder to other machines, where the gate guards nothing."
 
 
 def _place(agent: AgentDefinition, folder: str, projects: Mapping[str, Mapping[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from fencepost.config.find import config_path, gate_target, gates_of, gates_of_a
 from fencepost.config.load import Config
 from fencepost.host import cgroup, filesystem, libc, unreadable
 from fencepost.host.kept_seals import KeptSeals
+from fencepost.host.limits import Room, room_left
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.agent_probe import missing_parts
@@ -28,6 +29,8 @@ from fencepost.stores.looking import SqlLooking
 
 SKEW_MAX_US = 2 * SECOND_US
 LOST_SHOWN_MAX = 100
+HOSTS_NAMED_MAX = 3
+PROCESSES_MIN, DESCRIPTORS_MIN = 50, 1024
 LOGS_BIG_BYTES = 5_000_000_000
 FREE_MIN_BYTES = 500_000_000
 GROUP_OR_OTHERS = 0o077
@@ -94,8 +97,23 @@ def _examine_host(who: Patient) -> Iterator[Finding]:
     yield from _places(who)
     yield from _hooks(who)
     yield from _host()
+    yield limits(room_left())
     yield _secrecy()
     yield _sqlite()
+
+
+def limits(room: Room) -> Finding:
+    """Say whether there is room for agents: one that cannot be started waits, and up says so once."""
+    processes, descriptors = room
+    if processes is not None and processes < PROCESSES_MIN:
+        what = f"{counted(processes, 'more process', 'more processes')} may be started here"
+        return Finding(
+            "limits", Status.WARN, what, "raise ulimit -u, or TasksMax= of the service; each run takes a few"
+        )
+    if descriptors is not None and descriptors < DESCRIPTORS_MIN:
+        what = f"a process may have {descriptors} open files and connections"
+        return Finding("limits", Status.WARN, what, "raise ulimit -n, or LimitNOFILE= of the service")
+    return Finding("limits", Status.OK, "there is room for processes and open files")
 
 
 def _veiled(who: Patient, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -208,12 +226,13 @@ def _leftovers(store: Store, who: Patient) -> Finding:
     lost = [held for held in store.leases() if held.lost and (who.shows_host or held.tenant == who.tenant)]
     if not lost:
         return Finding("leases", Status.OK, "nothing is left of lost leases")
-    where = ", ".join(sorted({held.supervisor.host.name for held in lost}))
+    hosts = sorted({held.supervisor.host.name for held in lost})
+    forget = ", ".join(f"fencepost lease forget --host {host}" for host in hosts[:HOSTS_NAMED_MAX])
     return Finding(
         "leases",
         Status.WARN,
-        f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {where}",
-        "a worker on that machine ends them before it starts anything",
+        f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {', '.join(hosts)}",
+        f"a worker there ends them before it starts anything; if that machine or container is gone: {forget}",
     )
 
 

@@ -72,7 +72,13 @@ def live_fields(one: Seen | Command, listing: Listing) -> dict[str, object]:
     fields = command_fields(one) if isinstance(one, Command) else run_fields(one)
     project = str(fields["project"] or "")
     waits_for = one.place.waits_for(listing.now_us) if one.place else None
-    return {**fields, "waits_for": waits_for, "depth": listing.depths.get(project) if project else None}
+    unattended = None if isinstance(one, Command) or one.unattended is None else one.unattended.since_us
+    return {
+        **fields,
+        "waits_for": waits_for,
+        "depth": listing.depths.get(project) if project else None,
+        "unattended_since": rfc3339(unattended),
+    }
 
 
 def dead_fields(seen: Seen) -> dict[str, object]:

@@ -27,6 +27,20 @@ def open_gate(name: str, fetch: "Fetch | None" = None) -> "Gate":
     return OPENERS[target.kind](target, fetch or _own)
 
 
+def load_kinds() -> None:
+    """Load every kind's module whose library is installed: for a process whose children shall import nothing."""
+    from contextlib import suppress
+    from importlib import import_module
+    from pkgutil import walk_packages
+
+    from fencepost import gates
+    from fencepost.host import at_work, clock, filesystem, secrets  # noqa: F401  # what opening them loads
+
+    for module in walk_packages(gates.__path__, f"{gates.__name__}."):
+        with suppress(ModuleNotFoundError):  # an extra that is not there; opening such a gate says so
+            import_module(module.name)
+
+
 def _own(reference: str) -> str:
     from fencepost.host.secrets import own_secret
 

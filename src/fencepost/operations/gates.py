@@ -39,7 +39,7 @@ def write_file(writer: Writer, path: str, data: "bytes | Iterable[bytes] | Strea
     if writer.supervisor is not None:
         # Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
         writer.supervisor("gate", gate=gate.target)
-    size = _let_in(writer, lambda: gate.write(writer.proof, data))
+    size = let_in(writer, lambda: gate.write(writer.proof, data))
     return Written(gate.target, writer.proof.fence, size)
 
 
@@ -49,7 +49,7 @@ def publish_directory(writer: Writer, source: str, path: str) -> Written:
 
     gate = _declared(writer, f"dir:{path}")
     assert isinstance(gate, DirectoryGate)
-    size = _let_in(writer, lambda: gate.publish(writer.proof, source))
+    size = let_in(writer, lambda: gate.publish(writer.proof, source))
     return Written(gate.target, writer.proof.fence, size)
 
 
@@ -60,7 +60,7 @@ def write_sql(writer: Writer, target: str, script: str) -> Written:
     gate = _declared(writer, target)
     if not isinstance(gate, SqlGate):
         raise Invalid(f"{gate.target} is no database; write-sql is for gates of kind sql.")
-    _let_in(writer, lambda: gate.run_script(writer.proof, script))
+    let_in(writer, lambda: gate.run_script(writer.proof, script))
     return Written(gate.target, writer.proof.fence, len(script.encode()))
 
 
@@ -71,13 +71,13 @@ def send_http(writer: Writer, target: str, method: str, path: str, body: bytes) 
     gate = _declared(writer, target)
     if not isinstance(gate, HttpGate):
         raise Invalid(f"{gate.target} is no service; send is for gates of kind http.")
-    return _let_in(writer, lambda: gate.send(writer.proof, method, path, body))
+    return let_in(writer, lambda: gate.send(writer.proof, method, path, body))
 
 
 def write_s3(writer: Writer, target: str, data: bytes) -> Written:
     """Replace an object of an S3-compatible store through its gate."""
     gate = _declared(writer, target)
-    size = _let_in(writer, lambda: _s3_gate(gate).write(writer.proof, data))
+    size = let_in(writer, lambda: _s3_gate(gate).write(writer.proof, data))
     return Written(gate.target, writer.proof.fence, size)
 
 
@@ -101,7 +101,7 @@ def write_redis(writer: Writer, target: str, key: str, value: bytes) -> Written:
     gate = _declared(writer, target)
     if not isinstance(gate, RedisGate):
         raise Invalid(f"{gate.target} is no Redis server; write-redis is for gates of kind redis.")
-    _let_in(writer, lambda: gate.write(writer.proof, key, value))
+    let_in(writer, lambda: gate.write(writer.proof, key, value))
     return Written(gate.target, writer.proof.fence, len(value))
 
 
@@ -112,7 +112,7 @@ def push_git(writer: Writer, target: str, revision: str, *, clone: str) -> str:
     gate = _declared(writer, target)
     if not isinstance(gate, GitGate):
         raise Invalid(f"{gate.target} is no repository; git-push is for gates of kind git.")
-    return _let_in(writer, lambda: gate.push(writer.proof, revision, clone=clone))
+    return let_in(writer, lambda: gate.push(writer.proof, revision, clone=clone))
 
 
 def install_git_hooks(repository: str) -> list[str]:
@@ -127,6 +127,16 @@ def judge_git(moves: Iterable[str], *, refs_are_locked: bool) -> None:
     from fencepost.gates.git.hook import judge
 
     judge(moves, refs_are_locked=refs_are_locked)
+
+
+def serve_git(address: str) -> None:
+    """Be git's helper for a remote: gated branches go through their gates, everything else goes on as it came."""
+    import sys
+
+    from fencepost.gates.git.helper import serve
+    from fencepost.operations.git_remote import RemoteSide
+
+    serve(RemoteSide(address, os.environ), sys.stdin, sys.stdout)
 
 
 def guard_tables(
@@ -160,7 +170,7 @@ def _declared(writer: Writer, target: str) -> "Gate":
     return gate
 
 
-def _let_in(writer: Writer, write: Callable[[], T]) -> T:
+def let_in(writer: Writer, write: Callable[[], T]) -> T:
     """Write; a refusal is also told to the supervisor, who counts it, if there is one that hears."""
     try:
         return write()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fencepost.model import jsonc
 from fencepost.model.errors import Invalid
-from fencepost.model.hook_settings import CLIS, Cli, install, installed, uninstall
+from fencepost.model.hook_settings import BY_TURN, CLIS, Cli, Hold, install, installed, uninstall
 from fencepost.model.own_program import own_script
 
 FILE_MAX = 4_194_304
@@ -75,12 +75,12 @@ def words_for(*, project: bool) -> tuple[str, ...]:
     return ("fencepost",) if project else own_script()
 
 
-def planned_install(cli: Cli, project: str | None, environ: Mapping[str, str]) -> Change:
+def planned_install(cli: Cli, project: str | None, environ: Mapping[str, str], hold: Hold = BY_TURN) -> Change:
     """Work out what installing changes; a file that cannot be read is refused, and not touched."""
     path = os.path.join(folder_of(cli, project, environ), cli.file)
     before = _read(path)
     try:
-        after = install(before if before is not None else EMPTY, cli, words_for(project=project is not None))
+        after = install(before if before is not None else EMPTY, cli, words_for(project=project is not None), hold)
     except ValueError as error:
         raise _unreadable(path, error) from None
     return Change(cli, path, before, after)
@@ -249,7 +249,15 @@ def _unreadable(path: str, error: ValueError) -> Invalid:
     return Invalid(f"{path} cannot be understood ({error}), so that nothing was changed; put it right first.")
 
 
-def changes(clis: Sequence[Cli], project: str | None, environ: Mapping[str, str], *, removing: bool) -> list[Change]:
+def changes(
+    clis: Sequence[Cli],
+    project: str | None,
+    environ: Mapping[str, str],
+    *,
+    removing: bool,
+    hold: Hold = BY_TURN,
+) -> list[Change]:
     """Work out all changes before the first is made."""
-    plan = planned_uninstall if removing else planned_install
-    return [plan(cli, project, environ) for cli in clis]
+    if removing:
+        return [planned_uninstall(cli, project, environ) for cli in clis]
+    return [planned_install(cli, project, environ, hold) for cli in clis]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fencepost.config.kinds import check_name
 from fencepost.model.access import ID_BYTES, RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
-from fencepost.model.errors import KeyReused, Unauthorised, Unknown
+from fencepost.model.errors import Invalid, KeyReused, Unauthorised, Unknown
 from fencepost.model.moment import MICROSECOND
 from fencepost.operations.words import rfc3339
 from fencepost.ports.keys import KeyRow, KeyStore, NewKey
@@ -39,6 +39,7 @@ class Caller(NamedTuple):
     tenant: str
     role: Role
     name: str
+    operator: bool = False  # may name another tenant with each request
 
     @property
     def actor(self) -> str:
@@ -47,11 +48,29 @@ class Caller(NamedTuple):
 
 
 def create_key(
-    keys: KeyStore, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None = None
+    keys: KeyStore,
+    *,
+    tenant: str,
+    name: str,
+    role: Role,
+    by: str,
+    expires_after: timedelta | None = None,
+    all_tenants: bool = False,
 ) -> Made:
-    """Make a key for a program."""
+    """Make a key for a program; with `all_tenants` an operator's, which no door makes but the command line."""
     check_name(tenant)
-    return _make(keys, "key", tenant=tenant, name=check_key_name(name), role=role, by=by, expires_after=expires_after)
+    if all_tenants and role is Role.LEASE:
+        raise Invalid("a key with the role lease keeps the leases of one tenant; make one for each.")
+    return _make(
+        keys,
+        "key",
+        tenant=tenant,
+        name=check_key_name(name),
+        role=role,
+        by=by,
+        expires_after=expires_after,
+        all_tenants=all_tenants,
+    )
 
 
 def create_key_once(
@@ -134,6 +153,7 @@ def key_fields(row: KeyRow) -> dict[str, object]:
         "kind": row.kind,
         "name": row.name,
         "role": row.role,
+        "all_tenants": bool(row.all_tenants),
         "created_at": rfc3339(row.created_us),
         "created_by": row.created_by,
         "expires_at": rfc3339(row.expires_us),
@@ -161,15 +181,25 @@ def _caller(keys: KeyStore, text: str, kind: str) -> Caller | None:
     if secret is None or found is None or not secret.is_hashed_as(found[1]):
         return None
     row = found[0]
-    return Caller(row.id, row.kind, row.tenant, Role(row.role), row.name) if row.kind == kind else None
+    if row.kind != kind:
+        return None
+    return Caller(row.id, row.kind, row.tenant, Role(row.role), row.name, operator=bool(row.all_tenants))
 
 
 def _make(
-    keys: KeyStore, kind: str, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None
+    keys: KeyStore,
+    kind: str,
+    *,
+    tenant: str,
+    name: str,
+    role: Role,
+    by: str,
+    expires_after: timedelta | None,
+    all_tenants: bool = False,
 ) -> Made:
     secret = new_secret(kind, os.urandom(RANDOM_BYTES))
     after_us = None if expires_after is None else expires_after // MICROSECOND
-    new = NewKey(secret.id, tenant, kind, name, role.value, secret.hash, None, after_us)
+    new = NewKey(secret.id, tenant, kind, name, role.value, secret.hash, None, after_us, all_tenants)
     return Made(keys.put_key(new, by=by), secret)
 
 

@@ -28,11 +28,48 @@ def list_leases(store: LeaseStore, tenant: str | None = None) -> list[Listed]:
     ]
 
 
+def lost_leases(store: LeaseStore, tenant: str | None = None, *, resource: str = "", host: str = "") -> list[Listed]:
+    """Return what lost leases were on whose processes nobody has seen dead: of a tenant, a resource or a host."""
+    return [
+        Listed(name, held)
+        for held in store.leases()
+        if held.lost and host in ("", held.supervisor.host.name)
+        for name in held.resources
+        if (tenant in (None, held.tenant) or name.startswith("project:")) and resource in ("", name)
+    ]
+
+
+def forget_lost(
+    store: LeaseStore, tenant: str | None, *, resource: str = "", host: str = "", on_this_machine: bool = False
+) -> list[Held]:
+    """Forget lost leases, on the word of a person that nothing of them runs any more; their gates stay raised.
+
+    As with breaking: whoever is on the machine may forget those on projects, and a tenant only its own.
+    """
+    listed = lost_leases(store, tenant, resource=resource, host=host)
+    mine = [one.held for one in listed if on_this_machine or one.held.tenant == tenant]
+    found = list(dict.fromkeys(mine))
+    if not found:
+        what = f"from {host}" if host else f"on {resource}"
+        raise Unknown(f"there is no lost lease {what}; see 'fencepost lease list --lost'.")
+    for held in found:
+        store.bury(held)
+    return found
+
+
 def leases_after(
-    store: LeaseStore, tenant: str, after: "tuple[int, str] | None", *, resource: str = ""
+    store: LeaseStore,
+    tenant: str,
+    after: "tuple[int, str] | None",
+    *,
+    resource: str = "",
+    host: str = "",
+    lost: bool = False,
 ) -> list[Listed]:
-    """Return a tenant's held resources, oldest grant first, from where an earlier page ended; or one resource."""
-    mine = [one for one in list_leases(store) if one.held.tenant == tenant and resource in ("", one.resource)]
+    """Return a tenant's held resources, or its lost ones, oldest grant first, from where an earlier page ended."""
+    found = lost_leases(store) if lost else list_leases(store)
+    mine = [one for one in found if one.held.tenant == tenant and resource in ("", one.resource)]
+    mine = [one for one in mine if host in ("", one.held.supervisor.host.name)]
     return [one for one in sorted(mine, key=lease_place) if after is None or lease_place(one) > after]
 
 
@@ -57,6 +94,7 @@ def lease_fields(one: Listed) -> dict[str, object]:
         "holder": held.holder,
         "label": held.label,
         "renewals": held.renewals,
+        "lost": held.lost,
     }
 
 
@@ -71,11 +109,19 @@ def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str, on_t
     ]
     if not candidates:
         whose = "" if tenant == "default" else f" of tenant {tenant}"
-        raise Unknown(f"nobody{whose} holds {resource}; see 'fencepost lease list'.")
+        raise Unknown(f"nobody{whose} holds {resource}; {_where_to_look(store, tenant, resource)}")
     held = candidates[0]
     if not store.break_lease(held, why=why):
         raise Invalid(f"{resource} changed hands just now; look again with 'fencepost lease list'.")
     return held
+
+
+def _where_to_look(store: LeaseStore, tenant: str, resource: str) -> str:
+    lost = lost_leases(store, tenant, resource=resource)
+    if not lost:
+        return "see 'fencepost lease list'."
+    host = lost[0].held.supervisor.host.name
+    return f"it is lost already, on {host}. If nothing of it runs there: fencepost lease forget {resource}"
 
 
 def forget_gate(store: LeaseStore, resource: str, gate: str, *, tenant: str) -> None:

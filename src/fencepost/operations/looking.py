@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import parse_instant
-from fencepost.model.lease import Held, Turn
+from fencepost.model.lease import Held, Turn, unattended_since_us
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone
 from fencepost.operations.commands import Command, commands
@@ -40,6 +40,19 @@ EXIT_CODES: Mapping[str, int] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Unattended:
+    """A run that goes on under its guard, although the worker that kept its lease is gone."""
+
+    since_us: int
+    ends_us: int
+
+    def words(self, now_us: int) -> str:
+        """Say since when, and until when a worker has time to adopt it."""
+        ends = "ends" if self.ends_us > now_us else "ended"
+        return f"unattended since {rfc3339(self.since_us)}, {ends} {rfc3339(self.ends_us)} unless adopted"
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """A run as people see it."""
 
@@ -47,6 +60,7 @@ class Seen:
     place: Place | None = None  # of a waiting run
     attempts: Sequence[AttemptRow] = ()
     replays: Sequence[Replay] = ()  # made of it, oldest first
+    unattended: "Unattended | None" = None  # of a running run whose worker is gone
 
     @property
     def last_log(self) -> str:
@@ -124,8 +138,19 @@ def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = Fal
     people = commands(
         held, waiters, tenant=tenant, runs=(run.id for run in live), workplaces=workplaces, places=lines.places
     )
-    seen = [Seen(run, lines.places.get(run.id)) for run in wanted[:limit]]
+    kept = {one.id: one for one in held if not one.lost}
+    seen = [
+        Seen(run, lines.places.get(run.id), unattended=_unattended(kept.get(run.lease_id or ""), now_us))
+        for run in wanted[:limit]
+    ]
     return Listing(now_us, seen, people, lines.depths)
+
+
+def _unattended(held: Held | None, now_us: int) -> Unattended | None:
+    since_us = unattended_since_us(held, now_us) if held is not None else None
+    if held is None or since_us is None:
+        return None
+    return Unattended(since_us, now_us + round(held.remaining_seconds * 1e6))
 
 
 def dead_waiting(store: Store, tenant: str) -> int:
@@ -178,7 +203,8 @@ def show(store: Store, tenant: str, text: str) -> Detail:
     attempts = look.attempts([run.id]).get(run.id, ())
     replays = look.replays([run], limit=LINKS_MAX).get(run.id, ())
     held = next((one for one in store.leases() if one.id == run.lease_id and not one.lost), None)
-    return Detail(listing.now_us, Seen(run, listing.runs[0].place, attempts, replays), held)
+    unattended = _unattended(held, listing.now_us)
+    return Detail(listing.now_us, Seen(run, listing.runs[0].place, attempts, replays, unattended), held)
 
 
 def find_run(store: Store, tenant: str, text: str) -> RunRow:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from itertools import islice
@@ -19,9 +20,11 @@ from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import format_instant
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us
+from fencepost.model.ownership import FileId
 from fencepost.model.pause import SKIP_MAX
+from fencepost.model.process import Host
 from fencepost.model.registry import Known, Plan, plan
-from fencepost.model.trigger import CronTrigger, EveryTrigger
+from fencepost.model.trigger import Align, CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
 from fencepost.operations.preview import PreviewedTick, preview_schedule
 from fencepost.operations.worktrees import check_projects
@@ -66,13 +69,21 @@ class Listed(NamedTuple):
 
 
 def plan_config(
-    registry: RegistryStore, config: Config, *, tenant: str, take_over: bool = False, probing: Probing | None = None
+    registry: RegistryStore,
+    config: Config,
+    *,
+    tenant: str,
+    take_over: bool = False,
+    rollback: bool = False,
+    probing: Probing | None = None,
+    file: FileId | None = None,
 ) -> Planned:
     """Compare a file with the registry, writing nothing; `probing` tells what is wrong with an agent's gates."""
     check_projects(config.projects, os.path.dirname(config.path))
-    wanted = config.wanted(tenant)
-    found = registry.survey(wanted)
-    planned = plan(found.known, wanted, take_over=take_over)
+    found = registry.survey(config.wanted(tenant, file))
+    planned = plan(found.known, found.wanted, take_over=take_over, replaced=found.replaced)
+    if planned.rollback and not rollback:
+        planned = replace(planned, conflicts=(planned.rollback, *planned.conflicts))
     warnings = (*_warnings(config, found.now), *_unheard(config, found.known), *_probed(config, probing))
     return Planned(planned, found.now, warnings)
 
@@ -84,15 +95,23 @@ def apply_config(
     tenant: str,
     actor: str,
     take_over: bool = False,
+    rollback: bool = False,
     probing: Probing | None = None,
     seen: Callable[[Known], None] | None = None,
+    file: FileId | None = None,
 ) -> Planned:
     """Make the registry as the file wants it, all of it or nothing; `seen` may refuse what has changed meanwhile."""
     check_projects(config.projects, os.path.dirname(config.path))
-    wanted = config.wanted(tenant)
-    applied = registry.apply(wanted, actor=actor, take_over=take_over, seen=seen)
+    wanted = config.wanted(tenant, file)
+    applied = registry.apply(wanted, actor=actor, take_over=take_over, rollback=rollback, seen=seen)
     unheard = _unheard(config, registry.survey(wanted).known) if config.hooks else ()
     return Planned(applied.plan, applied.now, (*_warnings(config, applied.now), *unheard, *_probed(config, probing)))
+
+
+def file_id(config: Config, host: Host) -> FileId:
+    """Say which file this is, on which machine; a container's machine is another one after each boot."""
+    machine = host.machine if host.is_lasting else ""
+    return FileId(config.path, config.settings.name, machine, host.name)
 
 
 def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICKS_SHOWN) -> Iterator[Upcoming]:
@@ -105,7 +124,7 @@ def upcoming(schedule: ScheduleDefinition, *, after: datetime, count: int = TICK
         ticks = preview_schedule(schedule, trigger, later, trigger.bounds.end_at) if trigger.next_after(after) else ()
         yield from (_previewed(trigger, tick) for tick in islice(ticks, count))
     elif isinstance(trigger, EveryTrigger):
-        yield Upcoming(None, "", f"{schedule.every} after the end of the last run")
+        yield from _every(schedule, trigger, after, count)
     else:
         yield from _once(trigger, after)
 
@@ -211,6 +230,17 @@ def _unheard(config: Config, known: Known) -> Iterator[Warned]:
         if hook["agent"] not in there:
             message = f'there is no agent "{hook["agent"]}"; until some file defines it, deliveries are refused.'
             yield Warned("hook", name, message)
+
+
+def _every(schedule: ScheduleDefinition, trigger: EveryTrigger, after: datetime, count: int) -> Iterator[Upcoming]:
+    if trigger.align is not Align.START:
+        yield Upcoming(None, "", f"{schedule.every} after the end of the last run")
+        return
+    at = after
+    for _ in range(count):
+        at = trigger.beat(at + timedelta.resolution)
+        if trigger.bounds.hold(at):
+            yield Upcoming(at, "", "unless a run outlasts it")
 
 
 def _previewed(trigger: CronTrigger | MergedTrigger, tick: PreviewedTick) -> Upcoming:

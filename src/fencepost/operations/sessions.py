@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ class Session(NamedTuple):
     id: str
     folder: str
     label: str
+    transcript: str = ""  # a file that grows while it works
 
 
 def session_of(data: bytes, environ: Mapping[str, str], cwd: str) -> Session:
@@ -39,7 +41,9 @@ def session_of(data: bytes, environ: Mapping[str, str], cwd: str) -> Session:
     if not isinstance(folder, str) or "\0" in folder or not os.path.isabs(folder) or not os.path.isdir(folder):
         folder = cwd
     label = next((name for variable, name in LABELS if environ.get(variable)), "agent")
-    return Session(_id(told), folder, f"{label} session")
+    transcript = told.get("transcript_path")
+    is_path = isinstance(transcript, str) and os.path.isabs(transcript) and "\0" not in transcript
+    return Session(_id(told), folder, f"{label} session", str(transcript) if is_path else "")
 
 
 def _id(told: dict[str, Any]) -> str:
@@ -83,10 +87,41 @@ class Notes:
             json.dump({"host": list(keeper.host), "pid": keeper.pid, "started": keeper.started}, file)
         os.replace(draft, self._path(session_id))
 
+    def tell(self, session_id: str, words: str) -> None:
+        """Remember how a session's keeper stands: that it holds the project, or what it waits for."""
+        draft = f"{self._path(session_id)}.{os.getpid()}"
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(f"{os.getpid()} {' '.join(words.split())}")
+        os.replace(draft, f"{self._path(session_id)}.standing")
+
+    def standing(self, session_id: str, keeper: ProcessId) -> str:
+        """Return how this keeper of a session stands; nothing if it has not said so yet."""
+        try:
+            with open(f"{self._path(session_id)}.standing") as file:
+                pid, _, words = file.read(INPUT_MAX).partition(" ")
+        except OSError:
+            return ""
+        return words if pid == str(keeper.pid) else ""
+
+    def touch(self, session_id: str) -> None:
+        """Take note that the session is at work."""
+        with suppress(OSError):
+            os.utime(self._path(session_id))
+
+    def quiet_seconds(self, session_id: str, transcript: str, *, now_us: int) -> float:
+        """Return for how long nothing was heard of a session: no prompt, and no line in its transcript."""
+        seen = []
+        for path in (self._path(session_id), transcript):
+            with suppress(OSError):
+                seen.append(os.stat(path).st_mtime_ns // 1000)
+        return (now_us - max(seen)) / 1e6 if seen else 0.0
+
     def forget(self, session_id: str, keeper: ProcessId) -> None:
         """Forget a keeper, unless somebody else has taken its place."""
         if self.keeper(session_id) == keeper:
-            os.unlink(self._path(session_id))
+            for path in (self._path(session_id), f"{self._path(session_id)}.standing"):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
 
     def _path(self, session_id: str) -> str:
         return os.path.join(self._folder, f"{sha256(session_id.encode()).hexdigest()[:32]}.json")

@@ -1,11 +1,37 @@
 """Which tenants a store knows: a slip in a name must not look like a tenant to whom nothing ever happened."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from fencepost.config.kinds import check_name, did_you_mean
 from fencepost.model.errors import Unknown
 from fencepost.operations.looking import Store
+from fencepost.stores.looking import SqlLooking
 
 ALWAYS = "default"  # whoever names no other tenant has this one, from the first moment on
 SHOWN_MAX = 20
+LATE_US = 60 * 1_000_000  # so long after its instant a tick that nobody has looked at is overdue
+
+
+class Standing(NamedTuple):
+    """What a tenant has, in figures."""
+
+    tenant: str
+    schedules: int
+    running: int
+    waiting: int
+    dead: int
+    overdue: int
+
+
+def standings(store: Store, names: Sequence[str] | None = None) -> list[Standing]:
+    """Return how tenants stand: those named, or all."""
+    now_us = store.clock_us()
+    found = []
+    for name in store.registry().tenants() if names is None else names:
+        pulse = SqlLooking(store.dialect, name).health(late_us=now_us - LATE_US)
+        found.append(Standing(name, pulse.schedules, pulse.running, pulse.ready, pulse.dead, pulse.overdue))
+    return found
 
 
 def check_tenant(store: Store, tenant: str) -> None:

@@ -103,6 +103,8 @@ class Storyteller:
                 asked = f" It was asked to stop: {why_so(run.stop)}." if run.stop else ""
                 since = f"since {rfc3339(run.started_us)}" if run.started_us else "and is about to start"
                 yield f"Run {run.id} is running for it {since}, attempt {run.attempt} on {run.worker}.{asked}"
+                if seen.unattended is not None:
+                    yield f"Its worker is gone, and its guard keeps it going: {seen.unattended.words(self.now_us)}."
             case RunState.READY:
                 yield f"Run {run.id} waits: {seen.place.words(self.now_us) if seen.place else 'queued'}."
                 if run.reason:

@@ -10,7 +10,7 @@ from fencepost.model.disposition import DispositionKind
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.run import Reason, RunState
-from fencepost.model.trigger import AtTrigger, EveryTrigger
+from fencepost.model.trigger import Align, AtTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.fields import run_fields, tick_fields
 from fencepost.operations.looking import Seen, Store, show, unknown
@@ -264,7 +264,8 @@ class _Inquiry:
     def _next_every(self) -> tuple[int | None, list[str]]:
         facts, every = self._facts, self._definition.every
         if facts.last_run and facts.last_ended_us is None:
-            return None, [f"The next tick comes {every} after run {facts.last_run} has ended."]
+            rhythm = f"the first one of its rhythm of {every}" if self._definition.align == Align.START else every
+            return None, [f"The next tick comes {rhythm} after run {facts.last_run} has ended."]
         if facts.due_us is None:
             return None, ["No tick is to come."]
         next_us = next_tick_us(facts) or facts.due_us

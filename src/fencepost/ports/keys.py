@@ -16,6 +16,7 @@ class KeyRow(NamedTuple):
     created_by: str
     expires_us: int | None
     revoked_us: int | None
+    all_tenants: bool = False  # an operator's: each request may name another tenant
 
 
 class NewKey(NamedTuple):
@@ -29,6 +30,7 @@ class NewKey(NamedTuple):
     hash: str
     parent: str | None = None
     expires_after_us: int | None = None
+    all_tenants: bool = False
 
 
 class KeyStore(Protocol):

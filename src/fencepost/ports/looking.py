@@ -116,3 +116,20 @@ class Lingering(NamedTuple):
     address: str | None
     state: str
     age_us: int
+
+
+class CommandRow(NamedTuple):
+    """A guarded command: what `exec` ran, and how many came in vain meanwhile."""
+
+    id: str
+    tenant: str
+    resource: str
+    fence: int
+    label: str
+    host: str
+    state: str  # running, succeeded, failed, lost
+    started_us: int
+    ended_us: int | None
+    exit_code: int | None
+    refused: int
+    refused_us: int | None

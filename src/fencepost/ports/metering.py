@@ -67,6 +67,7 @@ class Figures(NamedTuple):
     tokens: Sequence[Tokens]
     sums: Sums
     cursor_us: int | None  # how far the scheduler has looked
+    commands: Mapping[str, int] = {}  # guarded ones, by how they ended; `refused` came in vain
 
 
 class MeterStore(Protocol):

@@ -11,7 +11,7 @@ BEGINNING_US = -(1 << 62)
 class Place(NamedTuple):
     """Where a pass through the records stands."""
 
-    what: str = "runs"  # then ticks, pauses, logs
+    what: str = "leases"  # then runs, ticks, pauses, logs
     schedule: str = ""
     at_us: int = BEGINNING_US
     id: str = ""
@@ -79,6 +79,10 @@ class PruneStore(Protocol):
 
     def clock_us(self) -> int:
         """Return the store's own time."""
+        ...
+
+    def prune_leases(self, horizon: Horizon, place: Place, limit: int, *, dry: bool = False) -> Page:
+        """Let go of lost leases whose processes nobody has seen dead for so long that nobody will."""
         ...
 
     def prune_runs(self, horizon: Horizon, place: Place, limit: int, *, dry: bool = False) -> Page:

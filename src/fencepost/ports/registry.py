@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from fencepost.model.ownership import Replaced
 from fencepost.model.registry import Known, Plan, Wanted
 
 BEYOND = 1 << 62  # every version and every id
@@ -77,6 +78,8 @@ class Survey(NamedTuple):
 
     now: datetime
     known: Known
+    wanted: Wanted  # in the name of its owner
+    replaced: Replaced | None  # when this content was in force, if another one has replaced it
 
 
 class Applied(NamedTuple):
@@ -107,11 +110,13 @@ class RegistryStore(Protocol):
         *,
         actor: str,
         take_over: bool = False,
+        rollback: bool = False,
         seen: Callable[[Known], None] | None = None,
     ) -> Applied:
         """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way.
 
-        `seen` looks at what is there, in the same transaction, and raises if it is not what the caller knows.
+        A file as it was before its present version is refused with Rollback, unless `rollback` is said.
+        `seen` looks at what it is planned on, and raises if that is not what the caller knows.
         """
         ...
 

@@ -264,8 +264,11 @@ class RunStore(Protocol):
         """
         ...
 
-    def adoptable(self, here: Host) -> list[Adoptable]:
-        """Return the runs that a worker keeps, or has kept, whose guard lives on this host, boot and pid namespace."""
+    def adoptable(self, here: Host, *, besides: str = "") -> list[Adoptable]:
+        """Return the runs that workers keep, or have kept, whose guard lives on this host, boot and pid namespace.
+
+        `besides` is a keeper whose own are not wanted.
+        """
         ...
 
     def adopt(self, lease: Lease, *, keeper: str, adopt_key: str | None = None) -> Lease | None:

@@ -62,8 +62,11 @@ class LeaseStore(Protocol):
         """
         ...
 
-    def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
-        """End the lease, or raise LeaseLost. Clean means that nothing of the tree is left, answered that it ended well."""
+    def release(self, lease: Lease, *, clean: bool, answered: bool = True, code: int | None = None) -> None:
+        """End the lease, or raise LeaseLost. Clean means that nothing of the tree is left, answered that it ended well.
+
+        `code` is the exit code of a guarded command; None: it never started.
+        """
         ...
 
     def count_refused(self, tenant: str) -> None:

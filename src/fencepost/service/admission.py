@@ -85,6 +85,8 @@ class Admission:
         undertaker = Undertaker(self._store, self._tools.processes)
         left = undertaker.end(granted.predecessors, kill_seconds=END_PREDECESSOR_SECONDS)
         for held in granted.predecessors:
+            if held in left and held.met:
+                continue  # whoever came first after it has said so
             if held in left:
                 self._tools.say(f"the earlier run {held.run_id} on {_host(held)} may still run; it is fenced.")
             else:
@@ -229,7 +231,7 @@ class Admission:
     def _standing(self, refused: Refused) -> tuple[str, str]:
         """Return what a change is told by, and the words."""
         first = refused.holders[0] if refused.holders else refused.ahead[-1]
-        how = self._age(first.started_us or first.granted_us) if isinstance(first, Held) else "waiting"
+        how = format_duration(first.worked_seconds) if isinstance(first, Held) else "waiting"
         words = f"queued · position {refused.position} · behind {first.run_id} ({first.label}, {how})"
         before = refused.ahead[-1] if refused.ahead else first
         return f"{refused.position} {before.run_id}", words
@@ -247,11 +249,8 @@ class Admission:
         return " ".join([*held, waiting]).strip()
 
     def _who(self, held: Held) -> str:
-        since = self._age(held.granted_us)
+        since = format_duration(held.held_seconds)
         return f"{held.run_id} ({held.label}, pid {held.supervisor.pid} on {_host(held)}, for {since})"
-
-    def _age(self, since_us: int) -> str:
-        return format_duration(max(0, (self._tools.clock.wall_us() - since_us) // 1_000_000))
 
 
 def clear_away(held: Held) -> None:
@@ -259,7 +258,7 @@ def clear_away(held: Held) -> None:
     if held.cgroup and cgroup.belongs_to(held.cgroup, held.run_id):
         cgroup.remove(held.cgroup)
     if held.guard and cgroup.is_run_id(held.run_id):
-        plan_run_folder(held.run_id).remove()
+        plan_run_folder(held.run_id, held.fence if held.keeper else None).remove()
 
 
 def _host(held: Held) -> str:

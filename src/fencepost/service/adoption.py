@@ -13,14 +13,14 @@ from fencepost.model.outcome import Lost
 from fencepost.ports.runs import Adoptable, LeasedRun
 from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Term
-from fencepost.service.end_record import records_in
+from fencepost.service.end_record import EndRecords, clear_away_the_dead
 from fencepost.service.guarded import Guarded
-from fencepost.service.run_making import WorkerStore
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.worker import Worker, connect
+from fencepost.service.worker_tools import WorkerStore
 
 HELLO_SECONDS = 1.0  # a guard that says nothing for so long is frozen
-NOTHING_STARTED = ("idle", "prepare")
+DOUBT_SECONDS = 30.0  # between two looks at our own leases: with a thousand of them it takes a while
 
 
 class Adoption:
@@ -31,7 +31,14 @@ class Adoption:
         self._worker = worker
         self._folder = folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        clear_away_the_dead(worker.guard_folder, now_us=worker.clock.wall_us())
+        self._ends = EndRecords(worker.guard_folder)
+        self._doubt_ns = 0  # when to look whether we keep something that we do not know of
         self._own = hold_life_lock(os.path.join(folder, worker.keeper), f"{os.getpid()}\n")
+
+    def doubt(self) -> None:
+        """Look at our own leases too, the next time: an answer of the store may have been lost on its way."""
+        self._doubt_ns = 0
 
     def step(self, store: WorkerStore) -> int:
         """Settle ends that were written down, then adopt what goes on without a keeper; return how many."""
@@ -47,9 +54,12 @@ class Adoption:
 
     def _found(self, store: WorkerStore) -> list[Adoptable]:
         """Return what was kept on this host, before its last boot too where an end was written down."""
-        here = self._worker.here()
-        found = store.adoptable(here)
-        ids = {record.lease_id for _, record in records_in(self._worker.guard_folder)} - {one.held.id for one in found}
+        here, now = self._worker.here(), self._worker.now_ns()
+        doubts = now >= self._doubt_ns
+        found = store.adoptable(here, besides="" if doubts else self._worker.keeper)
+        self._doubt_ns = now + round(DOUBT_SECONDS * 1e9) if doubts else self._doubt_ns
+        known = self._ends.of(store.facts().id).keys() - {one.held.id for one in found}
+        ids = {lease_id for lease_id in known if not self._worker.attends(lease_id)}
         earlier = {held.supervisor.host for held in (store.leases() if ids else ()) if held.id in ids}
         for host in earlier:
             if (host.machine, host.name) == (here.machine, here.name):
@@ -58,10 +68,10 @@ class Adoption:
 
     def _settle_known(self, store: WorkerStore, dead: list[Adoptable]) -> None:
         """Settle the ends that guards wrote down before they died; what the store does not take stays written down."""
-        known = {record.lease_id: (path, record) for path, record in records_in(self._worker.guard_folder)}
+        known = self._ends.of(store.facts().id)
         for one in dead:
             path, record = known.get(one.held.id, ("", None))
-            if record is not None and (record.fence, record.store) == (one.held.fence, store.facts().id):
+            if record is not None and record.fence == one.held.fence:
                 answer = self._worker.ends.settle(store, [(_leased(one), record)]).get(one.run.id)
                 if answer in (None, "lost"):
                     record.remove(path)
@@ -95,15 +105,24 @@ class Adoption:
                 guarded.channel.close()  # it is gone, or not the guard of this lease
                 del guests[descriptor]
         asked_ns = Term(self._worker.clock, counts_sleep=store.facts().counts_sleep).now_ns()
-        leases = store.adopt_runs([one.lease for one, _ in guests.values()], keeper=self._worker.keeper)
-        for descriptor, (one, guarded) in guests.items():
-            lease, hello = leases.get(one.held.id), hellos.get(descriptor)
-            if lease is None:
-                guarded.channel.close()  # another worker was quicker
-            elif hello is None:
-                self._end_frozen(store, guarded, _leased(one)._replace(lease=lease), one)
-            else:
-                self._take(store, one, guarded, _leased(one)._replace(lease=lease), hello, asked_ns=asked_ns)
+        frozen: list[tuple[Adoptable, Guarded, LeasedRun]] = []
+        try:
+            leases = store.adopt_runs([one.lease for one, _ in guests.values()], keeper=self._worker.keeper)
+            for descriptor in [descriptor for descriptor, (one, _) in guests.items() if one.held.id in leases]:
+                one, guarded = guests.pop(descriptor)
+                leased = _leased(one)._replace(lease=leases[one.held.id])
+                if descriptor in hellos:
+                    self._take(store, one, guarded, leased, hellos[descriptor], asked_ns=asked_ns)
+                else:
+                    guarded.leased, guarded.cgroup = leased, one.held.cgroup
+                    guarded.kill(self._worker.processes)
+                    guarded.channel.close()
+                    frozen.append((one, guarded, leased))
+        finally:
+            for _, guarded in guests.values():
+                guarded.channel.close()  # another worker was quicker, or the store is out of reach
+        for one, guarded, leased in frozen:
+            self._bury(store, guarded, leased, one)
         return len(leases)
 
     def _listen(self, guests: dict[int, tuple[Adoptable, Guarded]]) -> dict[int, dict[str, object]]:
@@ -133,19 +152,14 @@ class Adoption:
         *,
         asked_ns: int,
     ) -> None:
-        tools, agent = hello.get("tools"), hello.get("agent")
+        tools = hello.get("tools")
+        guarded.cgroup = one.held.cgroup
         guarded.tool_state = tools if isinstance(tools, dict) else {}
-        guarded.agent = self._worker.identify(agent) if isinstance(agent, int) else None
-        guarded.started = hello.get("phase") not in NOTHING_STARTED
+        guarded.started = one.held.started_us is not None
         self._worker.adopt(store, guarded, leased, key=one.held.adopt_key or "", asked_ns=asked_ns)
-        if not guarded.started:
-            guarded.stop("lost")  # nothing has happened yet: it goes back into the queue
 
-    def _end_frozen(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
-        """End a guard from outside that does not answer, and settle its run as lost."""
-        guarded.leased, guarded.cgroup = leased, one.held.cgroup
-        guarded.kill(self._worker.processes)
-        guarded.channel.close()
+    def _bury(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
+        """Settle the run of a guard that did not answer and was killed as lost, when all of its tree is gone."""
         gone = self._worker.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
         started = one.held.started_us is not None
         record = self._worker.ends.record(leased, Lost(started=started), started=started, gone=gone)

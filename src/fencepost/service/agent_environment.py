@@ -1,5 +1,6 @@
 """The environment of a scheduled run: built up from a short list, never inherited whole."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 from fencepost.model.definition import AgentDefinition
@@ -62,6 +63,28 @@ def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> 
     }
     named = {f"FENCEPOST_{name}": value for name, value in values.items()}
     return {**named, **key_variables(key), "TRACEPARENT": traceparent(run.id, lease.fence)}
+
+
+def payload_file(run: RunRow) -> str:
+    """Return the payload with what the environment says about the run, under a name of its own that a payload may have too.
+
+    Standard input gets the payload as it came.
+    """
+    payload = json.loads(run.payload)
+    if not isinstance(payload, dict) or "fencepost" in payload:
+        return run.payload
+    facts = {
+        "run_id": run.id,
+        "trigger": run.trigger,
+        "tick": _instant(run.tick_us) or None,
+        "period_start": _instant(run.period_start_us) or None,
+        "period_end": _instant(run.period_end_us) or None,
+        "backfill_from": _instant(run.backfill_from_us) or None,
+        "last_success": _instant(run.last_success_us) or None,
+        "idempotency_key": run.idempotency_key,
+        "attempt": run.attempt,
+    }
+    return json.dumps({**payload, "fencepost": facts})
 
 
 def own_values(run: RunRow, lease: Lease) -> list[str]:

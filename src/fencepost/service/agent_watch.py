@@ -14,13 +14,14 @@ from fencepost.model.definition import agent_from_json, retry_of, timeouts_of
 from fencepost.model.moment import from_us
 from fencepost.model.outcome import Outcome
 from fencepost.model.retry import DrainStep, drain
+from fencepost.model.usage import usage_text
 from fencepost.ports.clock import Clock
 from fencepost.service.agent_tree import KILL_SECONDS, AgentTree
 from fencepost.service.answers import Answers
 from fencepost.service.custody import Term
 from fencepost.service.ends import DRAIN, INTERRUPTS, LOSSES, outcome_of, shown_code
 from fencepost.service.guard import ASK_PART
-from fencepost.service.listening import DONE, Listening, Told
+from fencepost.service.listening import DONE, OVER_BUDGET, Listening, Told
 from fencepost.service.output import Output, hide
 from fencepost.service.run_answers import LOCAL, RunAnswers
 from fencepost.service.run_folder import RunFolder
@@ -30,6 +31,7 @@ from fencepost.service.stopwatch import Stopwatch
 
 STDIN = "stdin"
 GONE_LOOK_SECONDS = 0.01  # between two looks at a tree that is being killed
+PASSED_SECONDS = 5.0  # for an agent to say that its budget is spent
 READS_MAX = 8  # of one flood of output before others have their turn
 
 
@@ -58,6 +60,8 @@ class AgentWatch:
         self._give_up_ns: int | None = None  # when we stop trying to kill it
         self._drain_until_ns: int | None = None
         self._kills_before = kills_for_memory()
+        self._spent: tuple[int, dict[str, int]] | None = None  # what the model gate has counted
+        self._passed_ns: int | None = None  # when an agent that would pass its budget is ended
         self._outputs: dict[int, Output] = {}
         self._listening: Listening | None = None
         self._watch = Stopwatch(clock.awake_ns, timeouts_of(self._agent))
@@ -156,6 +160,16 @@ class AgentWatch:
         if verb == "checkpoint_set" and answer.get("ok"):
             self._answers.checkpoint = str(request.get("content", ""))
 
+    def note_spending(self, micro: int, usage: dict[str, int]) -> None:
+        """Take note of what the model gate has counted."""
+        self._spent = (micro, {name: amount for name, amount in usage.items() if amount})
+
+    def pass_budget(self, words: str) -> None:
+        """Take note that a call would have passed the budget; the agent gets a moment to say so, and is ended then."""
+        if self._passed_ns is None:
+            self._log.write(f"{words}\n".encode(errors="replace"))
+            self._passed_ns = self._now() + round(PASSED_SECONDS * 1e9)
+
     def drain(self, seconds: float) -> None:
         """Hand the run back as soon as nothing is lost by it, or after so many seconds."""
         if self._drain_until_ns is None:
@@ -201,6 +215,8 @@ class AgentWatch:
             self.end(over.reason.value)
         elif due is not None:
             self.end(due)
+        elif self._passed_ns is not None and self._now() >= self._passed_ns:
+            self.end(OVER_BUDGET)
         elif self._drain_until_ns is not None and self._is_drained(self._drain_until_ns):
             self.end(DRAIN)
 
@@ -233,6 +249,8 @@ class AgentWatch:
         settle = self._tree.settle_in_seconds()
         if settle is not None:
             waits.append(settle)
+        if self._passed_ns is not None and self._why is None:
+            waits.append(max(0.0, (self._passed_ns - self._now()) / 1e9))
         if self._drain_until_ns is not None and self._why is None:
             waits.append(max(0.0, (self._drain_until_ns - self._now()) / 1e9))
         return max(0.0, min(waits))
@@ -275,13 +293,25 @@ class AgentWatch:
             )
         cut_off = self._why not in (None, DONE) or os.WIFSIGNALED(status)
         told = self._answers.told() if self._listening is None else self._listening.told(cut_off=cut_off)
-        told = told._replace(refused=self._answers.told().refused)
+        told = self._with_spending(told)._replace(refused=self._answers.told().refused)
         told = told._replace(summary=hide(told.summary, list(self._order.secrets)) if told.summary else None)
         outcome, code = self._outcome(code)
         return AgentEnd(outcome, code, told, self._tree.is_gone())
 
+    def _with_spending(self, told: Told) -> Told:
+        """Add what the model gate has counted, where the agent itself told nothing."""
+        if self._spent is None:
+            return told
+        micro, usage = self._spent
+        return told._replace(
+            cost_micro=micro if told.cost_micro is None else told.cost_micro,
+            usage=usage_text(usage, partial=False) if told.usage is None else told.usage,
+        )
+
     def _outcome(self, code: int) -> tuple[Outcome, int]:
         why = self._why or "exit"
+        if self._passed_ns is not None and why not in LOSSES:
+            return outcome_of(OVER_BUDGET, code, resumable=self.resumable), code
         if self._listening is not None and why not in LOSSES:
             judged = self._listening.outcome(code, ended_by_us=why not in ("exit", DONE))
             if judged is not None:

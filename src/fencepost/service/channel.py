@@ -4,12 +4,14 @@ A guard may be frozen, a worker too. Neither must hold up the other.
 """
 
 import json
+import select
 from _socket import socket
 from _thread import allocate_lock
 from typing import Any
 
 Message = dict[str, Any]
 RECEIVE_MAX = 262_144
+HANG_UP = getattr(select, "POLLRDHUP", 0)  # elsewhere POLLHUP, which is always told
 UNSENT_MAX = 64_000_000  # a peer that reads nothing is given up
 
 
@@ -26,6 +28,15 @@ class Channel:
         self._lock = allocate_lock()
         self.fd = connected.fileno()
         self.closed = False
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the peer has closed its end, also where what it said before was not heard yet."""
+        if self.closed:
+            return True
+        poll = select.poll()
+        poll.register(self.fd, HANG_UP)
+        return bool(poll.poll(0))
 
     def send(self, **message: object) -> None:
         """Send a message, or keep it until the peer reads again."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from fencepost.flow.notary import AuditStore, Notary, Witness
 from fencepost.flow.pruner import Pruner
@@ -29,6 +30,7 @@ COUNT_SECONDS, COUNT_FIRST_SECONDS = 60.0, 10.0
 SWEEP_SECONDS, SWEEP_FIRST_SECONDS = 10.0, 3.0  # the first time right after the first pruning
 LOGS_MAX = 200  # files that are removed in one step
 CLOCK_SECONDS = 2.0
+LINES_FIRST_SECONDS, LINES_ASK_SECONDS = 2.0, 10.0
 
 Say = Callable[[str], None]
 
@@ -185,6 +187,21 @@ def sealing(key: bytes, export: Callable[[Seal], None], memory_of: Callable[[Lea
         return PAGE_SECONDS if more else SEAL_SECONDS
 
     return Chore(step, leads=True)
+
+
+def telling_of_lines(tenant: str, make: Callable[[], Callable[[Any], float]]) -> Chore:
+    """Tell those who want to hear of it who waits behind whom; `make` is asked for who does so once anybody does."""
+    look: Callable[[Any], float] | None = None
+
+    def step(store: ChoreStore) -> float:
+        nonlocal look
+        if not store.notices().is_wished(tenant, "queued"):
+            look = None
+            return LINES_ASK_SECONDS
+        look = look or make()
+        return look(store)
+
+    return Chore(step, leads=True, first_seconds=LINES_FIRST_SECONDS)
 
 
 def delivering(post: Post, clock: Clock, say: Say) -> Chore:

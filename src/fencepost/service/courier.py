@@ -24,6 +24,10 @@ FORGET_SECONDS = 3600.0
 class NoticeStore(Protocol):
     """The verbs that a courier uses."""
 
+    def is_wished(self, tenant: str, event: str) -> bool:
+        """Tell whether anybody wants to hear of an event."""
+        ...
+
     def declare(self, tenant: str, owner: str, wishes: "set[Wish]") -> None:
         """Say who wants to hear of what."""
         ...

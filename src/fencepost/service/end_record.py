@@ -2,6 +2,7 @@
 
 import json
 import os
+from _socket import AF_UNIX, SOCK_STREAM, socket
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
@@ -12,6 +13,9 @@ from fencepost.service.listening import Told
 from fencepost.service.run_order import GuardPlace, RunOrder
 
 VERSION = 1
+END = ".end.json"
+YOUNG_SECONDS = 60.0  # a socket of this age may not be listened at yet
+KEPT_SECONDS = 30 * 86400.0  # the last words of a guard whose store nobody has opened since
 
 
 class EndRecord(NamedTuple):
@@ -79,14 +83,51 @@ def record_at(path: str) -> EndRecord | None:
     return None
 
 
-def records_in(folder: str) -> list[tuple[str, EndRecord]]:
-    """Return the ends that were written down in a folder and not settled, with their paths."""
+class EndRecords:
+    """The ends that were written down in a folder and not settled yet. Each is read once: it never changes."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._read: dict[str, EndRecord | None] = {}
+
+    def of(self, store_id: str) -> dict[str, tuple[str, EndRecord]]:
+        """Return those of a store by their leases, each with its path; other stores of this user have theirs here too."""
+        names = [name for name in listed(self._folder) if name.endswith(END)]
+        paths = {name: os.path.join(self._folder, name) for name in names}
+        self._read = {name: self._read.get(name) or record_at(path) for name, path in paths.items()}
+        known = ((paths[name], record) for name, record in self._read.items() if record and record.store == store_id)
+        return {record.lease_id: (path, record) for path, record in known}
+
+
+def clear_away_the_dead(folder: str, *, now_us: int) -> None:
+    """Remove what guards that were killed have left: sockets that nobody listens at, and in the end their last words."""
+    for name in listed(folder):
+        path = os.path.join(folder, name)
+        with suppress(OSError):  # somebody else clears up, too
+            age_seconds = now_us / 1e6 - os.stat(path).st_mtime
+            kept_seconds = YOUNG_SECONDS if name.endswith(".sock") else KEPT_SECONDS
+            if age_seconds > kept_seconds and not (name.endswith(".sock") and is_heard(path)):
+                os.unlink(path)
+
+
+def is_heard(path: str) -> bool:
+    """Tell whether somebody listens at a socket."""
+    connection = socket(AF_UNIX, SOCK_STREAM)
     try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".end.json"))
+        connection.connect(path)
+    except ConnectionRefusedError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def listed(folder: str) -> list[str]:
+    """Return the names in a folder, none if there is no such folder."""
+    try:
+        return sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
-    found = [(path, record_at(path)) for path in (os.path.join(folder, name) for name in names)]
-    return [(path, record) for path, record in found if record is not None]
 
 
 def has_known_end(held: Held) -> bool:

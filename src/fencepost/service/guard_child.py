@@ -20,6 +20,7 @@ from fencepost.model.lease import Granted
 from fencepost.model.run import Reason
 from fencepost.ports.store import StoreFacts
 from fencepost.service.admission import Admission
+from fencepost.service.model_line import open_pass
 from fencepost.service.order import Order, Tools
 from fencepost.service.relay_store import RelayStore
 from fencepost.service.run_order import RunOrder
@@ -115,7 +116,7 @@ def _reason(error: FencepostError) -> str:
 
 def needs_preparing(order: RunOrder) -> bool:
     """Tell whether anything is to be done before the start."""
-    return bool(order.lease.gates or order.predecessors or order.apart)
+    return bool(order.lease.gates or order.predecessors or order.apart or order.model)
 
 
 def prepare(order: RunOrder, tools: Tools) -> Message:
@@ -133,6 +134,9 @@ def prepare(order: RunOrder, tools: Tools) -> Message:
         select.select([], [], [], seconds)
 
     Admission(wanted, tools, tools.open_store(), wait=wait).prepare(Granted(order.lease, order.predecessors))
+    if order.model is not None:
+        counts_sleep = tools.open_store().facts().counts_sleep
+        open_pass(order.model._replace(terms={**order.model.terms, "counts_sleep": counts_sleep}))
     if order.apart is None:
         return {"done": None}
     try:

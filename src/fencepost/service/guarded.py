@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.host import cgroup as cgroups
 from fencepost.model.light import Protocol
-from fencepost.model.process import ProcessId
+from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.processes import Processes, Traces
 from fencepost.ports.runs import LeasedRun, RunStore
 from fencepost.ports.store import LeaseStore
@@ -38,6 +38,7 @@ class Guarded:
         self.session: str | None = None  # the agent's conversation, where it is known before the start
         self.tool_state: State = {}  # how far the calls of each tool are
         self.started = False  # on record
+        self.adopted = False
         self.stopping = False  # it was told to end
         self.told_deadline_ns = 0
         self.end: EndRecord | None = None
@@ -71,8 +72,11 @@ class Guarded:
     def kill(self, processes: Processes) -> None:
         """End the tree and the guard at once, without waiting for anything; what escapes is found by a later look.
 
-        The agent is killed first: as long as its guard has not waited for it, its number is nobody else's.
+        The agent is killed first: as long as its guard has not waited for it, its number is nobody else's. A guard that
+        lives and has hung up has another keeper, and is none of our business any more.
         """
+        if self.channel.hung_up and processes.fate(self.process) is Fate.ALIVE:
+            return
         run_id = self.leased.run.id if self.leased else ""
         if self.cgroup and cgroups.belongs_to(self.cgroup, run_id):
             cgroups.kill(self.cgroup)

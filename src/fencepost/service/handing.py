@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
+from fencepost.gates.model.recipes import recipe
 from fencepost.host.secrets import hand_over, permit
 from fencepost.model.definition import AgentDefinition, gate_targets
 from fencepost.model.rights import Rights, is_ordinary, references_in
@@ -15,6 +16,7 @@ class Given(NamedTuple):
 
     passed: dict[str, str]
     secrets: dict[str, str]  # also kept out of the log
+    model_key: str = ""  # for the model gate, never for the agent
 
 
 def given_to(agent: AgentDefinition, tenant: str, rights: Rights, inherited: Mapping[str, str]) -> Given:
@@ -31,7 +33,10 @@ def given_to(agent: AgentDefinition, tenant: str, rights: Rights, inherited: Map
     secrets = {
         name: fetch(reference, what=f"agent {agent.name}, secret {name}") for name, reference in agent.secrets.items()
     }
-    return Given(passed, secrets)
+    if not agent.model_gate:
+        return Given(passed, secrets)
+    reference = agent.model_key or recipe(agent.model_gate).key
+    return Given(passed, secrets, fetch(reference, what=f"agent {agent.name}, model_key"))
 
 
 def _look_at_gates(agent: AgentDefinition, tenant: str, rights: Rights) -> None:

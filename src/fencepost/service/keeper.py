@@ -25,8 +25,19 @@ class SessionOver(Exception):
 class Keeper:
     """Stands in a project's line for a session, and holds it when it is its turn."""
 
-    def __init__(self, order: Order, tools: Tools, session: ProcessId, tell: Callable[[str], None]) -> None:
-        """`tell` hears how it stands: `held`, or what is waited for."""
+    def __init__(
+        self,
+        order: Order,
+        tools: Tools,
+        session: ProcessId,
+        tell: Callable[[str], None],
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Stand in line for a session; `tell` hears how it stands: `held`, or what is waited for.
+
+        `is_over` tells whether the session has been quiet for so long that nobody can be at work in it.
+        """
+        self._is_over = is_over
         self._order = order
         self._tools = tools._replace(say=tell)
         self._session = session
@@ -98,5 +109,5 @@ class Keeper:
     def _wait(self, seconds: float) -> None:
         """Pause for a moment; raise when the session or we are to end."""
         self._mailbox.wait(min(seconds, LOOK_SECONDS))
-        if self._tools.processes.fate(self._session) is Fate.DEAD:
+        if self._is_over() or self._tools.processes.fate(self._session) is Fate.DEAD:
             raise SessionOver

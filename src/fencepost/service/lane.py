@@ -17,7 +17,6 @@ from fencepost.model.lease import Claim, kill_grace
 from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
 from fencepost.ports.runs import Ended, LeasedRun, Wanted
 from fencepost.service.answers import LOST
-from fencepost.service.bench import Bench
 from fencepost.service.custody import Custody, Term
 from fencepost.service.ends import DRAIN, STOP
 from fencepost.service.guard import ASK_PART
@@ -25,7 +24,6 @@ from fencepost.service.hint import Hint
 from fencepost.service.lane_batches import POLL_SECONDS, Batches
 from fencepost.service.lane_caller import PERMITS_MAX, Caller, post_caller
 from fencepost.service.lane_runs import (
-    LaneRuntime,
     LaneWatch,
     Left,
     ended_with,
@@ -41,6 +39,7 @@ from fencepost.service.order import new_id
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.signals import Mailbox
 from fencepost.service.telling import LaneTelling
+from fencepost.service.worker_tools import WorkerStore, WorkerTools
 
 BATCH_SECONDS = 0.05  # how long a batch should take; what is known of a function decides how many that are
 AT_ONCE_SECONDS = 0.002  # shorter ones have their start put on record with the lease, all of a batch together
@@ -51,15 +50,15 @@ AGAIN_SECONDS = 0.2
 T = TypeVar("T")
 
 
-def lane(bench: Bench, hint: Hint, *, worker_alive: int) -> int:
+def lane(bench: WorkerTools, hint: Hint, *, worker_alive: int) -> int:
     """Keep a lane until there has been nothing to do for long, or until the worker is gone or drains."""
     os.setsid()
     os.chdir(bench.folder)
     caller = post_caller(bench)
     mailbox = Mailbox()
-    store = bench.open_runtime()
+    store = bench.open_store()
     try:
-        return _Keeper(bench, store, caller, mailbox).serve(hint, worker_alive)  # type: ignore[arg-type]
+        return _Keeper(bench, store, caller, mailbox).serve(hint, worker_alive)
     finally:
         caller.guard.dismiss()
         hint.close()
@@ -70,7 +69,7 @@ def lane(bench: Bench, hint: Hint, *, worker_alive: int) -> int:
 class _Keeper:
     """From lease to settlement, for many runs."""
 
-    def __init__(self, bench: Bench, store: LaneRuntime, caller: Caller, mailbox: Mailbox) -> None:
+    def __init__(self, bench: WorkerTools, store: WorkerStore, caller: Caller, mailbox: Mailbox) -> None:
         self._bench, self._tools, self._store = bench, bench.tools, store
         self._caller, self._mailbox = caller, mailbox
         self._id = new_id(bench.tools.clock)
@@ -78,7 +77,7 @@ class _Keeper:
         self._grace = kill_grace(bench.ttl_seconds)
         self._counts_sleep = store.facts().counts_sleep
         self._batches = Batches(
-            Custody(bench.open_runtime, bench.tools.clock, counts_sleep=self._counts_sleep, tell=mailbox.nudge)
+            Custody(bench.open_store, bench.tools.clock, counts_sleep=self._counts_sleep, tell=mailbox.nudge)
         )
         self._last_resort = LastResort(self._grace)
         self._hand: list[LeasedRun] = []  # leased, and not yet given to the runner

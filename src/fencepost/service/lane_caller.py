@@ -13,11 +13,11 @@ from socket import socketpair
 from fencepost.host.logs import LogFile
 from fencepost.model.own_program import own_program
 from fencepost.model.rights import is_ordinary
-from fencepost.service.bench import Bench
 from fencepost.service.guard import GuardHandle, post_guard
 from fencepost.service.lane_batches import FOREVER_NS
 from fencepost.service.line import Line, Message
 from fencepost.service.output import Output
+from fencepost.service.worker_tools import WorkerTools
 
 LOG_MAX = 1_000_000
 PERMITS_MAX = 500
@@ -52,7 +52,7 @@ class Caller:
     def start(self, name: str, *, folder: str, log_path: str, counts_sleep: bool) -> bool:
         """Have the guard start it; it knows nothing of any run yet."""
         self._log_path = log_path
-        self.output.keep(LogFile(log_path, LOG_MAX), [])
+        self.output.keep(LogFile(log_path, LOG_MAX, begins=False), [])  # whoever is killed leaves no empty file
         self._guard.line.send(place=name, cgroup=None, folder=folder)
         env = {name: value for name, value in os.environ.items() if is_ordinary(name)}
         env |= {"FENCEPOST_RUN_ID": name, "PYTHONUNBUFFERED": "1"}
@@ -132,7 +132,7 @@ class Caller:
             os.unlink(self._log_path)
 
 
-def post_caller(bench: Bench) -> Caller:
+def post_caller(bench: WorkerTools) -> Caller:
     """Fork the guard with what the runner is to inherit as its standard descriptors, which are ours no more."""
     permits_reader, permits_writer = os.pipe()
     for descriptor in (permits_reader, permits_writer):

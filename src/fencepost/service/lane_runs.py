@@ -10,7 +10,7 @@ from fencepost.host.logs import last_lines, log_path
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable, Withheld
 from fencepost.model.lease import Granted
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import NamedTuple
 from fencepost.model.moment import from_us
 from fencepost.model.outcome import (
     Failed,
@@ -26,12 +26,10 @@ from fencepost.model.outcome import (
 )
 from fencepost.model.retry import DrainStep, drain, settle
 from fencepost.model.run import Reason, RunId, RunState
-from fencepost.ports.runs import Ended, LaneStore, LeasedRun, Report, RunRow, RunStore
-from fencepost.ports.store import LeaseStore
+from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
 from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import likeness, own_values, run_variables
 from fencepost.service.answers import LOST, Answers
-from fencepost.service.bench import Bench
 from fencepost.service.custody import Term
 from fencepost.service.ends import DRAIN, LOSSES, STOP
 from fencepost.service.lane_caller import Caller
@@ -41,16 +39,9 @@ from fencepost.service.order import Order, Tools
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import RunFolder
 from fencepost.service.stopwatch import LOOK_SECONDS, Stopwatch
+from fencepost.service.worker_tools import WorkerStore, WorkerTools
 
 SUCCEEDED, QUIET = Settlement(RunState.SUCCEEDED), Report("succeeded", exit_code=0)
-
-
-class LaneRuntime(LaneStore, RunStore, LeaseStore, Protocol):
-    """The verbs that a lane uses."""
-
-    def clock_us(self) -> int:
-        """Return the store's own time."""
-        ...
 
 
 def agent_of(run: RunRow) -> tuple[AgentDefinition, bool]:
@@ -63,7 +54,7 @@ def _agent(manifest: str, manifest_hash: str) -> tuple[AgentDefinition, bool]:
     return agent_from_json(manifest), hash_of(manifest) == manifest_hash
 
 
-def messages_of(chunk: Sequence[LeasedRun], bench: Bench, folder: RunFolder) -> list[Message]:
+def messages_of(chunk: Sequence[LeasedRun], bench: WorkerTools, folder: RunFolder) -> list[Message]:
     """Spell what the runner is to call: one message for runs that are alike, with what each of them has of its own."""
     messages: list[Message] = []
     kind: tuple[object, ...] | None = None
@@ -76,7 +67,7 @@ def messages_of(chunk: Sequence[LeasedRun], bench: Bench, folder: RunFolder) -> 
     return messages
 
 
-def _message(one: LeasedRun, bench: Bench, folder: RunFolder) -> Message:
+def _message(one: LeasedRun, bench: WorkerTools, folder: RunFolder) -> Message:
     agent, fine = agent_of(one.run)
     return {
         "function": agent.function if fine else "",
@@ -97,7 +88,7 @@ def gates_of(tools: Tools, run: RunRow) -> tuple[str, ...]:
 
 
 def make_ready(
-    one: LeasedRun, bench: Bench, store: LaneRuntime, *, wait: Callable[[float], None]
+    one: LeasedRun, bench: WorkerTools, store: WorkerStore, *, wait: Callable[[float], None]
 ) -> tuple[Outcome, str] | None:
     """End predecessors, raise the gates and put the start on record; or return why it cannot start, and in words."""
     order = Order((), one.run.tenant, one.lease.resources, "", bench.ttl_seconds, gates=one.lease.gates)
@@ -122,8 +113,8 @@ class LaneWatch:
 
     def __init__(
         self,
-        bench: Bench,
-        store: LaneRuntime,
+        bench: WorkerTools,
+        store: WorkerStore,
         one: LeasedRun,
         term: Term,
         is_ending: Callable[[], bool],
@@ -215,7 +206,7 @@ class Left(NamedTuple):
 
 
 def settled(
-    one: LeasedRun, outcome: Outcome, bench: Bench, store: LaneRuntime, *, left: Left, began: bool = True
+    one: LeasedRun, outcome: Outcome, bench: WorkerTools, store: WorkerStore, *, left: Left, began: bool = True
 ) -> Ended:
     """Decide a run's next state, with what it left behind."""
     if isinstance(outcome, Succeeded) and not left.wrote and not left.told:
@@ -243,7 +234,7 @@ def settled(
     return Ended(one, settlement, report, began=began, clean=left.clean)
 
 
-def wrote_a_log(one: LeasedRun, bench: Bench) -> bool:
+def wrote_a_log(one: LeasedRun, bench: WorkerTools) -> bool:
     """Tell whether a run whose process is gone has left a log."""
     return os.path.exists(log_path(bench.log_folder, one.run.id, one.lease.fence))
 

@@ -10,9 +10,11 @@ import signal
 from collections.abc import Callable
 
 from fencepost.host.spawn import close_others
+from fencepost.model.errors import StoreUnavailable
 from fencepost.service.guard import wake_on_child
 from fencepost.service.line import Line
 
+WHY_MAX = 1000  # bytes
 Lane = Callable[[int], int]  # a child that carries out runs until there are none
 
 
@@ -24,6 +26,7 @@ class Nursery:
         self._alive = alive  # closed with us, which tells every lane that the worker is gone
         self._pid = pid
         self.lanes = 0
+        self.why = ""  # the last lane could not begin
 
     @property
     def fd(self) -> int:
@@ -42,7 +45,10 @@ class Nursery:
 
     def hear(self) -> None:
         """Take note of lanes that have ended."""
-        self.lanes -= sum("ended" in message for message in self._line.receive())
+        for message in self._line.receive():
+            if "ended" in message:
+                self.lanes -= 1
+                self.why = str(message.get("why") or "")
 
     def drain(self) -> None:
         """Ask every lane to hand its runs back or to finish them."""
@@ -79,7 +85,7 @@ class _Helper:
         self._line = line
         self._alive = alive
         self._lane = lane
-        self._children: set[int] = set()
+        self._children: dict[int, int] = {}  # by pid: where it says why it could not begin
 
     def serve(self) -> None:
         os.setpgid(0, 0)
@@ -104,17 +110,26 @@ class _Helper:
                 os.kill(pid, signal.SIGTERM)  # noqa: TID251  # our own child, not yet reaped
 
     def _fork(self) -> None:
-        """Fork a lane; where there is no room for another process, it has ended at once."""
+        """Fork a lane; where there is no room for another process or descriptor, it has ended at once."""
+        try:
+            reader, writer = os.pipe()
+        except OSError as error:
+            self._line.send(ended=True, why=_no_room(error))
+            return
+        os.set_blocking(reader, False)
         try:
             pid = os.fork()
-        except OSError:
-            self._line.send(ended=True)
-            return
-        if pid == 0:
-            self._become_lane()
-        self._children.add(pid)
+        except OSError as error:
+            os.close(reader)
+            self._line.send(ended=True, why=_no_room(error))
+        else:
+            if pid == 0:
+                os.close(reader)
+                self._become_lane(writer)
+            self._children[pid] = reader
+        os.close(writer)
 
-    def _become_lane(self) -> None:
+    def _become_lane(self, trouble: int) -> None:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -122,6 +137,10 @@ class _Helper:
                 signal.signal(number, signal.SIG_DFL)
             os.close(self._line.fd)
             code = self._lane(self._alive)
+        except StoreUnavailable as error:
+            os.write(trouble, str(error).encode()[:WHY_MAX])
+        except OSError as error:
+            os.write(trouble, _no_room(error).encode()[:WHY_MAX])
         finally:
             os._exit(code)
 
@@ -130,5 +149,18 @@ class _Helper:
             pid, _ = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
-            self._children.discard(pid)
-            self._line.send(ended=True)
+            self._line.send(ended=True, why=_last_words(self._children.pop(pid)))
+
+
+def _last_words(reader: int) -> str:
+    """Return why a lane could not begin; nothing if it did."""
+    try:
+        return os.read(reader, WHY_MAX).decode("utf-8", "replace")
+    except BlockingIOError:
+        return ""  # a process of its own has the other end still, and it said nothing
+    finally:
+        os.close(reader)
+
+
+def _no_room(error: OSError) -> str:
+    return f"this machine gives it no process, file or memory ({error.strerror}); see: fencepost doctor"

@@ -51,7 +51,7 @@ class RelayStore:
         """Extend leases, and say of each what became of it."""
         return dict(self._ask("renew_leases", tuple(leases)))
 
-    def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
+    def release(self, lease: Lease, *, clean: bool, answered: bool = True, code: int | None = None) -> None:  # noqa: ARG002  # of guarded commands, which ask no worker
         """End the lease, or raise LeaseLost."""
         self._ask("release", lease, clean=clean, answered=answered)
 

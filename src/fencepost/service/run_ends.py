@@ -13,10 +13,10 @@ from fencepost.model.run import Reason
 from fencepost.ports.runs import Ended, LeasedRun, Report
 from fencepost.service.end_record import EndRecord
 from fencepost.service.listening import Told
-from fencepost.service.run_making import WorkerStore, WorkerTools
 from fencepost.service.spans import Told as ToldSpan
 from fencepost.service.spans import tell_span, wants_spans
 from fencepost.service.telling import end_of
+from fencepost.service.worker_tools import WorkerStore, WorkerTools
 
 
 class RunEnds:

@@ -71,9 +71,13 @@ class RunFolder:
             rmtree(self.path, ignore_errors=True)
 
 
-def plan_run_folder(run_id: str) -> RunFolder:
-    """Choose a place that nobody else can look into, below the user's runtime folder; nothing is made there yet."""
-    return RunFolder(f"{_base(len(run_id))}/{run_id}")
+def plan_run_folder(run_id: str, fence: int | None = None) -> RunFolder:
+    """Choose a place that nobody else can look into, below the user's runtime folder; nothing is made there yet.
+
+    With its fence each attempt has a place of its own: what clears away after one takes nothing from the next.
+    """
+    name = run_id if fence is None else f"{run_id}.{fence}"
+    return RunFolder(f"{_base(len(name))}/{name}")
 
 
 def guards_below(state_folder: str) -> str:

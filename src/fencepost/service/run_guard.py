@@ -22,6 +22,7 @@ from fencepost.model.lease import kill_grace
 from fencepost.model.outcome import Lost, NotStarted, Outcome, Succeeded
 from fencepost.model.run import Reason
 from fencepost.ports.store import StoreFacts
+from fencepost.service.agent_environment import payload_file
 from fencepost.service.agent_tree import AgentTree
 from fencepost.service.agent_watch import AgentEnd, AgentWatch
 from fencepost.service.answers import LOST
@@ -29,9 +30,11 @@ from fencepost.service.channel import Channel, Message
 from fencepost.service.custody import Term
 from fencepost.service.end_record import EndRecord
 from fencepost.service.ending import not_started
+from fencepost.service.ends import LOSSES
 from fencepost.service.guard import LOOK_SECONDS, wake_on_child
 from fencepost.service.guard_child import GuardChild, finish, needs_preparing, prepare, start_child
 from fencepost.service.listening import Told
+from fencepost.service.model_line import keep_pass
 from fencepost.service.order import Tools
 from fencepost.service.run_folder import RunFolder
 from fencepost.service.run_order import GuardPlace, RunOrder
@@ -65,6 +68,7 @@ class RunGuard:
         self._log: LogFile | None = None
         self._watch: AgentWatch | None = None
         self._child: GuardChild | None = None
+        self._model: Channel | None = None  # where the run's calls of a model pass
         self._worktree: Worktree | None = None
         self._asks: dict[int, tuple[Message, Callable[[Answer], None]]] = {}  # relayed, and not yet answered
         self._asked = 0
@@ -96,6 +100,7 @@ class RunGuard:
         fds += [self._keeper.fd] if self._keeper else []
         fds += [self._alarm] if self._alarm is not None else []
         fds += [self._child.fd] if self._child else []
+        fds += [self._model.fd] if self._model else []
         return fds + (self._watch.fds() if self._watch and not self._watch.ended else [])
 
     def _patience(self) -> float:
@@ -128,13 +133,15 @@ class RunGuard:
 
     def _hear_guest(self, descriptor: int, guest: Channel) -> None:
         for message in guest.receive():
-            if "take" in message:
+            if self._keeper is guest:
+                self._obey(message)  # what it says right after it has taken us
+            elif "take" in message:
                 self._take(guest, message["take"])
             elif "leave" in message:
                 self._left = self._epoch < 0  # it has no run, and is not needed
         if guest.closed and descriptor in self._guests:
             self._guests.pop(descriptor).close()
-            self._left = self._left or self._epoch < 0  # its worker is gone before it had a run
+            self._left = self._left or (self._epoch < 0 and not self._guests)  # its worker is gone before it had a run
 
     def _welcome(self) -> None:
         """Let in who calls, and say who we are; whoever is of another user cannot even reach the folder."""
@@ -172,8 +179,9 @@ class RunGuard:
             self._epoch = int(take["epoch"])
             if self._epoch == int(take.get("first", -1)):
                 self._be_born(take)
+            self._term.deadline_ns = 0  # one that has left us gave us more time than the new one renews for
             self._move_deadline(int(take["deadline_ns"]))
-            guest.send(taken=self._phase)
+            guest.send(taken=self._phase, agent=self._tree.pid)
         old, self._keeper = self._keeper, guest
         del self._guests[guest.fd]
         if old is not None:
@@ -215,6 +223,8 @@ class RunGuard:
 
     def _move_deadline(self, deadline_ns: int) -> None:
         self._term.deadline_ns = max(self._term.deadline_ns, deadline_ns)
+        if self._model is not None:
+            self._model.send(deadline_ns=self._term.deadline_ns)
         if self._alarm is not None:
             set_alarm(self._alarm, self._term.deadline_ns)
 
@@ -255,7 +265,7 @@ class RunGuard:
         folder = self._folder(order)
         try:
             folder.remove()  # what an attempt left that was killed with its guard
-            folder.make(order.run.payload)
+            folder.make(payload_file(order.run))
             if order.run.resume:
                 folder.put_checkpoint(order.checkpoint or "null")
             for name, text in order.launch.files:
@@ -285,11 +295,43 @@ class RunGuard:
     def _prepared(self, result: Message) -> None:
         if "failed" not in result:
             self._worktree = Worktree(**result["done"]) if result["done"] else None
-            self._say(prepared=True)
+            if self._keeps_pass():
+                self._say(prepared=True)
         elif result["failed"] in ("lease_lost", "lease_moved"):
             self._conclude(Lost(started=False), started=False)
         else:
             self._refuse(str(result["message"]), Reason(result.get("reason", Reason.GATE_UNREACHABLE)))
+
+    def _keeps_pass(self) -> bool:
+        """Become the keeper of the run's pass at the model gate, if it has one; False if the gate is gone."""
+        assert self._order is not None
+        if self._order.model is None:
+            return True
+        self._model = keep_pass(self._order.model, self._term.deadline_ns)
+        if self._model is None:
+            self._refuse("the model gate is gone.", Reason.GATE_UNREACHABLE)
+            return False
+        return True
+
+    def _hear_model_gate(self, gate: Channel) -> None:
+        for message in gate.receive():
+            if self._watch is None:
+                continue
+            if "spent_micro" in message:
+                self._watch.note_spending(int(message["spent_micro"]), message.get("usage", {}))
+            elif "over" in message:
+                self._watch.pass_budget(str(message["over"]))
+        gate.flush()
+        if gate.closed:  # every call is refused from now on, and the agent will say so
+            gate.close()
+            self._model = None
+
+    def _close_pass(self) -> None:
+        """Let no call of a model pass any more: the lease is lost, or the run is over."""
+        if self._model is not None:
+            self._model.send(close=True)
+            self._model.close()
+            self._model = None
 
     def _refuse(self, why: str, reason: Reason) -> None:
         assert self._log is not None
@@ -337,6 +379,8 @@ class RunGuard:
             self._abandon()
 
     def _stop(self, why: str, grace_seconds: float | None) -> None:
+        if why in LOSSES:
+            self._close_pass()
         if self._phase == AGENT and self._watch is not None:
             self._watch.end(why, grace_seconds)
         elif self._phase in (IDLE, PREPARE) and self._order is not None:
@@ -352,6 +396,8 @@ class RunGuard:
         self._conclude(Lost(started=False), started=False)
 
     def _look(self, ready: list[int]) -> None:
+        if self._model is not None:
+            self._hear_model_gate(self._model)  # also where nothing is ready: it was told before the agent was refused
         if self._child is not None and self._child.fd in ready:
             self._hear_child(self._child)
         if self._watch is not None and self._phase == AGENT:
@@ -443,6 +489,7 @@ class RunGuard:
         order, log = self._order, self._log
         assert order is not None
         assert log is not None
+        self._close_pass()
         log.close()
         self._phase = ENDED
         self._until_ns = self._clock.awake_ns() + round(UNFOUND_SECONDS * 1e9)

@@ -4,10 +4,8 @@ None of it is done while the store's lock is held.
 """
 
 import os
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Mapping
 from threading import Thread
-from typing import NamedTuple
 
 from fencepost.flow.leasing import claim_for, understood
 from fencepost.host import cgroup
@@ -17,46 +15,21 @@ from fencepost.model.budget import parse_usd
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of
 from fencepost.model.errors import FencepostError, Misconfigured
 from fencepost.model.lease import Claim
-from fencepost.model.light import Protocol
 from fencepost.model.process import ProcessId
 from fencepost.model.project import Project
-from fencepost.model.rights import NO_LISTS, Rights, variables_in
+from fencepost.model.rights import variables_in
 from fencepost.model.target import is_target, parse_target
-from fencepost.ports.engine import Engine, Setting
-from fencepost.ports.runs import LeasedRun, RunRow, RunStore
-from fencepost.ports.store import LeaseStore
+from fencepost.ports.engine import Setting
+from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.agent_environment import build_environment
+from fencepost.service.git_road import led_to_gates
 from fencepost.service.handing import given_to
-from fencepost.service.order import Tools
-from fencepost.service.projects import Grounds
+from fencepost.service.model_leading import lead
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.run_order import RunOrder
-from fencepost.service.telling import Tell, tell_nobody
+from fencepost.service.worker_tools import WorkerTools
 
 SPELL_SECONDS = 2.0  # a gate on a dead mount is given up for this look
-
-
-class WorkerStore(RunStore, LeaseStore, Protocol):
-    """The verbs that a worker uses."""
-
-    def clock_us(self) -> int:
-        """Return the store's own time."""
-        ...
-
-
-class WorkerTools(NamedTuple):
-    """What a worker works with."""
-
-    tools: Tools
-    engine_of: Callable[[str], Engine]
-    folder: str  # the agents' working directory
-    log_folder: str
-    guard_folder: str
-    ttl_seconds: float
-    drain_timeout: timedelta
-    grounds: Grounds = Grounds()
-    tell: Tell = tell_nobody  # of each run that has ended
-    rights: Rights = NO_LISTS  # which secrets it hands to which tenant
 
 
 class OverBudgetError(FencepostError):
@@ -77,15 +50,16 @@ class Making:
         agent = agent_from_json(run.manifest)
         project = self._project(run, agent)
         gates = self._gates(agent, run.tenant)
-        if gates is None or (agent.project and project is None):
+        if gates is None or (agent.project and project is None) or not self._is_led(agent):
             return None
+        lease_id = os.urandom(16).hex()
         shared = project if project and not project.isolates(run.trigger) else None
         return claim_for(
             run,
-            lease_id=os.urandom(16).hex(),
+            lease_id=lease_id,
             supervisor=guard,
             guard=guard,
-            cgroup=cgroup.plan(run.id),
+            cgroup=cgroup.plan(run.id, lease_id),
             ttl_seconds=self._bench.ttl_seconds,
             gates=(*gates, *_merge_gates(project, run.trigger)),
             label=run.schedule or run.agent,
@@ -102,19 +76,21 @@ class Making:
         if run.cost_micro and left_micro == 0:
             raise OverBudgetError(f"run {run.id} has spent what it may cost.")
         given = given_to(agent, run.tenant, self._bench.rights, os.environ)
-        folder, key = plan_run_folder(run.id), os.urandom(24).hex()
-        launch = self._bench.engine_of(agent.engine).launch(agent, run, Setting(folder.path, leased.session))
+        folder, key = plan_run_folder(run.id, leased.lease.fence), os.urandom(24).hex()
+        led = lead(agent, run, self._bench.model_gate, key=given.model_key, budget_micro=left_micro)
+        launch = self._bench.engine_of(agent.engine).launch(led.agent, run, Setting(folder.path, leased.session))
         project = self._project(run, agent)
         gates = dict(zip(agent.gates, self._gates(agent, run.tenant) or (), strict=False))
+        env = led.applied(build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key))
         return RunOrder(
             run,
             leased.lease,
             launch,
-            env=build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key),
-            secrets=tuple(given.secrets.values()),
+            env=led_to_gates(env, leased.lease.gates, run.tenant, self._tools),
+            secrets=(*given.secrets.values(), *([given.model_key] if given.model_key else [])),
             key=key,
             log=log_path(self._bench.log_folder, run.id, leased.lease.fence),
-            cgroup=cgroup.plan(run.id),
+            cgroup=cgroup.plan(run.id, leased.lease.id),
             folder=project.path if project else self._bench.folder,
             gates=gates,
             gate_env=_referenced((*leased.lease.gates, *gates.values()), os.environ),
@@ -123,7 +99,13 @@ class Making:
             checkpoint=leased.checkpoint,
             so_far=leased.so_far,
             budget_micro=left_micro,
+            model=led.order,
         )
+
+    def _is_led(self, agent: AgentDefinition) -> bool:
+        """Tell whether the model gate is there, if the agent needs it; it is started, and the run waits a little."""
+        gate = self._bench.model_gate
+        return not agent.model_gate or gate is None or gate.port() is not None or bool(gate.trouble)
 
     def _project(self, run: RunRow, agent: AgentDefinition) -> Project | None:
         return self._bench.grounds.find(run.tenant, agent.project) if agent.project else None

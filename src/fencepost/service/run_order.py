@@ -9,6 +9,7 @@ from fencepost.model.light import NamedTuple
 from fencepost.model.project import Project
 from fencepost.ports.engine import Launch
 from fencepost.ports.runs import RunRow
+from fencepost.service.model_line import ModelOrder
 
 
 class RunOrder(NamedTuple):
@@ -30,6 +31,7 @@ class RunOrder(NamedTuple):
     checkpoint: str | None = None
     so_far: SoFar = SoFar()
     budget_micro: int | None = None  # what it may still cost
+    model: ModelOrder | None = None  # its pass at the model gate
 
 
 class GuardPlace(NamedTuple):

@@ -24,7 +24,7 @@ from fencepost.service.projects import Presence, PresenceStore
 from fencepost.service.worker import Worker
 
 POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
-DEAF_TIMES = 20  # so many times as long as a step took, no hint leads to another: a busy store must not keep us busy
+DEAF_TIMES = 10  # so many times as long as a step took, no hint leads to another: a busy store must not keep us busy
 PROBE_SECONDS = 2.0
 BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
 LANES_MAX = 2
@@ -84,7 +84,7 @@ class Station:
         self._adopt_ns = 0
         self._store: StationStore | None = None
         self._lead: HeldLease | None = None
-        self._said_passive = False
+        self._said_passive, self._said_why = False, ""
         self._probe_ns = self._lane_ns = 0
         self._foresight = Foresight(plan_of)
         self._chores = Chores(chores, tools.clock, beside)
@@ -197,6 +197,10 @@ class Station:
         if self._asked_to_stop or nursery.lanes >= LANES_MAX or now < self._lane_ns:
             return
         ready = store.lane_ready(LANE_BUSY)
+        if ready and nursery.why != self._said_why:
+            self._said_why = nursery.why
+            if nursery.why:
+                self._tools.say(f"warning: runs wait, because no lane can begin: {nursery.why}")
         for _ in range((LANES_MAX if ready >= LANE_BUSY else min(ready, 1)) - nursery.lanes):
             self._lane_ns = now + round(LANE_SECONDS * 1e9)
             nursery.start_lane()
@@ -225,18 +229,26 @@ class Station:
         heard = hint is not None and deaf <= 0 and hint.heard(ready)
         if heard and self._nursery and self._nursery.lanes:
             self._tools.clock.sleep(LANES_FIRST_SECONDS)
+        if heard and self._worker is not None and self._store is not None:
+            self._worker.lease(self._store)  # what the hint is about, most likely; all the rest comes after
         return heard or news or self._wakeup in ready or (self._nursery is not None and self._nursery.fd in ready)
 
     def _attend(self, worker: Worker) -> bool:
         """Do for the guards what they wait for, without a look at all the rest; return whether there is room again."""
-        if not worker.hear() or self._store is None:
-            return worker.wants_runs
-        return worker.serve(self._store) or worker.wants_runs
+        news = worker.hear()
+        if self._store is None:
+            return False
+        freed = news and worker.serve(self._store)
+        if freed or worker.wants_runs:
+            worker.lease(self._store)
+        return freed
 
     def _retry_later(self, error: StoreUnavailable) -> float:
         if self._backoff == BACKOFF_MIN_SECONDS:
             self._tools.say(f"the store is out of reach, trying again: {error}")
         self._close_store()
+        if self._adoption is not None:
+            self._adoption.doubt()
         pause, self._backoff = self._backoff, min(2 * self._backoff, BACKOFF_MAX_SECONDS)
         return pause
 

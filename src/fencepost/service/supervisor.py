@@ -18,6 +18,7 @@ from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.answers import Answers
 from fencepost.service.custody import Custody, Term
 from fencepost.service.ending import NOTHING_STARTED, Ending
+from fencepost.service.git_road import led_to_gates
 from fencepost.service.guard import ASK_PART, GuardHandle, post_guard
 from fencepost.service.last_resort import OVERDUE_PART, LastResort
 from fencepost.service.order import Order, Tools, environment, new_id
@@ -107,6 +108,8 @@ class _Supervisor:
             starts=True,
             slots=self._order.slots,
             tick=self._order.tick,
+            is_command=True,
+            waits=self._order.wait_seconds is not None,
         )
 
     def _supervise(self, lease: Lease, folder: RunFolder) -> Ending:
@@ -128,7 +131,7 @@ class _Supervisor:
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
             env = environment(os.environ, self._order, lease, folder=folder, key=key)
-            self._start(lease, env)
+            self._start(lease, led_to_gates(env, lease.gates, self._order.tenant, self._tools))
             return self._watch(answering)
         finally:
             self._last_resort.close()
@@ -266,7 +269,7 @@ class _Supervisor:
         """Give the lease back; finding it in other hands outranks whatever the agent said."""
         gone = bool(self._ended and self._ended["gone"])
         try:
-            self._store.release(lease, clean=gone, answered=end.code == 0)
+            self._store.release(lease, clean=gone, answered=end.code == 0, code=end.code)
         except LeaseLost as error:
             self._bury(lease, gone=gone)
             return end if end.code == ending.LOST else ending.lost(str(error))

@@ -43,7 +43,8 @@ def end_of(run: RunRow, settlement: Settlement, report: Report, *, seconds: floa
 
 
 def _words(run: RunRow, settlement: Settlement, report: Report, seconds: float | None) -> Told:
-    what = f"{run.schedule or run.agent} {run.id}"
+    whose = "" if run.tenant == "default" else f"{run.tenant}: "
+    what = f"{whose}{run.schedule or run.agent} {run.id}"
     took = "" if seconds is None else f" after {_span(seconds)}"
     match settlement.state:
         case RunState.SUCCEEDED:

@@ -12,6 +12,7 @@ from fencepost.model.project import Project
 from fencepost.ports.engine import Launch, Manner
 from fencepost.ports.runs import RunRow
 from fencepost.ports.store import StoreFacts
+from fencepost.service.model_line import ModelOrder
 from fencepost.service.run_order import RunOrder
 
 KINDS: dict[str, Any] = {
@@ -24,6 +25,7 @@ KINDS: dict[str, Any] = {
         Launch,
         Lease,
         Manner,
+        ModelOrder,
         OutputRules,
         ProcessId,
         Project,

@@ -7,15 +7,14 @@ its guards go on, and the next worker of this host adopts them.
 import os
 import select
 from _socket import AF_UNIX, SOCK_STREAM, socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from fencepost.flow.leasing import recheck_for
-from fencepost.host import cgroup
 from fencepost.host.limits import raise_descriptor_limit
 from fencepost.host.logs import LogFile
 from fencepost.model.definition import agent_from_json
-from fencepost.model.errors import FencepostError, LeaseLost
+from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import kill_grace, trusted_for
 from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget
 from fencepost.model.process import Fate, Host, ProcessId
@@ -32,9 +31,10 @@ from fencepost.service.last_resort import LastResort
 from fencepost.service.order import new_id
 from fencepost.service.relay_store import answer_for
 from fencepost.service.run_ends import RunEnds
-from fencepost.service.run_making import Making, OverBudgetError, WorkerStore, WorkerTools
+from fencepost.service.run_making import Making, OverBudgetError
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.wire import pack
+from fencepost.service.worker_tools import WorkerStore, WorkerTools
 from fencepost.service.zygote import Zygote
 
 SPARE = 2  # guards that wait for a run, so that none has to wait for a fork
@@ -44,16 +44,14 @@ STOPS_SECONDS = 1.0  # how often requests to stop are looked for
 VAIN_SECONDS = 1.0  # a run that could not be leased is not asked for again at once
 GATES_SECONDS = 60.0
 FORK_PAUSE_SECONDS = 1.0
+NOTHING_STARTED = ("idle", "prepare")
 
 
 class Worker:
     """Everything that one process does for runs."""
 
-    def __init__(
-        self, bench: WorkerTools, zygote: Zygote, open_store: Callable[[], WorkerStore], *, slots: int, keeper: str
-    ) -> None:
+    def __init__(self, bench: WorkerTools, zygote: Zygote, *, slots: int, keeper: str) -> None:
         self._bench, self._tools, self._zygote, self._slots = bench, bench.tools, zygote, slots
-        self._open_store = open_store
         self.keeper = keeper
         self._making = Making(bench)
         self.ends = RunEnds(bench)
@@ -79,6 +77,7 @@ class Worker:
         self._said_trouble = ""
         self._draining = False
         self._short = False  # fewer guards than runs that wait and have room
+        self._ready = 0  # how many runs waited at the last look, without those that were leased since
 
     @property
     def fd(self) -> int:
@@ -125,10 +124,6 @@ class Worker:
         """Return this host."""
         return self._tools.processes.here()
 
-    def identify(self, pid: int) -> ProcessId | None:
-        """Return who has this pid now."""
-        return self._tools.processes.identify(pid)
-
     def is_dead(self, process: ProcessId) -> bool:
         """Tell whether a process is gone for certain."""
         return self._tools.processes.fate(process) is Fate.DEAD
@@ -139,7 +134,7 @@ class Worker:
 
     def adopt(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, key: str, asked_ns: int) -> None:
         """Become the keeper of a guard that another worker has left."""
-        guarded.cgroup = cgroup.plan(leased.run.id)
+        guarded.adopted = True
         self.attend(guarded)
         self.hold(store, guarded, leased, asked_ns=asked_ns)
         assert guarded.kept is not None
@@ -199,12 +194,23 @@ class Worker:
             elif "ended" in message and guarded.end is None:
                 guarded.end = EndRecord.from_json(message["ended"])
                 self._ended.append(guarded)
+            elif "taken" in message and guarded.adopted:
+                self._look_how_far(guarded, message)
             elif "said" in message:
                 self._tools.say(str(message["said"]))
         if guarded.channel.closed:
             self._part(guarded)
             if guarded.leased is not None and guarded.end is None:
                 self._gone.append(guarded)
+
+    def _look_how_far(self, guarded: Guarded, message: Message) -> None:
+        """Hear how far an adopted run is. Where nothing has happened yet, it goes back into the queue."""
+        if message["taken"] in NOTHING_STARTED:
+            guarded.started = False
+            guarded.stop("lost")
+        elif message.get("agent") is not None:
+            guarded.started = True
+            guarded.agent = self._tools.processes.identify(int(message["agent"]))
 
     def _part(self, guarded: Guarded) -> None:
         """Listen to a guard no more."""
@@ -247,9 +253,8 @@ class Worker:
             self._answer(store, guarded, message)
         if self._prepared:
             self._start(store)
-        gone, self._gone = self._gone, []
-        for guarded in gone:
-            self._bury(guarded)
+        if self._gone:
+            self._bury(store)
         freed = bool(self._ended)
         if self._ended:
             self._settle(store)
@@ -270,11 +275,15 @@ class Worker:
             return
         guarded.channel.send(answer=number, content=guarded.answer(request, store))
 
-    def lease(self, store: WorkerStore, ready: int) -> None:
-        """Lease as many runs as there are guards and room for, and hand them over."""
+    def lease(self, store: WorkerStore, ready: int | None = None) -> None:
+        """Lease as many runs as there are guards and room for, and hand them over.
+
+        `ready` says how many wait. None: nobody has looked; at least one, and what is left of those that were counted.
+        """
         if self._draining:
             return
         now = self._now()
+        self._ready = ready = max(1, self._ready) if ready is None else ready
         self._passed = {run_id: until for run_id, until in self._passed.items() if until > now}
         room = max(0, self._slots - self.running)
         self._fork(min(room, ready + SPARE))
@@ -286,6 +295,7 @@ class Worker:
             self._spell_ns = now + round(GATES_SECONDS * 1e9)
             self._making.forget_spellings()
         runs = store.next_runs(limit, passed=tuple(self._passed), places=self._bench.grounds.places())
+        self._ready = max(0, ready - len(runs)) if len(runs) == limit else 0
         chosen: dict[str, Guarded] = {}
         offers: list[tuple[Offer, str]] = []
         guards = list(self._idle)
@@ -306,7 +316,7 @@ class Worker:
         self._custody = self._custody or self._open_custody(store)
         asked_ns = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep).now_ns()
         keys = {offer.run_id: (offer.claim, key) for offer, key in offers}
-        for leased in store.lease_runs([offer for offer, _ in offers], recheck_for):
+        for leased in self._leased(store, offers, chosen):
             claim, key = keys[leased.run.id]
             guarded = chosen[leased.run.id]
             self._passed.pop(leased.run.id, None)
@@ -314,6 +324,18 @@ class Worker:
             guarded.cgroup = claim.cgroup
             self.hold(store, guarded, leased, asked_ns=asked_ns)
             self._hand_over(store, guarded, leased, key)
+
+    def _leased(
+        self, store: WorkerStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]
+    ) -> list[LeasedRun]:
+        """Lease; without an answer the guards are let go, since leases that we do not know of may name them."""
+        try:
+            return store.lease_runs([offer for offer, _ in offers], recheck_for)
+        except StoreUnavailable:
+            for guarded in chosen.values():
+                guarded.channel.send(leave=True)
+                self._part(guarded)
+            raise
 
     def hold(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, asked_ns: int) -> None:
         """Take custody of a lease, and of what runs under it."""
@@ -374,13 +396,28 @@ class Worker:
                 guarded.started = True
                 guarded.channel.send(go=True)
 
-    def _bury(self, guarded: Guarded) -> None:
-        """See that nothing is left of a run whose guard has died, then have it settled; its own last word counts most."""
-        leased = guarded.leased
-        if leased is None or guarded.end is not None:
-            return
+    def _bury(self, store: WorkerStore) -> None:
+        """Have runs settled whose guards hung up: dead, or with another keeper, which only the store can tell."""
+        gone = [one for one in self._gone if one.leased is not None and one.end is None]
+        answers = store.renew_leases([one.leased.lease for one in gone if one.leased]) if gone else {}
+        self._gone = []
+        for guarded in gone:
+            assert guarded.leased is not None
+            answer = answers.get(guarded.leased.lease.id, "lost")
+            if answer == "moved":
+                self.forget(guarded)
+            elif answer in ("renewed", "lost"):
+                self._conclude(guarded, guarded.leased, ours=answer == "renewed")
+            else:
+                self._gone.append(guarded)  # a frozen peer has its row: ask again
+
+    def _conclude(self, guarded: Guarded, leased: LeasedRun, *, ours: bool) -> None:
+        """See that nothing is left of a run whose guard has died; its own last word counts most.
+
+        Under a lost lease nothing is ended: the next attempt may be at work here, and has ended what was left before it.
+        """
         known = record_at(guarded.place.end)
-        gone = self._tools.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
+        gone = ours and self._tools.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
         lost = self.ends.record(leased, Lost(started=guarded.started), started=guarded.started)
         guarded.end = (known or lost)._replace(gone=gone)
         self._ended.append(guarded)
@@ -441,7 +478,7 @@ class Worker:
 
     def _open_custody(self, store: WorkerStore) -> Custody:
         custody = Custody(
-            self._open_store,
+            self._bench.open_store,
             self._tools.clock,
             counts_sleep=store.facts().counts_sleep,
             tell=self._on_renewed,
@@ -491,6 +528,8 @@ class Worker:
             self._part(guarded)
         self._zygote.close()
         self._epoll.close()
+        for descriptor in (self._nudge_reader, self._nudge_writer):
+            os.close(descriptor)
 
     def _complain(self, words: str) -> None:
         if words != self._said_trouble:

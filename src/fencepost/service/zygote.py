@@ -53,14 +53,14 @@ class Zygote:
         os.waitpid(self._pid, 0)
 
 
-def open_zygote(become: Become) -> Zygote:
-    """Fork the helper. Do this first: before threads, and before a store is opened."""
+def open_zygote(load: Callable[[], Become]) -> Zygote:
+    """Fork the helper, which loads what a guard needs. Do this first: before threads, and before a store is opened."""
     ours, theirs = (end.detach() for end in socketpair())
     pid = os.fork()
     if pid == 0:
         try:
             close_others(theirs)
-            _Helper(Line(theirs), become).serve()
+            _Helper(Line(theirs), load()).serve()
         finally:
             os._exit(0)
     os.close(theirs)

@@ -26,9 +26,12 @@ class SqlCustody:
         leave_us = round(leave_for_seconds * 1e6)
         return self._dialect.write(lambda tx: _leave(tx, leases, leave_us), often=True) if leases else {}
 
-    def adoptable(self, here: Host) -> list[Adoptable]:
-        """Return the runs that a worker keeps, or has kept, whose guard lives on this host, boot and pid namespace."""
-        return self._dialect.read(lambda tx: _adoptable(tx, here, self._store_id))
+    def adoptable(self, here: Host, *, besides: str = "") -> list[Adoptable]:
+        """Return the runs that workers keep, or have kept, whose guard lives on this host, boot and pid namespace.
+
+        `besides` is a keeper whose own are not wanted.
+        """
+        return self._dialect.read(lambda tx: _adoptable(tx, here, self._store_id, besides))
 
     def adopt(self, lease: Lease, *, keeper: str, adopt_key: str | None = None) -> Lease | None:
         """Take custody of a lease from the keeper of its epoch, and return it with the next one; None: too late."""
@@ -93,8 +96,9 @@ def _adopted_before(tx: Transaction, leases: Sequence[Lease], keeper: str) -> se
     return {row[0] for row in tx.rows("renew_leases", leases=kept(mine))} if mine else set()
 
 
-def _adoptable(tx: Transaction, here: Host, store_id: str) -> list[Adoptable]:
-    found = tx.rows("adoptable", machine=here.machine, boot=here.boot, pid_namespace=here.pid_namespace)
+def _adoptable(tx: Transaction, here: Host, store_id: str, besides: str) -> list[Adoptable]:
+    place = {"machine": here.machine, "boot": here.boot, "pid_namespace": here.pid_namespace}
+    found = tx.rows("adoptable", **place, besides=besides)
     if not found:
         return []
     held = [held_of(row[:-1])._replace(adopt_key=row[-1]) for row in found]

@@ -79,5 +79,7 @@ def _put(tx: Transaction, key: NewKey, by: str) -> KeyRow | None:
 
 
 def _note(tx: Transaction, key: KeyRow, verb: str, by: str) -> None:
-    detail = {"kind": key.kind, "name": key.name, "role": key.role}
+    detail: dict[str, object] = {"kind": key.kind, "name": key.name, "role": key.role}
+    if key.all_tenants:
+        detail["all_tenants"] = True
     write_audit(tx, key.tenant, actor=by, verb=verb, subject=f"key:{key.id}", detail=detail)

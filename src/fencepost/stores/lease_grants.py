@@ -54,6 +54,7 @@ class Grant(NamedTuple):
             started=self.claim.starts,
             fenced=tuple(name for _, name in self.idle),
             owed=self.owed,
+            is_command=self.claim.is_command,
         )
 
 

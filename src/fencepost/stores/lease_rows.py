@@ -49,10 +49,10 @@ def leases_of(rows: list[Row]) -> list[Held]:
 
 
 def held_of(row: Row) -> Held:
-    """Read a row of the view lease_custody."""
+    """Read a row of the view lease_custody, maybe with a column more: whether a later grant has met it."""
     (id_, tenant, resources, fence, run_id, holder, label, *where, guard_pid, guard_started, cgroup) = row[:16]
     ttl_ms, renewals, granted_us, started_us, expires_us, remaining_ns, lost = row[16:23]
-    keeper, epoch, left_us, keeper_socket = row[23:]
+    keeper, epoch, left_us, keeper_socket, *met = row[23:]
     process = process_of(where)
     return Held(
         id=id_,
@@ -76,6 +76,7 @@ def held_of(row: Row) -> Held:
         epoch=epoch,
         left_us=left_us,
         keeper_socket=keeper_socket,
+        met=any(met),
     )
 
 

@@ -12,6 +12,7 @@ from fencepost.model.errors import LeaseLost, LeaseMoved
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
 from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
 from fencepost.ports.store import RENEWED_AT_ONCE
+from fencepost.stores.guarded_commands import note_command, note_end, note_lost, note_refusal
 from fencepost.stores.lease_grants import Ground, answer_to, lease_again, write_grants
 from fencepost.stores.lease_places import all_of, lock_project, project_line, wanted_by
 from fencepost.stores.lease_rows import claim_values, freed, kept, leases_of, owed_by, waiter_of
@@ -83,9 +84,15 @@ class SqlLeases:
         assert len(leases) <= RENEWED_AT_ONCE, "one statement is to be short"
         return self._dialect.write(lambda tx: _renew_all(tx, leases), often=True)
 
-    def release(self, lease: Lease, *, clean: bool, answered: bool = True) -> None:
+    def release(self, lease: Lease, *, clean: bool, answered: bool = True, code: int | None = None) -> None:
         """End the lease, or raise LeaseLost."""
-        self._dialect.write(lambda tx: give_back(tx, lease, clean=clean, answered=answered))
+
+        def release(tx: Transaction) -> None:
+            give_back(tx, lease, clean=clean, answered=answered)
+            if lease.is_command:
+                note_end(tx, lease, code)
+
+        self._dialect.write(release)
 
     def count_refused(self, tenant: str) -> None:
         """Count a write that was refused."""
@@ -116,7 +123,12 @@ class SqlLeases:
 
     def bury(self, lost: Held | Lease) -> None:
         """Forget a lost lease whose tree is known to be gone."""
-        self._dialect.write(lambda tx: tx.rows("forget_lost", id=lost.id, fence=lost.fence))
+
+        def bury(tx: Transaction) -> None:
+            tx.rows("forget_lost", id=lost.id, fence=lost.fence)
+            note_lost(tx, lost.tenant, [lost])
+
+        self._dialect.write(bury)
 
     def forget_gate(self, tenant: str, resource: str, gate: str) -> bool:
         """No longer owe a gate that is gone for good its fence; False if it was not owed."""
@@ -165,7 +177,8 @@ class SqlLeases:
         if mine:
             # Writing makes the answer as durable as a new grant's: the first one may have reached fewer disks.
             tx.rows("renew_leases", leases=kept([mine]))
-            return Granted(_with_tick(tx, lease_again(mine, locked, self._store_id), claim), tuple(ground.lost))
+            lease = lease_again(mine, locked, self._store_id)._replace(is_command=claim.is_command)
+            return Granted(_with_tick(tx, lease, claim), _untold(ground.lost))
         _check_new(claim, ground.lost)
         ground.look_up(self._store_id)
         take = None
@@ -181,9 +194,13 @@ class SqlLeases:
             take = decided
         answer = ground.judge(claim, keys, dead=dead, ticket=ticket)
         if isinstance(answer, Refused):
+            if claim.is_command and not claim.waits:
+                note_refusal(tx, claim, answer.holders)
             return answer
         write_grants(tx, [answer])
         lease = answer.lease(self._store_id)
+        if claim.is_command:
+            note_command(tx, lease, answer.predecessors)
         if take is not None:
             from fencepost.stores.guarded_ticks import note_claim
 
@@ -199,6 +216,11 @@ def _with_tick(tx: Transaction, lease: Lease, claim: Claim) -> Lease:
     from fencepost.stores.guarded_ticks import found_claim
 
     return found_claim(tx, lease, claim.tick)
+
+
+def _untold(lost: Sequence[Held]) -> tuple[Held, ...]:
+    """Return lost leases as if no grant had met them: the first answer of this one may never have been heard."""
+    return tuple(held._replace(met=False) for held in lost)
 
 
 def lift(tx: Transaction, floor: int) -> int:
@@ -219,9 +241,9 @@ def give_back(tx: Transaction, lease: Lease, *, clean: bool, answered: bool) -> 
     """
     _lock(tx, lease, lease.fenced)
     if lease.tick is not None:
-        from fencepost.stores.guarded_ticks import note_end
+        from fencepost.stores.guarded_ticks import note_end as note_tick_end
 
-        note_end(tx, lease, well=answered)
+        note_tick_end(tx, lease, well=answered)
     if clean:
         rows = tx.rows("forget_leases", leases=kept([lease]))
         still_ours(tx, rows, lease)

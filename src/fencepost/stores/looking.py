@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from fencepost.ports.looking import (
     AuditRow,
+    CommandRow,
     Health,
     Lingering,
     Named,
@@ -63,6 +64,25 @@ class SqlLooking:
             limit=limit,
         )
         return [run_of(row) for row in rows]
+
+    def commands(self, *, states: Sequence[str] = (), since_us: int = 0, limit: int) -> list[CommandRow]:
+        """Return guarded commands, newest first."""
+        rows = self._rows("look_commands", states=json.dumps(states), since_us=since_us, limit=limit)
+        return [CommandRow(*row) for row in rows]
+
+    def commands_under(self, resource: str, *, until_us: int = EVER_US, limit: int) -> list[CommandRow]:
+        """Return the guarded commands under a lock that began before an instant, newest first."""
+        rows = self._rows("look_commands_under", resource=resource, until_us=until_us, limit=limit)
+        return [CommandRow(*row) for row in rows]
+
+    def command_after(self, resource: str, at_us: int) -> CommandRow | None:
+        """Return the first guarded command under a lock that began at an instant or later."""
+        rows = self._rows("look_command_after", resource=resource, at_us=at_us)
+        return CommandRow(*rows[0]) if rows else None
+
+    def tick_records(self, resource: str) -> list[str]:
+        """Return what is known of the ticks of the crontab lines under a lock, as JSON."""
+        return [str(row[0]) for row in self._rows("look_tick_records", resource=resource)]
 
     def ended(self, *, limit: int) -> list[RunRow]:
         """Return runs that have ended, those first that were made last."""

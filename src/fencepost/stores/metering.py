@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from fencepost.model.moment import FOREVER_US
 from fencepost.ports.metering import BUCKETS_SECONDS, Counts, Figures, Live, Tokens, figures_of
+from fencepost.stores.guarded_commands import METER
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
 SECOND_US = 1_000_000
@@ -66,6 +67,7 @@ class SqlMetering:
                 ],
                 sums._replace(leases_lost=sums.leases_lost + lost, takeovers=sums.takeovers + takeovers),
                 cursor_us,
+                {name.removeprefix(METER): number for (_, _, name), number in meters.items() if name.startswith(METER)},
             )
 
         return self._dialect.read(work)

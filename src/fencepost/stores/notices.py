@@ -61,6 +61,16 @@ class SqlNotices:
 
         self._dialect.write(work)
 
+    def is_wished(self, tenant: str, event: str) -> bool:
+        """Tell whether anybody wants to hear of an event."""
+        values = {"tenants": json.dumps([tenant]), "events": json.dumps([event])}
+        return bool(self._dialect.read(lambda tx: tx.rows("any_wish", **values)))
+
+    def put(self, notices: Sequence[Notice]) -> None:
+        """Tell those who want to hear of it; what was told is not told again."""
+        if notices:
+            self._dialect.write(lambda tx: put_notices(tx, notices))
+
     def claim(
         self, tenant: str, owner: str, names: Collection[str], *, limit: int, hold_seconds: float
     ) -> list[Delivery]:

@@ -18,6 +18,18 @@ class SqlPruning:
 
     _dialect: Dialect
 
+    def prune_leases(self, horizon: Horizon, _place: Place, limit: int, *, dry: bool = False) -> Page:
+        """Let go of lost leases whose processes nobody has seen dead for so long that nobody will."""
+
+        def work(tx: Transaction) -> Page:
+            values = {"tenant": horizon.tenant, "horizon_us": horizon.leases_us}
+            if dry:
+                return Page(int(tx.rows("count_lost_leases", **values)[0][0]), None)
+            gone = tx.rows("prune_lost_leases", **values, limit=limit)
+            return Page(len(gone), Place("leases") if len(gone) == limit else None)
+
+        return self._prune(work, dry=dry)
+
     def prune_runs(self, horizon: Horizon, place: Place, limit: int, *, dry: bool = False) -> Page:
         """Look at a page of runs, oldest first, and let go of those that nothing rests on, with all that is theirs."""
 

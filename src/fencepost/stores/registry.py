@@ -1,27 +1,31 @@
-"""The registry's verbs, written once for both dialects; each is one transaction.
+"""The registry's verbs, written once for both dialects; each but a large apply is one transaction.
 
-An apply locks the tenant's registry first, then the schedules that it changes, by name. Tickers lock schedules only,
-so the two never wait for each other in a circle.
+An apply is planned outside of any lock (applying.py). It locks the tenant's registry first, then the schedules that it
+changes, by name. Tickers lock schedules only, so the two never wait for each other in a circle.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from fencepost.model import pause as rules
-from fencepost.model.errors import Invalid, Unknown
+from fencepost.model.errors import Busy, Invalid, Rollback, Unknown
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
-from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Plan, Wanted, plan
+from fencepost.model.registry import Known, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind
 from fencepost.ports.registry import BEYOND, AgentRow, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
-from fencepost.stores.hooks import write_hooks
+from fencepost.stores import applying
+from fencepost.stores.applying import Decision
+from fencepost.stores.hooks import plan_hooks
 from fencepost.stores.lease_rows import storable
-from fencepost.stores.registry_writing import Writing, write_audit
+from fencepost.stores.owners import Meeting, meet
+from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
 EVERYTHING = ""  # the schedule column of a halt
 CONFLICTS_SHOWN = 50
+TRIES = 50  # to plan on what is so, while others change it
 
 
 class SqlRegistry:
@@ -33,7 +37,12 @@ class SqlRegistry:
 
     def survey(self, wanted: Wanted) -> Survey:
         """Return what an apply of these definitions would meet."""
-        return self._dialect.read(lambda tx: Survey(_now(tx), _known(tx, wanted)), patient=True)
+
+        def work(tx: Transaction) -> Survey:
+            meeting = meet(tx, wanted)
+            return Survey(_now(tx), meeting.known, meeting.wanted, meeting.replaced)
+
+        return self._dialect.read(work, patient=True)
 
     def apply(
         self,
@@ -41,25 +50,29 @@ class SqlRegistry:
         *,
         actor: str,
         take_over: bool = False,
+        rollback: bool = False,
         seen: Callable[[Known], None] | None = None,
     ) -> Applied:
         """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way."""
-
-        def work(tx: Transaction) -> Applied:
-            tx.rows("lock_registry", tenant=wanted.tenant)
-            known = _known(tx, wanted)
+        applying.clear(self._dialect, wanted.tenant)
+        for _ in range(TRIES):
+            applying.finish(self._dialect, wanted.tenant)
+            now, meeting, revision = self._dialect.read(lambda tx: _state(tx, wanted), patient=True)
             if seen is not None:
-                seen(known)
-            planned = plan(known, wanted, take_over=take_over)
+                seen(meeting.known)
+            planned = plan(meeting.known, meeting.wanted, take_over=take_over, replaced=meeting.replaced)
+            if planned.rollback and not rollback:
+                raise Rollback(f"{planned.rollback} Nothing was changed.")
             if planned.conflicts:
                 raise Invalid(_refusal(planned))
-            now = _now(tx)
-            write_hooks(tx, wanted, actor=actor, take_over=take_over)
-            if planned.changes_anything:
-                Writing(tx, planned, now, actor).write()
-            return Applied(planned, now)
-
-        return self._dialect.write(work, patient=True, often=True)
+            hooks = plan_hooks(meeting.known.hooks, meeting.wanted, take_over=take_over)
+            decision = Decision(planned, hooks, meeting, revision, actor)
+            if not planned.changes_anything and not any(hooks) and meeting.is_settled:
+                return Applied(planned, now)
+            decided = applying.put(self._dialect, decision)
+            if decided is not None:
+                return Applied(planned, decided)
+        raise Busy(f"others have changed the registry of tenant {wanted.tenant} all the time; try again.")
 
     def agents(self, tenant: str, *, limit: int, after: str = "") -> list[AgentRow]:
         """Return the agents of a tenant, by name."""
@@ -152,24 +165,9 @@ class SqlRegistry:
         return self._dialect.write(lambda tx: _resume(tx, tenant, EVERYTHING, actor=actor, verb="unhalt"))
 
 
-def _known(tx: Transaction, wanted: Wanted) -> Known:
-    agents = {row[0]: KnownAgent(*row) for row in tx.rows("known_agents", tenant=wanted.tenant)}
-    rows = tx.rows(
-        "known_schedules",
-        tenant=wanted.tenant,
-        source=wanted.source,
-        names=json.dumps([*wanted.schedules, *wanted.agents]),
-        agents=json.dumps(sorted(_touched(agents, wanted))),
-        keyed=any(one.definition.concurrency_key for one in wanted.schedules.values()),
-    )
-    return Known(agents, {row[0]: KnownSchedule(*row) for row in rows})
-
-
-def _touched(agents: Mapping[str, KnownAgent], wanted: Wanted) -> set[str]:
-    """Return the agents whose schedules an apply may concern: those that change, and those that it would retire."""
-    same = {name for name, one in wanted.agents.items() if name in agents and agents[name].hash == one.hash}
-    gone = {one.name for one in agents.values() if one.source == wanted.source and one.name not in wanted.agents}
-    return gone | (wanted.agents.keys() - {name for name in same if not agents[name].retired})
+def _state(tx: Transaction, wanted: Wanted) -> tuple[datetime, Meeting, int]:
+    """Return what an apply is planned on, all of one moment."""
+    return _now(tx), meet(tx, wanted), applying.revision(tx, wanted.tenant)
 
 
 def _refusal(planned: Plan) -> str:

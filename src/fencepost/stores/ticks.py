@@ -6,14 +6,16 @@ Rows are locked in the order schedule, run, resource, lease by every verb, so th
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fencepost.model.notice import Notice
 from fencepost.model.overlap import LiveRun, Standing
 from fencepost.model.run import Reason, RunId, RunState, TriggerKind
 from fencepost.ports.ticks import Around, Counted, DueSchedule, Key, NewRun, NewTick, PauseRow, TickPlan
+from fencepost.stores.applying import write_next
 from fencepost.stores.leases import SqlLeases
 from fencepost.stores.notices import put_notices
-from fencepost.stores.transaction import Later, Transaction
+from fencepost.stores.transaction import Later, Row, Transaction
 from fencepost.stores.tzdata import follow
 
 DENIED_MAX = 4  # one for each kind of limit
@@ -49,13 +51,16 @@ class SqlTicks(SqlLeases):
         nothing is due: they are many, and none of them is in a hurry.
         """
 
-        def work(tx: Transaction) -> int:
+        def work(tx: Transaction) -> tuple[int, list[Row]]:
+            applying = tx.later("next_applying")
             due = [DueSchedule(*row) for row in tx.rows("due_schedules", limit=limit)]
-            if not due:
-                return 0
-            return _write(tx, decide(due, _around(tx, due)))
+            return _write(tx, decide(due, _around(tx, due))) if due else 0, applying()
 
-        found = self._dialect.write(work, often=True)
+        found, applying = self._dialect.write(work, often=True)
+        for (
+            tenant,
+        ) in applying:  # who decided on it may be dead, and no tick of this tenant is decided before its end
+            found += self._dialect.write(partial(write_next, tenant=tenant), often=True)
         if found or tzdata == self._tzdata:
             return found
         looked_at = self._dialect.write(lambda tx: follow(tx, tzdata))

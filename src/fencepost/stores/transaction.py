@@ -79,6 +79,10 @@ class Dialect(Protocol):
         """Do the work on one state of the store, writing nothing."""
         ...
 
+    def give_way(self) -> None:
+        """Let others write before the next part of a work that is cut into parts."""
+        ...
+
     def became(self, store_id: str, /) -> None:
         """Take note that the store now goes by another id."""
         ...

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fencepost.model.errors import FencepostError, Unverifiable
 from fencepost.web import completions, health, hooks, login, metrics
-from fencepost.web.api import cells, definitions, keys, notices, records, runs, schedules, single
+from fencepost.web.api import cells, definitions, keys, notices, records, runs, schedules, single, tenants
 from fencepost.web.dashboard import routes as dashboard
 from fencepost.web.door import Door
 from fencepost.web.openapi import describe
@@ -30,6 +30,7 @@ def create_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None
     rooms = (
         *(health, login, metrics, hooks, completions, runs, schedules, single, definitions, records, keys, notices),
         cells,
+        tenants,
     )
     for module in (*rooms, *dashboard.ROOMS):
         app.router.routes.extend(module.router.routes)  # one flat list, which the gatekeeper goes through

@@ -16,9 +16,9 @@ from fencepost.mcp.server import build
 from fencepost.model.access import Role
 from fencepost.web.door import Door
 from fencepost.web.requests import BODY_MAX
-from fencepost.web.security import Admission, access
+from fencepost.web.security import MCP_PATH, Admission, access
 
-PATH = "/mcp"
+PATH = MCP_PATH
 
 
 class McpDoor:

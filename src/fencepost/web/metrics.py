@@ -1,7 +1,7 @@
 """`/metrics` for Prometheus: figures of the key's tenant, read from the store; no run ids, so that series stay few."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from itertools import chain
 
@@ -15,7 +15,8 @@ from starlette.responses import PlainTextResponse, Response
 from fencepost.operations.looking import Store, dead_waiting
 from fencepost.ports.metering import BUCKETS_SECONDS, Figures
 from fencepost.web.desk import Desk
-from fencepost.web.door import caller_of
+from fencepost.web.door import caller_of, door_of
+from fencepost.web.security import TENANT_HEADER
 
 router = APIRouter(tags=["metrics"])
 SECOND_US = 1_000_000
@@ -48,7 +49,12 @@ class Reading(Collector):
         runs = CounterMetricFamily("fencepost_runs", "Runs that have ended, by how.", labels=["schedule", "state"])
         for run in self._figures.runs:
             runs.add_metric([run.schedule, run.name], run.number)
-        yield from (ticks, runs)
+        commands = CounterMetricFamily(
+            "fencepost_commands", "Guarded commands by how they ended; refused ones found it busy.", labels=["state"]
+        )
+        for state, number in sorted(self._figures.commands.items()):
+            commands.add_metric([state], number)
+        yield from (ticks, runs, commands)
 
     def _live(self) -> Iterator[Metric]:
         running = GaugeMetricFamily("fencepost_runs_running", "Runs that are running.", labels=WHO)
@@ -105,6 +111,23 @@ class Reading(Collector):
         yield build
 
 
+class Readings(Collector):
+    """The figures of several tenants, each family once."""
+
+    def __init__(self, readings: Iterable[Reading]) -> None:
+        self._readings = list(readings)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family with the samples of all."""
+        found: dict[str, Metric] = {}
+        for family in chain.from_iterable(one.collect() for one in self._readings):
+            if family.name in found:
+                found[family.name].samples += family.samples
+            else:
+                found[family.name] = family
+        yield from found.values()
+
+
 class Meter:
     """Reads the figures of each tenant every few seconds at most, however many ask for them."""
 
@@ -134,8 +157,15 @@ class Meter:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
-    """Return the figures of the key's tenant in the format of Prometheus or OpenMetrics."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(await request.app.state.meter.reading(caller_of(request).tenant))
+    """Return the figures of the key's tenant, or of all for an operator's key, for Prometheus or OpenMetrics."""
+    registry, caller = CollectorRegistry(auto_describe=False), caller_of(request)
+    names = [caller.tenant]
+    if caller.operator and TENANT_HEADER not in request.headers:
+        names = await door_of(request).desk.ask(_tenants) or names
+    registry.register(Readings([await request.app.state.meter.reading(name) for name in names]))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), headers={"Content-Type": kind})
+
+
+def _tenants(store: Store) -> list[str]:
+    return store.registry().tenants()

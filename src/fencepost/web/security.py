@@ -18,6 +18,7 @@ from fencepost.model.access import Role, Secret, csrf_of, read_secret
 from fencepost.model.errors import FencepostError, Unauthorised
 from fencepost.operations.keys import Caller, caller_of
 from fencepost.operations.looking import Store
+from fencepost.operations.tenants import check_tenant
 from fencepost.web.desk import Desk
 from fencepost.web.problems import Problem, problem_of, unauthorised
 from fencepost.web.requests import (
@@ -35,6 +36,8 @@ from fencepost.web.requests import (
 
 Tell = Callable[[str], None]
 COOKIE = "fencepost_session"
+TENANT_HEADER = "x-fencepost-tenant"
+MCP_PATH = "/mcp"
 OPEN = "open"  # a route's own word that it checks its callers itself
 REQUEST_SECONDS = 30.0  # until an answer begins
 ANSWER_SECONDS = 60.0  # from then on until it has been taken; a live stream may take as long as it likes
@@ -140,6 +143,7 @@ class Gatekeeper:
         carried = Carried(self._strangers_load, (scope.get("client") or ("somewhere",))[0])
         if not is_open:
             caller, session = await self._known(scope)
+            caller = await self._as_named(scope, caller)
             carried = Carried(self._known_load, caller.tenant)
             scope.setdefault("state", {})["admission"] = Admission(caller, csrf_of(session) if session else "")
             if not caller.role.covers(Role(role)):
@@ -188,6 +192,22 @@ class Gatekeeper:
         if session is None:
             raise Unauthorised("no key")
         return await self._desk.ask(_caller, session.text, "session"), session
+
+    async def _as_named(self, scope: Scope, caller: Caller) -> Caller:
+        """Return the caller as of the tenant that the request names, which only an operator's key may choose."""
+        named = header(scope, TENANT_HEADER)
+        if not caller.operator:
+            if named not in (None, caller.tenant):
+                raise Refused(403, "forbidden", "this key is for its own tenant alone.")
+            return caller
+        if scope["path"] == MCP_PATH:
+            raise Refused(403, "forbidden", "an operator's key is not for MCP; make a key of the tenant.")
+        if named is None:
+            if scope["method"] not in SAFE_METHODS:
+                raise Refused(400, "no_tenant", "say whose it is: X-Fencepost-Tenant: NAME; see GET /api/v1/tenants.")
+            return caller
+        await self._desk.ask(check_tenant, named)
+        return caller._replace(tenant=named)
 
     async def _slow_down(self, scope: Scope) -> None:
         """Answer the next wrong key later than this one; right keys are never made to wait."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fencepost.host.kept_seals import KeptSeals
     from fencepost.host.worktree import Repository, Worktree
     from fencepost.model.light import Callable, Iterator
+    from fencepost.model.process import Host
     from fencepost.model.rights import Rights
     from fencepost.operations.projects import Ground
     from fencepost.ports.gate import Gate
@@ -70,6 +71,13 @@ def store_url(explicit: str | None) -> str:
     if path:
         return store_url_of(path, os.environ)
     return store_url_of_user(os.environ) or exec_store_url(None)
+
+
+def machine_store(explicit: str | None) -> Iterator[str]:
+    """Yield this machine's own store, that of bare `exec`, where a configuration's is meant and it is another one."""
+    own = exec_store_url(None)
+    if not explicit and store_url(None) != own and may_be_there(own) and not is_cells(own):
+        yield own
 
 
 def tenant_name(explicit: str | None) -> str:
@@ -202,6 +210,7 @@ def planning_url(url: str) -> AbstractContextManager[str]:
 
     @contextmanager
     def stand_in() -> Iterator[str]:
+        sqlite_opening(url.partition(":")[2]).check_place()
         with TemporaryDirectory(prefix="fencepost-plan-") as folder:
             yield f"sqlite:{folder}/state.db"
 
@@ -261,6 +270,18 @@ def guard_folder() -> str:
     return guards_below(state_folder(os.environ))
 
 
+def model_gate_folder() -> str:
+    """Return where the model gate is found; a socket's name has to be short."""
+    return os.path.join(os.path.dirname(guard_folder()), "model-gate")
+
+
+def prices_file() -> str:
+    """Return where the user may list prices of models."""
+    from fencepost.config.find import config_folder
+
+    return os.path.join(config_folder(os.environ), "prices.toml")
+
+
 def workers_folder() -> str:
     """Return where each worker of this user holds a lock for as long as it lives."""
     from fencepost.config.find import state_folder
@@ -274,6 +295,13 @@ def this_hosts_processes() -> Processes:
     from fencepost.host.processes import system_processes
 
     return system_processes(SystemClock())
+
+
+def this_machine() -> Host:
+    """Return where this process runs."""
+    from fencepost.host.identity import this_host
+
+    return this_host()
 
 
 def own_rights() -> Rights:

@@ -17,8 +17,10 @@ from fencepost.wiring import (
     keep_to_ourselves,
     kept_seals,
     log_folder,
+    model_gate_folder,
     now_text,
     open_runtime,
+    prices_file,
     say,
     shown,
     sqlite_opening,
@@ -26,8 +28,6 @@ from fencepost.wiring import (
 )
 
 if TYPE_CHECKING:
-    from _socket import socket
-
     from fencepost.config.load import Config, Settings
     from fencepost.model.light import Any, Callable, Mapping
     from fencepost.model.rights import Rights
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from fencepost.service.hint import Hint
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds
-    from fencepost.service.run_order import GuardPlace
     from fencepost.service.station import Plan
     from fencepost.service.telling import Told
+    from fencepost.service.zygote import Become
+    from fencepost.stores.runtime import RuntimeStore
 
 WORKERS_MAX = 1000
 SHADES, PLAIN = {"good": "\033[32m", "bad": "\033[31m"}, "\033[0m"
@@ -65,47 +66,44 @@ def serve(
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.service.adoption import Adoption
-    from fencepost.service.bench import Bench
     from fencepost.service.chores import delivering
     from fencepost.service.lane import lane
+    from fencepost.service.model_line import ModelGateStarter
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools, new_id
     from fencepost.service.projects import Grounds, Presence
-    from fencepost.service.run_making import WorkerTools
     from fencepost.service.station import Station
     from fencepost.service.telling import tell_nobody
     from fencepost.service.worker import Worker
+    from fencepost.service.worker_tools import WorkerTools
     from fencepost.service.zygote import open_zygote
 
+    def open_store() -> RuntimeStore:
+        return open_runtime(url)
+
     clock = SystemClock()
-    tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), gate_opener(rights), say)
-    bench = Bench(
+    tools = Tools(clock, system_processes(clock), open_store, gate_opener(rights), say)
+    works = WorkerTools(
         tools,
-        lambda: open_runtime(url),
+        open_store,
         lambda engine: engine_of(engine, settings.http_allow),
         folder=folder,
         log_folder=log_folder(),
+        guard_folder=guard_folder(),
         ttl_seconds=plan.ttl_seconds,
         drain_timeout=timedelta(seconds=plan.drain_seconds),
         grounds=Grounds(plan.tenant, projects, folder),
         tell=tell_nobody if quiet else say_end,
         rights=rights,
+        model_gate=ModelGateStarter(model_gate_folder(), prices_file(), clock),
     )
-    zygote = open_zygote(lambda listener, place: become_guard(listener, place, rights)) if plan.slots else None
-    nursery = open_nursery(lambda alive: lane(bench, open_hint(url), worker_alive=alive)) if plan.slots else None
-    worker_tools = WorkerTools(
-        tools, bench.engine_of, folder, bench.log_folder, guard_folder(), plan.ttl_seconds, bench.drain_timeout,
-        bench.grounds, bench.tell, rights,
-    )  # fmt: skip
-    worker = (
-        Worker(worker_tools, zygote, lambda: open_runtime(url), slots=plan.slots, keeper=new_id(clock))
-        if zygote
-        else None
-    )
+    zygote = open_zygote(lambda: guard_maker(rights)) if plan.slots else None
+    nursery = open_nursery(lambda alive: lane(works, open_hint(url), worker_alive=alive)) if plan.slots else None
+    worker = Worker(works, zygote, slots=plan.slots, keeper=new_id(clock)) if zygote else None
     say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
     if plan.slots:
-        _look_at_projects(bench.grounds)
-    presence = Presence(bench.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
+        _look_at_projects(works.grounds)
+    presence = Presence(works.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
     chores = chores_of(plan, tools, settings, folder)
     if post is not None and plan.ticks:
         chores.insert(0, delivering(post, clock, say))  # who wants to be told is known before anything is
@@ -113,7 +111,7 @@ def serve(
     return Station(
         plan,
         tools,
-        lambda: open_runtime(url),
+        open_store,
         worker,
         chores,
         nursery=nursery,
@@ -125,20 +123,27 @@ def serve(
     ).serve()
 
 
-def become_guard(listener: socket, place: GuardPlace, rights: Rights) -> None:
-    """Turn a forked child into the guard of one run."""
+def guard_maker(rights: Rights) -> Become:
+    """Load all that a guard needs, and return what turns a forked child into one.
+
+    A guard imports nothing itself: what is loaded here all guards share, and a new version may replace the package's
+    files while they run.
+    """
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.model.errors import StoreUnavailable
+    from fencepost.operations.gate_kinds import load_kinds
     from fencepost.service.order import Tools
     from fencepost.service.run_guard import RunGuard
+
+    load_kinds()
 
     def no_store() -> LeaseStore:
         raise StoreUnavailable("a guard has no store.")
 
     clock = SystemClock()
     tools = Tools(clock, system_processes(clock), no_store, gate_opener(rights), lambda _: None)
-    RunGuard(listener, place, tools).serve()
+    return lambda listener, place: RunGuard(listener, place, tools).serve()
 
 
 def _look_at_projects(grounds: Grounds) -> None:
@@ -242,8 +247,16 @@ def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list
         found.append(chores.watching_clock(plan.tenant, this_host().name, tools.clock, tools.say))
         found.append(chores.pruning(plan.tenant, retention))
         found.append(chores.counting(plan.tenant))
+        found.append(chores.telling_of_lines(plan.tenant, lambda: _line_teller(plan.tenant)))
         found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), kept_seals, tools.say))
     return found
+
+
+def _line_teller(tenant: str) -> Callable[[Any], float]:
+    """Load what looks at the line only where somebody wants to hear of it."""
+    from fencepost.operations.queued import QueueTeller
+
+    return QueueTeller(tenant).step
 
 
 def engine_of(name: str, http_allow: tuple[str, ...] = ()) -> Engine:

@@ -6,9 +6,15 @@ import os
 
 from fencepost.wiring import exec_store_url, exec_tools
 
+QUIET_SECONDS = 1800.0  # a turn in which nothing is said for so long was interrupted
+QUIET = "FENCEPOST_QUIET_SECONDS"
 
-def start_session(data: bytes) -> str:
-    """Have a person's agent session hold its project; return what the person should know, or nothing."""
+
+def start_session(data: bytes, *, turn: bool = False) -> str:
+    """Have a person's agent session hold its project; return what the person should know, or nothing.
+
+    For a turn alone it is given back at the turn's end, or when nothing was heard of it for long.
+    """
     import subprocess
 
     from fencepost.host.ancestors import caller
@@ -33,10 +39,11 @@ def start_session(data: bytes) -> str:
     try:
         before = notes.keeper(name)
         if before is not None and processes.fate(before) is Fate.ALIVE:
+            notes.touch(name)
             return ""
         words = [*own_program(), "hook", "keep", name, str(above.pid), above.started]
         program = subprocess.Popen(
-            [*words, session.folder, session.label],
+            [*words, session.folder, session.label, *([session.transcript or "-"] if turn else [])],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -64,6 +71,34 @@ def _first_word(descriptor: int) -> str:
     return "" if said == HELD else said
 
 
+def may_act(data: bytes, *, seconds: float) -> str:
+    """Wait until a session holds its project, for at most so long; return why it may not act, nothing if it may."""
+    from fencepost.host.ancestors import caller
+    from fencepost.host.clock import SystemClock
+    from fencepost.host.processes import system_processes
+    from fencepost.model.check import is_in_a_run
+    from fencepost.operations.sessions import Notes, session_of
+    from fencepost.service.keeper import HELD
+
+    if is_in_a_run(os.environ):
+        return ""
+    clock = SystemClock()
+    above = caller(system_processes(clock))
+    session = session_of(data, os.environ, os.getcwd())
+    name = session.id or (f"{above.pid}-{above.started}" if above else "")
+    start_session(data, turn=True)  # a turn that was thought to be over takes its place in the line again
+    notes = Notes(os.environ)
+    until_ns = clock.awake_ns() + round(seconds * 1e9)
+    while True:
+        keeper = notes.keeper(name)
+        standing = notes.standing(name, keeper) if keeper else ""
+        if standing == HELD:
+            return ""
+        if clock.awake_ns() >= until_ns:
+            return standing or "the project's line does not answer"
+        clock.sleep(0.1)
+
+
 def end_session(data: bytes) -> None:
     """End the keeper of a session, which gives the project back; a session that nobody keeps is no trouble."""
     from fencepost.host.ancestors import caller
@@ -86,8 +121,8 @@ def end_session(data: bytes) -> None:
         os.close(locked)
 
 
-def keep_session(name: str, pid: int, started: str, *, folder: str, label: str) -> None:
-    """Be the keeper of a session: hold its project while its process lives."""
+def keep_session(name: str, pid: int, started: str, *, folder: str, label: str, transcript: str = "") -> None:
+    """Be the keeper of a session: hold its project while its process lives, or with a transcript, while its turn lasts."""
     from fencepost.model.lease import TTL_DEFAULT_SECONDS
     from fencepost.model.process import ProcessId
     from fencepost.operations.projects import ground_at
@@ -108,10 +143,20 @@ def keep_session(name: str, pid: int, started: str, *, folder: str, label: str) 
         slots=ground.slots,
         what=ground.words,
     )
+    notes = Notes(os.environ)
+    limit = float(os.environ.get(QUIET) or QUIET_SECONDS)
+
+    def tell(text: str) -> None:
+        notes.tell(name, text)
+        _tell_once(text)
+
+    def is_over() -> bool:
+        return bool(transcript) and notes.quiet_seconds(name, transcript, now_us=tools.clock.wall_us()) > limit
+
     try:
-        Keeper(order, tools, ProcessId(tools.processes.here(), pid, started), _tell_once).run()
+        Keeper(order, tools, ProcessId(tools.processes.here(), pid, started), tell, is_over).run()
     finally:
-        Notes(os.environ).forget(name, tools.processes.myself())
+        notes.forget(name, tools.processes.myself())
 
 
 def _tell_once(text: str) -> None:

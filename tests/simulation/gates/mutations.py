@@ -54,12 +54,12 @@ def _compared_before() -> Iterator[None]:
 
 @contextmanager
 def _branch_alone() -> Iterator[None]:
-    real = GitGate._moved
+    real = GitGate.moved
 
-    def moved(self: GitGate, place: Any, *moves: tuple[str, str, str]) -> bool:  # noqa: ANN401
+    def moved(self: GitGate, place: Any, *moves: tuple[str, str, str], **_: object) -> bool:  # noqa: ANN401
         return real(self, place, moves[0])
 
-    with patch.object(GitGate, "_moved", moved):
+    with patch.object(GitGate, "moved", moved):
         yield
 
 

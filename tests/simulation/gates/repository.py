@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from unittest.mock import patch
 
 from fencepost.gates.git import gate as git_gate
-from fencepost.gates.git import hook
+from fencepost.gates.git import hook, pushing
+from fencepost.gates.git.clone import Clone as Source
 from fencepost.gates.git.command import Failed
 from fencepost.gates.git.gate import GitGate
 from fencepost.gates.git.scratch import Seen
@@ -76,8 +77,13 @@ class Clone:
         self._remote.values[made], self._remote.parents[made] = value, parent
         return made
 
-    def push(self, *moves: tuple[str, str, str], dry_run: bool = False) -> None:
+    def values(self, refs: tuple[str, ...]) -> dict[str, str]:
+        self._scene.pause()
+        return {ref: value for ref, value in self._remote.refs.items() if ref in refs}
+
+    def push(self, *moves: tuple[str, str, str], dry_run: bool = False, **alone: object) -> None:
         assert not dry_run
+        assert not any(alone.values())
         self._scene.pause()
         try:
             self._remote.take(self._scene, moves)
@@ -95,8 +101,8 @@ class Clone:
 class KnownGate(GitGate):
     """The real gate, but for asking git which commit is meant."""
 
-    def _commit(self, revision: str, clone: str) -> str:
-        del clone
+    def push(self, proof: Proof, revision: str = "HEAD", *, clone: str = ".", meanwhile: object = None) -> str:
+        pushing.push_all([(self, revision)], proof, Source(clone), meanwhile=meanwhile)
         return revision
 
 
@@ -111,7 +117,7 @@ class GitBehind:
         self._clone = Clone(scene, self._remote)
         self._real = KnownGate(Target("git", scene.path, ()), clock=scene.clock, fetch=own_secret)
         self._address = f"{scene.path}@{scene.process.name}"
-        self._real._remote = self._address
+        self._real.remote = self._address
         REMOTES[self._address] = self._clone
         self._head = NOTHING
 
@@ -153,7 +159,7 @@ class HookedBehind(GitBehind):
 
 
 @contextmanager
-def _scratch(remote: str, target: str, *, clone: str = "", seconds: float = 0) -> Iterator[Clone]:
+def _scratch(remote: str, target: str, *, clone: object = None, seconds: float = 0) -> Iterator[Clone]:
     del target, clone, seconds
     yield REMOTES[remote]
 
@@ -161,7 +167,7 @@ def _scratch(remote: str, target: str, *, clone: str = "", seconds: float = 0) -
 @contextmanager
 def made_up_remotes() -> Iterator[None]:
     """Let the gate find made-up remotes where it would run git."""
-    with patch.object(git_gate, "scratch", _scratch):
+    with patch.object(git_gate, "scratch", _scratch), patch.object(pushing, "scratch", _scratch):
         try:
             yield
         finally:

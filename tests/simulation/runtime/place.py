@@ -130,6 +130,9 @@ class FaultyDialect:
     def read(self, work: Callable[[Transaction], T], /, *, patient: bool = False) -> T:
         return self._call(work, writes=False, patient=patient)
 
+    def give_way(self) -> None:
+        """Do nothing: between two calls everybody has a turn here."""
+
     def became(self, store_id: str, /) -> None:
         raise AssertionError(f"nobody gives the store the name {store_id}")
 

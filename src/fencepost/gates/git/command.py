@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 
 from fencepost.gates.git.words import SAFE
 from fencepost.model.errors import GateUnreachable, Misconfigured
@@ -20,8 +21,12 @@ def git(
     env: dict[str, str] | None = None,
     safe: bool = True,
     seconds: float = SECONDS,
+    hear: Callable[[str], None] | None = None,
 ) -> str:
-    """Run git in a repository and return what it printed, or raise Failed; not safe: with the settings of its own."""
+    """Run git in a repository and return what it printed, or raise Failed; not safe: with the settings of its own.
+
+    `hear` is told what it said besides.
+    """
     try:
         ran = subprocess.run(
             ["git", *(SAFE if safe else ()), *words],
@@ -38,6 +43,8 @@ def git(
         raise GateUnreachable(f"git {words[0]} took longer than {seconds:.0f} s, and was ended.") from None
     if ran.returncode:
         raise Failed(ran.stderr.decode(errors="replace").strip() or f"git {words[0]} ended with {ran.returncode}")
+    if hear is not None:
+        hear(ran.stderr.decode(errors="replace"))
     return ran.stdout.decode(errors="replace")
 
 

@@ -3,13 +3,15 @@
 import os
 from typing import TYPE_CHECKING
 
-from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.clone import Clone
+from fencepost.gates.git.command import Failed
 from fencepost.gates.git.locks import YOUNG, Locks, speaks_of_a_lock
 from fencepost.gates.git.probe import NO_ATOMIC, not_atomic, probe, reason
+from fencepost.gates.git.pushing import ALONE, TRIES, Along, push_all
 from fencepost.gates.git.scratch import Scratch, Seen, scratch
 from fencepost.gates.git.words import DEFAULT_BRANCH, NOTHING, branch_of, branch_ref, fence_ref, remote_of
 from fencepost.gates.reference import resolved
-from fencepost.model.errors import Busy, GateUnreachable, Misconfigured
+from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import Proof, check, raised
 from fencepost.model.rights import is_referred_place
 from fencepost.model.target import Target
@@ -19,19 +21,21 @@ if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
     from fencepost.ports.gate import Witness
 
-TRIES = 8
 PROBE_SECONDS = 20.0
 
 
 class GitGate:
     """A branch of a remote. Every push moves the marks too, so that a raise in between refuses it."""
 
-    def __init__(self, target: Target, *, clock: "Clock", fetch: Fetch, witness: "Witness | None" = None) -> None:
+    def __init__(
+        self, target: Target, *, clock: "Clock", fetch: Fetch, witness: "Witness | None" = None, remote: str = ""
+    ) -> None:
+        """Open it; `remote` is another way to the same repository, which a clone knows."""
         self._clock = clock
         self._branch = branch_of(target.option("branch", DEFAULT_BRANCH))
-        self._remote = _canonical(remote_of(resolved(target.where, fetch)))
-        self._locks = Locks(self._remote, clock=clock, witness=witness)
-        where = target.where if is_referred_place(target.where) else self._remote
+        self.remote = _canonical(remote_of(remote or resolved(target.where, fetch)))
+        self._locks = Locks(self.remote, clock=clock, witness=witness)
+        where = target.where if remote or is_referred_place(target.where) else self.remote
         self._target = Target("git", where, (("branch", self._branch),))
 
     @property
@@ -41,72 +45,68 @@ class GitGate:
 
     def raise_fence(self, proof: Proof, *, adopt: bool = False) -> None:
         """Lift the marks, or raise FenceRefused; a push that was on its way finds them moved, and fails."""
-        with scratch(self._remote, self.target) as place:
+        with scratch(self.remote, self.target) as place:
             for _ in range(TRIES):
                 seen = place.see(self._branch)
                 check(proof, seen.marks, target=self.target, adopt=adopt)
                 lifted = raised(proof, seen.marks, at_us=self._clock.wall_us())
                 if lifted == seen.marks:
                     return
-                if self._moved(place, (fence_ref(self._branch), seen.fence, place.seal(lifted, parent=seen.fence))):
+                if self.moved(place, (fence_ref(self._branch), seen.fence, place.seal(lifted, parent=seen.fence))):
                     return
         raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time.")
 
     def push(self, proof: Proof, revision: str = "HEAD", *, clone: str = ".", meanwhile: object = None) -> str:
-        """Push a commit of a clone to the branch, forward only, and return it; raise FenceRefused if the fence is stale.
+        """Push a commit of a clone to the branch, forward only, and return it; raise FenceRefused if the fence is stale."""
+        source = Clone(clone)
+        commit = source.commit(revision)
+        push_all([(self, commit)], proof, source, meanwhile=meanwhile)
+        return commit
 
-        The branch is expected where the remote has it now, and the commit must descend from there: what the clone's
-        index or its remote-tracking branches say does not matter.
-        """
-        commit = self._commit(revision, clone)
-        with scratch(self._remote, self.target, clone=clone) as place:
-            for _ in range(TRIES):
-                seen = place.see(self._branch)
-                self._demand_marks(seen)
-                check(proof, seen.marks, target=self.target)
-                if seen.head == commit:
-                    return commit
-                self._demand_forward(place, seen, commit)
-                lifted = raised(proof, seen.marks, at_us=self._clock.wall_us())
-                fence = (fence_ref(self._branch), seen.fence, place.seal(lifted, parent=seen.fence))
-                if callable(meanwhile):
-                    meanwhile()
-                if self._moved(place, (branch_ref(self._branch), seen.head, commit), fence):
-                    return commit
-        raise Busy(f"{self.target} moves all the time; nothing was pushed. Try again later.")
+    def moves(self, place: Scratch, proof: Proof, commit: str) -> list[tuple[str, str, str]]:
+        """Return how branch and marks have to move for a commit, none if it is there; raise if they must not."""
+        seen = place.see(self._branch)
+        self._demand_marks(seen)
+        check(proof, seen.marks, target=self.target)
+        if seen.head == commit:
+            return []
+        self._demand_forward(place, seen, commit)
+        lifted = raised(proof, seen.marks, at_us=self._clock.wall_us())
+        fence = place.seal(lifted, parent=seen.fence)
+        return [(branch_ref(self._branch), seen.head, commit), (fence_ref(self._branch), seen.fence, fence)]
 
     def probe(self) -> None:
         """Raise Misconfigured unless the remote moves refs as a gate needs it; the refs that tell are its own, and go away."""
-        with scratch(self._remote, self.target, seconds=PROBE_SECONDS) as place:
+        with scratch(self.remote, self.target, seconds=PROBE_SECONDS) as place:
             seen = place.see(self._branch)
             self._unlock()
             probe(place, self.target)
-            self._moved(
+            self.moved(
                 place, (fence_ref(self._branch), seen.fence, place.seal(seen.marks, parent=seen.fence)), dry_run=True
             )
 
     def check(self, proof: Proof) -> None:
         """Raise FenceRefused if a push would be refused now; it may be refused later all the same."""
-        with scratch(self._remote, self.target) as place:
+        with scratch(self.remote, self.target) as place:
             check(proof, place.see(self._branch).marks, target=self.target)
 
     def status(self) -> GateStatus:
         """Return the marks of the branch."""
-        with scratch(self._remote, self.target) as place:
+        with scratch(self.remote, self.target) as place:
             return GateStatus(self.target, place.see(self._branch).marks, ())
 
-    def _moved(self, place: Scratch, *moves: tuple[str, str, str], dry_run: bool = False) -> bool:
+    def moved(self, place: Scratch, *moves: tuple[str, str, str], dry_run: bool = False, along: Along = ALONE) -> bool:
         """Push; False if the remote has moved since we looked, so that looking again tells why."""
         try:
-            place.push(*moves, dry_run=dry_run)
+            place.push(*moves, dry_run=dry_run, words=along.words, also=along.specs, hear=along.hear)
         except Failed as error:
             said = str(error)
             if NO_ATOMIC in said:
                 raise not_atomic(self.target) from None
             if speaks_of_a_lock(said) and self._unlock():
                 return False
-            seen = place.see(self._branch)
-            if any(old != _now(seen, ref, self._branch) for ref, old, _ in moves):
+            now = place.values(tuple(ref for ref, _, _ in moves))
+            if any(old != now.get(ref, NOTHING) for ref, old, _ in moves):
                 return False
             raise GateUnreachable(f"{self.target} refused the push: {reason(said)}") from None
         return True
@@ -118,14 +118,6 @@ class GitGate:
         if old:
             raise GateUnreachable(f"{self.target}: {old[0].words()}")
         return self._locks.are_near
-
-    def _commit(self, revision: str, clone: str) -> str:
-        if revision.startswith("-"):
-            raise Misconfigured(f"{revision!r} is no revision.")
-        try:
-            return git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", folder=clone).strip()
-        except Failed:
-            raise Misconfigured(f"there is no commit {revision!r} in {os.path.abspath(clone)}.") from None
 
     def _demand_marks(self, seen: Seen) -> None:
         """Refuse a branch whose marks are gone: a mirrored or pruned repository would let everybody in again."""
@@ -142,10 +134,6 @@ class GitGate:
                 f"{self.target} is at {seen.head[:12]}, which {commit[:12]} does not descend from; a gate only moves a "
                 "branch forward. Fetch, rebase or merge, and push again. Nothing was pushed."
             )
-
-
-def _now(seen: Seen, ref: str, branch: str) -> str:
-    return seen.fence if ref == fence_ref(branch) else seen.head
 
 
 def _canonical(where: str) -> str:

@@ -2,8 +2,9 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from fencepost.gates.git.command import SECONDS, Failed, git
 from fencepost.gates.git.words import MARKS, NOTHING, branch_ref, fence_ref
@@ -11,6 +12,9 @@ from fencepost.gates.mark_text import decode, encode
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import Mark
 from fencepost.model.light import NamedTuple
+
+if TYPE_CHECKING:
+    from fencepost.gates.git.clone import Clone
 
 READS_MAX = 8
 AUTHOR = {
@@ -65,22 +69,26 @@ class Scratch:
         words = ("commit-tree", tree, *parents)
         return git(*words, folder=self._folder, stdin=message.encode(), env=AUTHOR).strip()
 
-    def push(self, *moves: tuple[str, str, str], dry_run: bool = False) -> None:
-        """Move refs from the value that was expected to a new one, or to none, all or nothing; raise Failed if one has moved."""
+    def push(
+        self,
+        *moves: tuple[str, str, str],
+        dry_run: bool = False,
+        words: tuple[str, ...] = (),
+        also: tuple[str, ...] = (),
+        hear: Callable[[str], None] | None = None,
+    ) -> None:
+        """Move refs from the value that was expected to a new one, or to none, all or nothing; raise Failed if one has moved.
+
+        `also` are moves as git spells them, which expect nothing but what git always does.
+        """
         leases = [f"--force-with-lease={ref}:{'' if old == NOTHING else old}" for ref, old, _ in moves]
         specs = [f"{new}:{ref}" for ref, _, new in moves]
         dry = ["--dry-run"] if dry_run else []
         git(
-            "push",
-            "--atomic",
-            "--porcelain",
-            *dry,
-            *leases,
-            "--",
-            self._remote,
-            *specs,
+            *("push", "--atomic", "--porcelain", *dry, *words, *leases, "--", self._remote, *specs, *also),
             folder=self._folder,
             seconds=self._seconds,
+            hear=hear,
         )
 
     def is_ancestor(self, old: str, new: str) -> bool:
@@ -114,13 +122,10 @@ class Scratch:
 
 
 @contextmanager
-def scratch(remote: str, target: str, *, clone: str = "", seconds: float = SECONDS) -> Iterator[Scratch]:
+def scratch(remote: str, target: str, *, clone: "Clone | None" = None, seconds: float = SECONDS) -> Iterator[Scratch]:
     """Make one, with the objects of a clone within reach."""
     with tempfile.TemporaryDirectory(prefix="fencepost-git-") as folder:
         git("init", "--quiet", "--bare", "--template=", folder, folder="/")
-        if clone:
-            objects = git("rev-parse", "--path-format=absolute", "--git-path", "objects", folder=clone).strip()
-            os.makedirs(os.path.join(folder, "objects", "info"), exist_ok=True)
-            with open(os.path.join(folder, "objects", "info", "alternates"), "w", encoding="utf-8") as file:
-                file.write(objects + "\n")
+        if clone is not None:
+            clone.lend(folder)
         yield Scratch(folder, remote, target, seconds)

@@ -26,7 +26,9 @@ class Limits(NamedTuple):
     silence_seconds: float
 
 
-QUICK = Limits(8_000, 6_000, 5_000, SILENCE_SECONDS)
+# No command waits for others longer than two seconds. A client that froze in a transaction has lost its locks before.
+QUICK = Limits(8_000, 1_900, 1_500, SILENCE_SECONDS)
+READING_IDLE_MS = 5_000  # nobody waits for a reader
 PATIENT = Limits(600_000, 60_000, 600_000, 600.0)
 
 
@@ -38,8 +40,21 @@ FORGOTTEN = (
 )
 
 
+# What a server says that has certainly done nothing, and would do it the next time: others were in the way, or this
+# process stood still for so long, on a machine that was busy or asleep, that the server took its locks from it.
+IN_THE_WAY = (
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+
+
 class OutcomeUnknown(Exception):
     """COMMIT was sent, and nobody said that it took effect where it should."""
+
+
+class Dropped(Exception):
+    """The server hung up before it heard of a COMMIT, so that nothing was done; in a pipeline it does not say why."""
 
 
 class PostgresTransaction:
@@ -98,6 +113,9 @@ class PostgresDialect:
         limits = PATIENT if patient else self._limits
         return self._with_sentences(lambda: self._read(work, limits))
 
+    def give_way(self) -> None:
+        """Do nothing: others wait for the rows that they want, and in a line."""
+
     def became(self, _store_id: str, /) -> None:
         """Do nothing: there is no copy beside this store that would have to follow."""
 
@@ -117,7 +135,7 @@ class PostgresDialect:
 
     def _write(self, once: "Once[T]", work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
         for _ in range(TRIES - 1):
-            with suppress(psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+            with suppress(*IN_THE_WAY):
                 return once(work, limits)
             self._send(PAUSE, limits)
         return once(work, limits)
@@ -131,7 +149,7 @@ class PostgresDialect:
         connection = self._send(begin_writing_directly(limits), limits)
         if connection.said_pid != connection.info.backend_pid:
             return self._finish(connection, lambda: work(PostgresTransaction(connection)))
-        with suppress(*FORGOTTEN):
+        with suppress(*FORGOTTEN, Dropped):
             return self._finish(connection, lambda: self._in_pipeline(connection, work))
         self.close()
         return self._write_once(work, limits)
@@ -141,6 +159,10 @@ class PostgresDialect:
         try:
             with connection.pipeline() as pipeline:
                 return work(PostgresTransaction(connection, pipeline))
+        except psycopg.OperationalError as error:
+            if connection.broken and not isinstance(error, Silent):
+                raise Dropped from None
+            raise
         finally:
             connection.prepare_threshold = None
 
@@ -219,6 +241,8 @@ def commit(connection: Connection) -> None:
     connection.add_notice_handler(note)
     try:
         connection.execute(b"COMMIT")
+    except psycopg.errors.IdleInTransactionSessionTimeout:
+        raise  # said before it heard of the COMMIT
     except psycopg.Error:
         if not connection.answered:
             raise OutcomeUnknown from None
@@ -245,7 +269,8 @@ def begin_writing_directly(limits: Limits) -> bytes:
 
 def begin_reading(limits: Limits) -> bytes:
     """Return the one round trip with which every reading transaction begins."""
-    return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_bounds(limits)}".encode()
+    patience = limits._replace(idle_ms=max(limits.idle_ms, READING_IDLE_MS))
+    return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_bounds(patience)}".encode()
 
 
 def _bounds(limits: Limits) -> str:

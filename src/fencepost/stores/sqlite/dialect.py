@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STATEMENTS = sql.load(__file__)
 BUSY_MS = 5_000
+LOOK_MS = 3  # how often a waiting writer looks: SQLite itself waits longer each time, and so misses short gaps
+GAP_MS = 6  # what a long work leaves to others between its parts: all of them look in it
 REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)  # the row itself, whoever writes it
 STATEMENTS_KEPT = 512  # compiled; the wrapper keeps a hundred, and a station has more than that in turn
 
@@ -82,6 +84,10 @@ class SqliteDialect:
         """See one state and write nothing."""
         return self._transact("BEGIN", work)
 
+    def give_way(self) -> None:
+        """Leave the lock alone for a moment: who waits for it does not stand in a line."""
+        apsw.sleep(GAP_MS)
+
     def became(self, store_id: str, /) -> None:
         """Let the copy follow the file."""
         self.store_id = store_id
@@ -120,6 +126,18 @@ class SqliteDialect:
         self._copy.close()
 
 
+def _waiting_for(busy_ms: int) -> Callable[[int], bool]:
+    """Return how to wait for the lock of others, up to so long."""
+
+    def wait(before: int) -> bool:
+        if before * LOOK_MS >= busy_ms:
+            return False
+        apsw.sleep(LOOK_MS)
+        return True
+
+    return wait
+
+
 def _inodes(path: str) -> list[int]:
     """Return what the database and its log are; the log exists for as long as anybody has the database open."""
     return [_inode(path), _inode(f"{path}-wal")]
@@ -138,7 +156,7 @@ def connect(path: str, clock: Clock, boot: str, *, busy_ms: int = BUSY_MS, throw
     A `throwaway` file, such as a simulation's, need not survive anything.
     """
     connection = apsw.Connection(path, statementcachesize=STATEMENTS_KEPT)
-    connection.set_busy_timeout(busy_ms)
+    connection.set_busy_handler(_waiting_for(busy_ms))
     connection.create_scalar_function("awake_ns", lambda *_: clock.awake_ns(), 0)
     connection.create_scalar_function("wall_us", lambda *_: clock.wall_us(), 0)
     connection.create_scalar_function("boot_id", lambda *_: boot, 0)

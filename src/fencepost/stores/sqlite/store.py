@@ -102,7 +102,7 @@ class Opening:
 
     def _connect(self) -> tuple[apsw.Connection, FenceCopy]:
         check_library(apsw.sqlite_lib_version())
-        self._check_place()
+        self.check_place()
         make_file(self.path)
         connection = connect(self.path, self._clock, self._boot, busy_ms=self._busy_ms, throwaway=self._throwaway)
         return connection, FenceCopy(self.path, throwaway=self._throwaway)
@@ -115,7 +115,8 @@ class Opening:
             meta = self._read_meta(connection)
         return meta, before
 
-    def _check_place(self) -> None:
+    def check_place(self) -> None:
+        """Refuse a place where SQLite's file cannot be one for all: a network file system, a folder that is copied."""
         kind = self._network_kind(self.path)
         if kind:
             raise StoreUnavailable(

@@ -119,14 +119,15 @@ class AskBreak(Asked):
 
 
 class AskForget(Asked):
-    """Drop the debt to a gate that is gone for good."""
+    """Drop the debt to a gate that is gone for good; or, without a gate, forget what a resource or a host has lost."""
 
     model_config = _such_as(resource="schedule:nightly-digest", gate="file:/srv/old/report.json")
 
-    resource: Name = Field(description="who owes it")
-    gate: Annotated[str, StringConstraints(min_length=1, max_length=4_000, pattern=r"^[^\x00]+$")] = Field(
-        description="its target, as it is listed"
+    resource: Name | None = Field(None, description="who owes it, or whose lost leases to forget")
+    gate: Annotated[str, StringConstraints(min_length=1, max_length=4_000, pattern=r"^[^\x00]+$")] | None = Field(
+        None, description="its target, as it is listed"
     )
+    host: Name | None = Field(None, description="forget every lost lease of this machine or container")
 
 
 class AskResolve(Asked):

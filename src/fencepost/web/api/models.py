@@ -100,6 +100,7 @@ class LiveRun(BaseModel):
     command: str | None = Field(None, description="of a command that is no run")
     waits_for: str | None
     depth: int | None = Field(description="how many wait in its project")
+    unattended_since: Instant | None = Field(description="since when its worker is gone, and its guard goes on alone")
 
 
 class DeadLetter(Run):

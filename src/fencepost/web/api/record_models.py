@@ -20,6 +20,7 @@ class Lease(BaseModel):
     holder: str | None
     label: str
     renewals: int
+    lost: bool
 
 
 class LedgerEntry(BaseModel):
@@ -109,6 +110,7 @@ class Key(BaseModel):
     kind: str
     name: str
     role: str
+    all_tenants: bool
     created_at: Instant | None
     created_by: str
     expires_at: Instant | None
@@ -125,6 +127,23 @@ class NewLink(Key):
     """A new login link, which is shown this once."""
 
     url: str | None = Field(description="null if the same request has made it before: nobody can show it again")
+
+
+class Tenant(BaseModel):
+    """A tenant in figures."""
+
+    tenant: str
+    schedules: int
+    running: int
+    waiting: int
+    dead: int
+    overdue: int
+
+
+class Tenants(BaseModel):
+    """The tenants that a key may look at."""
+
+    items: list[Tenant]
 
 
 class CellNames(BaseModel):

@@ -18,7 +18,14 @@ from fencepost.operations.doctor import examine, patient
 from fencepost.operations.dst import check, effect_fields
 from fencepost.operations.fields import audit_fields
 from fencepost.operations.finding import Finding, finding_fields
-from fencepost.operations.leases import break_lease, forget_gate, lease_fields, lease_place, leases_after
+from fencepost.operations.leases import (
+    break_lease,
+    forget_gate,
+    forget_lost,
+    lease_fields,
+    lease_place,
+    leases_after,
+)
 from fencepost.operations.ledger import STANDINGS, entry_fields, find_entry, resolve
 from fencepost.operations.looking import Store, list_audit
 from fencepost.operations.prove import proof_fields, prove
@@ -39,16 +46,24 @@ EXPORTED = {
 router = APIRouter(prefix="/api/v1")
 Plain = Annotated[str, Query(max_length=200)]
 After = Annotated[int, Query(ge=0, le=BIGGEST, description="begin after the seal of this number")]
+OnHost = Annotated[str, Query(max_length=200, description="only those of this machine or container")]
+Lost = Annotated[bool, Query(description="instead, those whose holder was not heard of in time")]
 Standing = Annotated[str, Query(pattern=f"^(|{'|'.join(STANDINGS)})$")]
 
 
 @router.get("/leases", response_model=models.Page[record_models.Lease], tags=["leases"])
 async def leases(
-    request: Request, resource: Plain = "", limit: Limit = LIMIT, cursor: Cursor = ""
+    request: Request,
+    *,
+    resource: Plain = "",
+    host: OnHost = "",
+    lost: Lost = False,
+    limit: Limit = LIMIT,
+    cursor: Cursor = "",
 ) -> dict[str, object]:
-    """List who holds what, oldest grant first."""
-    ask = door_of(request).desk.ask
-    found = await ask(leases_after, caller_of(request).tenant, pair(cursor), resource=resource)
+    """List who holds what, oldest grant first; with `lost`, leases whose processes nobody has seen dead."""
+    ask, tenant = door_of(request).desk.ask, caller_of(request).tenant
+    found = await ask(leases_after, tenant, pair(cursor), resource=resource, host=host, lost=lost)
     return page(found, limit, lease_fields, lease_place)
 
 
@@ -62,7 +77,10 @@ async def break_one(request: Request, ask: asking.AskBreak) -> dict[str, object]
 
 @router.post("/leases/forget", response_model=models.Done, tags=["leases"])
 async def forget_one(request: Request, ask: asking.AskForget) -> dict[str, object]:
-    """Drop what a resource owes to a gate that is gone for good: nobody raises its mark there any more."""
+    """Drop what a resource owes to a gate that is gone for good: nobody raises its mark there any more.
+
+    Without a gate: forget the lost leases of a resource or of a host, of which nothing runs any more.
+    """
     await door_of(request).desk.ask(_forget, caller_of(request).tenant, ask)
     return {"done": True}
 
@@ -165,7 +183,13 @@ def _break(store: Store, tenant: str, ask: asking.AskBreak, by: str) -> None:
 
 
 def _forget(store: Store, tenant: str, ask: asking.AskForget) -> None:
-    forget_gate(store, parse_resource(ask.resource), ask.gate, tenant=tenant)
+    resource = parse_resource(ask.resource) if ask.resource else ""
+    if resource and ask.gate:
+        forget_gate(store, resource, ask.gate, tenant=tenant)
+    elif ask.gate or bool(resource) == bool(ask.host):
+        raise Invalid("name a resource, with or without a gate, or a host.")
+    else:
+        forget_lost(store, tenant, resource=resource, host=ask.host or "")
 
 
 def _ledger(

@@ -7,8 +7,10 @@ from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource
 from fencepost.operations.coming import look_ahead
 from fencepost.operations.commands import Command
+from fencepost.operations.guarded import list_commands
 from fencepost.operations.leases import Listed, break_lease, list_leases
-from fencepost.operations.looking import Listing, Seen, Store, list_dead, list_live
+from fencepost.operations.looking import Filter, Listing, Seen, Store, list_dead, list_live
+from fencepost.ports.looking import CommandRow
 from fencepost.web.api.paging import Cursor, pair, spelled
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.pages import page
@@ -17,7 +19,7 @@ from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import access
 
 router = APIRouter(include_in_schema=False)
-WAITING, DEAD, LEASES = 200, 25, 500
+WAITING, DEAD, LEASES, COMMANDS = 200, 25, 500, 50
 EVER_US = 2**63 - 1
 ADMIN = access("admin")
 
@@ -49,9 +51,17 @@ async def dead(request: Request, cursor: Cursor = "") -> Response:
 
 @router.get("/leases")
 async def leases(request: Request) -> Response:
-    """Show who holds what."""
-    found, now_us = await door_of(request).desk.ask(_leases, caller_of(request).tenant)
-    return page(request, "leases.html", rows=found[:LEASES], number=len(found), now_us=now_us, current="leases")
+    """Show who holds what, and what guarded commands came to."""
+    found, commands, now_us = await door_of(request).desk.ask(_leases, caller_of(request).tenant)
+    return page(
+        request,
+        "leases.html",
+        rows=found[:LEASES],
+        number=len(found),
+        commands=commands,
+        now_us=now_us,
+        current="leases",
+    )
 
 
 @router.get("/leases/break", openapi_extra=ADMIN)
@@ -107,8 +117,9 @@ def _lines(live: Listing) -> dict[str, list[Seen | Command]]:
     return dict(sorted(found.items()))
 
 
-def _leases(store: Store, tenant: str) -> tuple[list[Listed], int]:
-    return [one for one in list_leases(store) if one.held.tenant == tenant], store.clock_us()
+def _leases(store: Store, tenant: str) -> tuple[list[Listed], list[CommandRow], int]:
+    mine = [one for one in list_leases(store) if one.held.tenant == tenant]
+    return mine, list_commands(store, tenant, Filter(), limit=COMMANDS), store.clock_us()
 
 
 def _break(store: Store, tenant: str, resource: str, why: str) -> None:

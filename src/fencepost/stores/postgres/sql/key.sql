@@ -1,19 +1,20 @@
 -- :name put_key
-INSERT INTO fencepost.access_key (id, tenant, kind, name, role, hash, parent, created_us, created_by, expires_us)
+INSERT INTO fencepost.access_key (id, tenant, kind, name, role, hash, parent, created_us, created_by, expires_us, all_tenants)
 SELECT %(id)s, %(tenant)s, %(kind)s, %(name)s, %(role)s, %(hash)s, %(parent)s, fencepost.clock_us(), %(by)s,
-       CASE WHEN %(expires_after_us)s::bigint IS NULL THEN NULL ELSE fencepost.clock_us() + %(expires_after_us)s::bigint END
+       CASE WHEN %(expires_after_us)s::bigint IS NULL THEN NULL ELSE fencepost.clock_us() + %(expires_after_us)s::bigint END,
+       %(all_tenants)s
 ON CONFLICT (id) DO NOTHING
-RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
 
 -- :name key
-SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
   FROM fencepost.access_key
  WHERE id = %(id)s AND tenant = %(tenant)s
 
 -- :name key_in_force
 -- A session ends with what it came from; a link that was used is revoked and leaves its session alone.
 SELECT one.id, one.tenant, one.kind, one.name, one.role, one.parent, one.created_us, one.created_by, one.expires_us,
-       one.revoked_us, one.hash
+       one.revoked_us, one.all_tenants, one.hash
   FROM fencepost.access_key AS one
   LEFT JOIN fencepost.access_key AS parent ON parent.id = one.parent
  WHERE one.id = %(id)s AND one.revoked_us IS NULL AND (one.expires_us IS NULL OR one.expires_us > fencepost.clock_us())
@@ -21,7 +22,7 @@ SELECT one.id, one.tenant, one.kind, one.name, one.role, one.parent, one.created
         OR (parent.revoked_us IS NULL AND (parent.expires_us IS NULL OR parent.expires_us > fencepost.clock_us())))
 
 -- :name list_keys
-SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
   FROM fencepost.access_key
  WHERE tenant = %(tenant)s AND (%(kind)s = '' OR kind = %(kind)s)
    AND (created_us, id) < (%(before_us)s, %(before)s)
@@ -31,7 +32,7 @@ SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us,
 -- :name revoke_key
 UPDATE fencepost.access_key SET revoked_us = fencepost.clock_us()
  WHERE id = %(id)s AND tenant = %(tenant)s AND revoked_us IS NULL
-RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
 
 -- :name use_link
 -- Whoever comes first has it.

@@ -49,7 +49,11 @@ SELECT * FROM fencepost.lease_custody
  ORDER BY fence, id
 
 -- :name lost_on
-SELECT * FROM fencepost.lease_custody
+-- Each with whether a later grant has met it already: then it was told of.
+SELECT lease_custody.*,
+       (SELECT max(fence) FROM fencepost.resource
+         WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(lease_custody.resources))) > lease_custody.fence
+  FROM fencepost.lease_custody
  WHERE lost AND fencepost.each_key(resources) && fencepost.each_key(%(keys)s)
  ORDER BY fence, id
 
@@ -134,9 +138,11 @@ UPDATE fencepost.lease
 RETURNING id
 
 -- :name adopt_leases
--- What another transaction has locked is left out.
+-- What another transaction has locked is left out. Never for less time than it has: until its guard hears of its new
+-- keeper, it counts on what the old one told it when it left.
 UPDATE fencepost.lease
-   SET keeper = %(keeper)s, epoch = epoch + 1, left_us = NULL, expires_us = fencepost.clock_us() + ttl_ms * 1000,
+   SET keeper = %(keeper)s, epoch = epoch + 1, left_us = NULL,
+       expires_us = greatest(expires_us, fencepost.clock_us() + ttl_ms * 1000),
        adopt_key = coalesce(%(adopt_keys)s::jsonb ->> id, adopt_key), renewals = renewals + 1
  WHERE id = ANY (ARRAY(SELECT id FROM fencepost.lease
                         WHERE (id, fence, epoch) IN (SELECT * FROM fencepost.kept(%(leases)s)) AND state = 'held'
@@ -147,7 +153,7 @@ RETURNING id
 -- :name adoptable
 SELECT lease_custody.*, (SELECT adopt_key FROM fencepost.lease WHERE lease.id = lease_custody.id)
   FROM fencepost.lease_custody
- WHERE keeper IS NOT NULL AND keeper_socket IS NOT NULL AND NOT lost
+ WHERE keeper IS NOT NULL AND keeper <> %(besides)s AND keeper_socket IS NOT NULL AND NOT lost
    AND machine = %(machine)s AND boot = %(boot)s AND pid_namespace = %(pid_namespace)s
  ORDER BY fence, id
 
@@ -183,3 +189,39 @@ RETURNING id
 -- :name owe
 UPDATE fencepost.resource SET owed_gates = %(owed_gates)s
  WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(keys)s::jsonb))
+
+-- :name note_command
+-- A guarded command leaves a row, from its grant on; each new one clears a few of the oldest away.
+INSERT INTO fencepost.guarded_command (id, tenant, resource, fence, lease_id, label, host, state, started_us)
+SELECT run_id, tenant, resources::jsonb -> 0 ->> 1, fence, id, label, host, 'running', granted_us
+  FROM fencepost.lease WHERE id = %(id)s AND fence = %(fence)s AND state = 'held'
+ON CONFLICT (id) DO NOTHING
+
+-- :name forget_commands
+DELETE FROM fencepost.guarded_command
+ WHERE id IN (SELECT id FROM fencepost.guarded_command
+               WHERE tenant = %(tenant)s AND started_us < fencepost.clock_us() - %(kept_us)s
+                 AND NOT EXISTS (SELECT 1 FROM fencepost.lease WHERE lease.id = guarded_command.lease_id AND lease.state = 'held')
+               ORDER BY started_us LIMIT %(limit)s
+                 FOR UPDATE SKIP LOCKED)
+
+-- :name refuse_command
+UPDATE fencepost.guarded_command SET refused = refused + 1, refused_us = fencepost.clock_us()
+ WHERE (id, fence) IN (SELECT value ->> 0, (value ->> 1)::bigint FROM jsonb_array_elements(%(ids)s::jsonb)) AND state = 'running'
+
+-- :name end_command
+UPDATE fencepost.guarded_command SET state = %(state)s, exit_code = %(exit_code)s, ended_us = fencepost.clock_us()
+ WHERE id = %(run_id)s AND fence = %(fence)s AND state = 'running'
+
+-- :name drop_command
+-- It never started.
+DELETE FROM fencepost.guarded_command WHERE id = %(run_id)s AND fence = %(fence)s AND state = 'running'
+
+-- :name lose_commands
+UPDATE fencepost.guarded_command SET state = 'lost', ended_us = fencepost.clock_us()
+ WHERE (id, fence) IN (SELECT value ->> 0, (value ->> 1)::bigint FROM jsonb_array_elements(%(ids)s::jsonb)) AND state = 'running'
+RETURNING id
+
+-- :name count_command
+INSERT INTO fencepost.meter (tenant, schedule, agent, name, number) VALUES (%(tenant)s, '', '', %(name)s, %(number)s)
+ON CONFLICT (tenant, schedule, agent, name) DO UPDATE SET number = meter.number + excluded.number

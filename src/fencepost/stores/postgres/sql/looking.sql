@@ -184,3 +184,29 @@ SELECT * FROM fencepost.run_fact
  WHERE tenant = %(tenant)s AND state IN ('succeeded', 'dead', 'cancelled')
  ORDER BY created_us DESC, id DESC
  LIMIT %(limit)s
+
+-- :name look_commands
+-- All states if none is named.
+SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
+  FROM fencepost.guarded_command_now
+ WHERE tenant = %(tenant)s AND started_us >= %(since_us)s
+   AND (%(states)s = '[]' OR state IN (SELECT jsonb_array_elements_text(%(states)s::jsonb)))
+ ORDER BY started_us DESC, id DESC
+ LIMIT %(limit)s
+
+-- :name look_commands_under
+SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
+  FROM fencepost.guarded_command_now
+ WHERE tenant = %(tenant)s AND resource = %(resource)s AND started_us < %(until_us)s
+ ORDER BY started_us DESC, id DESC
+ LIMIT %(limit)s
+
+-- :name look_command_after
+SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
+  FROM fencepost.guarded_command_now
+ WHERE tenant = %(tenant)s AND resource = %(resource)s AND started_us >= %(at_us)s
+ ORDER BY started_us, id
+ LIMIT 1
+
+-- :name look_tick_records
+SELECT record FROM fencepost.guarded_tick WHERE tenant = %(tenant)s AND resource = %(resource)s ORDER BY job

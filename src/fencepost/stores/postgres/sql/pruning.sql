@@ -1,3 +1,14 @@
+-- :name count_lost_leases
+SELECT count(*) FROM fencepost.lease WHERE tenant = %(tenant)s AND state = 'lost' AND lost_us <= %(horizon_us)s
+
+-- :name prune_lost_leases
+-- The machine or container that these were held on has not been heard of for as long as records are kept.
+DELETE FROM fencepost.lease
+ WHERE id IN (SELECT id FROM fencepost.lease WHERE tenant = %(tenant)s AND state = 'lost' AND lost_us <= %(horizon_us)s
+               LIMIT %(limit)s)
+   AND state = 'lost'
+RETURNING id
+
 -- :name prune_run_page
 -- The oldest runs, each with whether it may go: it has ended long ago, no person has to look at it or at an effect of it,
 -- no budget counts it, and the run that it was made of is gone already.

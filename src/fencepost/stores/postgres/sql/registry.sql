@@ -21,7 +21,7 @@ SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us
 
 -- :name lock_schedules
 -- One look into the index for each name: a table that has grown a moment ago has no statistics yet.
-SELECT schedule.name, trigger, cursor_us, due_us, once_done, skip_next
+SELECT schedule.name, trigger, cursor_us, due_us, once_done, skip_next, CASE WHEN once_done THEN definition END
   FROM jsonb_array_elements_text(%(names)s::jsonb) AS one (name)
  CROSS JOIN LATERAL (SELECT * FROM fencepost.schedule
                       WHERE tenant = %(tenant)s AND name = one.name OFFSET 0
@@ -174,3 +174,58 @@ RETURNING id, schedule, since_us, until_us, note, by_whom
 UPDATE fencepost.schedule SET skip_next = %(skip_next)s
  WHERE tenant = %(tenant)s AND name = %(name)s AND retired_us IS NULL
 RETURNING name
+
+-- :name members
+-- The file itself, and every file of the owners that it may belong to.
+SELECT machine, path, owner
+  FROM fencepost.file_member
+ WHERE tenant = %(tenant)s
+   AND ((machine = %(machine)s AND path = %(path)s) OR owner IN (SELECT jsonb_array_elements_text(%(owners)s::jsonb)))
+
+-- :name owners_in_use
+SELECT value
+  FROM jsonb_array_elements_text(%(owners)s::jsonb) AS one (value)
+ WHERE EXISTS (SELECT 1 FROM fencepost.agent WHERE tenant = %(tenant)s AND source = value AND retired_us IS NULL)
+    OR EXISTS (SELECT 1 FROM fencepost.schedule WHERE tenant = %(tenant)s AND source = value AND retired_us IS NULL)
+    OR EXISTS (SELECT 1 FROM fencepost.hook WHERE tenant = %(tenant)s AND source = value)
+
+-- :name put_member
+INSERT INTO fencepost.file_member (tenant, machine, path, owner)
+VALUES (%(tenant)s, %(machine)s, %(path)s, %(owner)s)
+ON CONFLICT (tenant, machine, path) DO UPDATE SET owner = excluded.owner WHERE file_member.owner <> excluded.owner
+
+-- :name rename_agents
+UPDATE fencepost.agent SET source = %(new)s WHERE tenant = %(tenant)s AND source = %(old)s
+
+-- :name rename_schedules
+UPDATE fencepost.schedule SET source = %(new)s WHERE tenant = %(tenant)s AND source = %(old)s
+
+-- :name rename_hooks
+UPDATE fencepost.hook SET source = %(new)s WHERE tenant = %(tenant)s AND source = %(old)s
+
+-- :name rename_members
+UPDATE fencepost.file_member SET owner = %(new)s WHERE tenant = %(tenant)s AND owner = %(old)s
+
+-- :name rename_contents
+UPDATE fencepost.file_content SET owner = %(new)s WHERE tenant = %(tenant)s AND owner = %(old)s
+
+-- :name contents
+-- The newest first, and then the one that is asked about.
+SELECT digest, applied_us, applied_by
+  FROM fencepost.file_content
+ WHERE tenant = %(tenant)s AND owner = %(owner)s
+   AND (digest = %(digest)s
+        OR number = (SELECT max(number) FROM fencepost.file_content WHERE tenant = %(tenant)s AND owner = %(owner)s))
+ ORDER BY number DESC
+
+-- :name put_content
+INSERT INTO fencepost.file_content (tenant, owner, digest, number, applied_us, applied_by)
+SELECT %(tenant)s, %(owner)s, %(digest)s, 1 + coalesce(max(number), 0), %(now_us)s, %(actor)s
+  FROM fencepost.file_content WHERE tenant = %(tenant)s AND owner = %(owner)s
+ON CONFLICT (tenant, owner, digest) DO UPDATE
+   SET number = excluded.number, applied_us = excluded.applied_us, applied_by = excluded.applied_by
+
+-- :name trim_contents
+DELETE FROM fencepost.file_content
+ WHERE tenant = %(tenant)s AND owner = %(owner)s
+   AND number <= (SELECT max(number) FROM fencepost.file_content WHERE tenant = %(tenant)s AND owner = %(owner)s) - %(kept)s

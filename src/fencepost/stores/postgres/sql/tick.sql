@@ -3,10 +3,12 @@ SELECT fencepost.clock_us()
 
 -- :name due_schedules
 -- Rows that another scheduler is deciding right now are left to it. The clock is read once: an index wants that.
+-- No tick is decided while an apply of its tenant is being written down: half of it may be old, and half of it new.
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
        last_success_us, last_run, last_ended_us, seen, due_us
   FROM fencepost.schedule
  WHERE due_us <= (SELECT fencepost.clock_us()) AND retired_us IS NULL
+   AND tenant <> ALL (ARRAY(SELECT tenant FROM fencepost.applying))
  ORDER BY due_us
  LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED

@@ -1,20 +1,21 @@
 -- :name put_key
-INSERT INTO access_key (id, tenant, kind, name, role, hash, parent, created_us, created_by, expires_us)
+INSERT INTO access_key (id, tenant, kind, name, role, hash, parent, created_us, created_by, expires_us, all_tenants)
 SELECT :id, :tenant, :kind, :name, :role, :hash, :parent, wall_us(), :by,
-       CASE WHEN :expires_after_us IS NULL THEN NULL ELSE wall_us() + :expires_after_us END
+       CASE WHEN :expires_after_us IS NULL THEN NULL ELSE wall_us() + :expires_after_us END,
+       :all_tenants
  WHERE true
 ON CONFLICT (id) DO NOTHING
-RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
 
 -- :name key
-SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
   FROM access_key
  WHERE id = :id AND tenant = :tenant
 
 -- :name key_in_force
 -- A session ends with what it came from; a link that was used is revoked and leaves its session alone.
 SELECT one.id, one.tenant, one.kind, one.name, one.role, one.parent, one.created_us, one.created_by, one.expires_us,
-       one.revoked_us, one.hash
+       one.revoked_us, one.all_tenants, one.hash
   FROM access_key AS one
   LEFT JOIN access_key AS parent ON parent.id = one.parent
  WHERE one.id = :id AND one.revoked_us IS NULL AND (one.expires_us IS NULL OR one.expires_us > wall_us())
@@ -22,7 +23,7 @@ SELECT one.id, one.tenant, one.kind, one.name, one.role, one.parent, one.created
         OR (parent.revoked_us IS NULL AND (parent.expires_us IS NULL OR parent.expires_us > wall_us())))
 
 -- :name list_keys
-SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
   FROM access_key
  WHERE tenant = :tenant AND (:kind = '' OR kind = :kind)
    AND (created_us, id) < (:before_us, :before)
@@ -32,7 +33,7 @@ SELECT id, tenant, kind, name, role, parent, created_us, created_by, expires_us,
 -- :name revoke_key
 UPDATE access_key SET revoked_us = wall_us()
  WHERE id = :id AND tenant = :tenant AND revoked_us IS NULL
-RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us
+RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
 
 -- :name use_link
 -- Whoever comes first has it.

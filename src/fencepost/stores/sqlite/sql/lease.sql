@@ -43,7 +43,12 @@ SELECT * FROM lease_custody
  ORDER BY fence, id
 
 -- :name lost_on
-SELECT * FROM lease_custody
+-- Each with whether a later grant has met it already: then it was told of.
+SELECT lease_custody.*,
+       EXISTS (SELECT 1 FROM json_each(lease_custody.resources) AS one
+                 JOIN resource ON resource.tenant = one.value ->> 0 AND resource.name = one.value ->> 1
+                WHERE resource.fence > lease_custody.fence)
+  FROM lease_custody
  WHERE lost AND EXISTS (SELECT 1 FROM json_each(lease_custody.resources) AS mine, json_each(:keys) AS theirs
                          WHERE mine.value = theirs.value)
  ORDER BY fence, id
@@ -123,9 +128,11 @@ UPDATE lease
 RETURNING id
 
 -- :name adopt_leases
+-- Never for less time than it has: until its guard hears of its new keeper, it counts on what the old one told it when
+-- it left.
 UPDATE lease
    SET keeper = :keeper, epoch = epoch + 1, left_us = NULL, expires_boot = boot_id(),
-       expires_ns = awake_ns() + ttl_ms * 1000000,
+       expires_ns = max(awake_ns() + ttl_ms * 1000000, iif(expires_boot = boot_id(), expires_ns, 0)),
        adopt_key = coalesce((SELECT value FROM json_each(:adopt_keys) WHERE key = lease.id), adopt_key),
        renewals = renewals + 1
  WHERE (id, fence, epoch) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:leases)) AND state = 'held'
@@ -135,7 +142,7 @@ RETURNING id
 -- :name adoptable
 SELECT lease_custody.*, (SELECT adopt_key FROM lease WHERE lease.id = lease_custody.id)
   FROM lease_custody
- WHERE keeper IS NOT NULL AND keeper_socket IS NOT NULL AND NOT lost
+ WHERE keeper IS NOT NULL AND keeper <> :besides AND keeper_socket IS NOT NULL AND NOT lost
    AND machine = :machine AND boot = :boot AND pid_namespace = :pid_namespace
  ORDER BY fence, id
 
@@ -172,3 +179,38 @@ RETURNING id
 -- :name owe
 UPDATE resource SET owed_gates = :owed_gates
  WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys))
+
+-- :name note_command
+-- A guarded command leaves a row, from its grant on; each new one clears a few of the oldest away.
+INSERT INTO guarded_command (id, tenant, resource, fence, lease_id, label, host, state, started_us)
+SELECT run_id, tenant, resources ->> 0 ->> 1, fence, id, label, host, 'running', granted_us
+  FROM lease WHERE id = :id AND fence = :fence AND state = 'held'
+ON CONFLICT (id) DO NOTHING
+
+-- :name forget_commands
+DELETE FROM guarded_command
+ WHERE id IN (SELECT id FROM guarded_command
+               WHERE tenant = :tenant AND started_us < wall_us() - :kept_us
+                 AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.id = guarded_command.lease_id AND lease.state = 'held')
+               ORDER BY started_us LIMIT :limit)
+
+-- :name refuse_command
+UPDATE guarded_command SET refused = refused + 1, refused_us = wall_us()
+ WHERE (id, fence) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:ids)) AND state = 'running'
+
+-- :name end_command
+UPDATE guarded_command SET state = :state, exit_code = :exit_code, ended_us = wall_us()
+ WHERE id = :run_id AND fence = :fence AND state = 'running'
+
+-- :name drop_command
+-- It never started.
+DELETE FROM guarded_command WHERE id = :run_id AND fence = :fence AND state = 'running'
+
+-- :name lose_commands
+UPDATE guarded_command SET state = 'lost', ended_us = wall_us()
+ WHERE (id, fence) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:ids)) AND state = 'running'
+RETURNING id
+
+-- :name count_command
+INSERT INTO meter (tenant, schedule, agent, name, number) VALUES (:tenant, '', '', :name, :number)
+ON CONFLICT (tenant, schedule, agent, name) DO UPDATE SET number = meter.number + excluded.number

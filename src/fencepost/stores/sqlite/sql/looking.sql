@@ -166,3 +166,29 @@ SELECT * FROM run_fact
  WHERE tenant = :tenant AND state IN ('succeeded', 'dead', 'cancelled')
  ORDER BY created_us DESC, id DESC
  LIMIT :limit
+
+-- :name look_commands
+-- All states if none is named.
+SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
+  FROM guarded_command_now
+ WHERE tenant = :tenant AND started_us >= :since_us
+   AND (:states = '[]' OR state IN (SELECT value FROM json_each(:states)))
+ ORDER BY started_us DESC, id DESC
+ LIMIT :limit
+
+-- :name look_commands_under
+SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
+  FROM guarded_command_now
+ WHERE tenant = :tenant AND resource = :resource AND started_us < :until_us
+ ORDER BY started_us DESC, id DESC
+ LIMIT :limit
+
+-- :name look_command_after
+SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
+  FROM guarded_command_now
+ WHERE tenant = :tenant AND resource = :resource AND started_us >= :at_us
+ ORDER BY started_us, id
+ LIMIT 1
+
+-- :name look_tick_records
+SELECT record FROM guarded_tick WHERE tenant = :tenant AND resource = :resource ORDER BY job

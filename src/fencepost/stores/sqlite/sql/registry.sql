@@ -19,7 +19,7 @@ SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us
                  WHERE :keyed AND tenant = :tenant AND retired_us IS NULL AND instr(definition, '"concurrency_key"') > 0)
 
 -- :name lock_schedules
-SELECT name, trigger, cursor_us, due_us, once_done, skip_next
+SELECT name, trigger, cursor_us, due_us, once_done, skip_next, CASE WHEN once_done THEN definition END
   FROM schedule
  WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
  ORDER BY name
@@ -167,3 +167,58 @@ RETURNING id, schedule, since_us, until_us, note, by_whom
 UPDATE schedule SET skip_next = :skip_next
  WHERE tenant = :tenant AND name = :name AND retired_us IS NULL
 RETURNING name
+
+-- :name members
+-- The file itself, and every file of the owners that it may belong to.
+SELECT machine, path, owner
+  FROM file_member
+ WHERE tenant = :tenant
+   AND ((machine = :machine AND path = :path) OR owner IN (SELECT value FROM json_each(:owners)))
+
+-- :name owners_in_use
+SELECT value
+  FROM json_each(:owners)
+ WHERE EXISTS (SELECT 1 FROM agent WHERE tenant = :tenant AND source = value AND retired_us IS NULL)
+    OR EXISTS (SELECT 1 FROM schedule WHERE tenant = :tenant AND source = value AND retired_us IS NULL)
+    OR EXISTS (SELECT 1 FROM hook WHERE tenant = :tenant AND source = value)
+
+-- :name put_member
+INSERT INTO file_member (tenant, machine, path, owner)
+VALUES (:tenant, :machine, :path, :owner)
+ON CONFLICT (tenant, machine, path) DO UPDATE SET owner = excluded.owner WHERE file_member.owner <> excluded.owner
+
+-- :name rename_agents
+UPDATE agent SET source = :new WHERE tenant = :tenant AND source = :old
+
+-- :name rename_schedules
+UPDATE schedule SET source = :new WHERE tenant = :tenant AND source = :old
+
+-- :name rename_hooks
+UPDATE hook SET source = :new WHERE tenant = :tenant AND source = :old
+
+-- :name rename_members
+UPDATE file_member SET owner = :new WHERE tenant = :tenant AND owner = :old
+
+-- :name rename_contents
+UPDATE file_content SET owner = :new WHERE tenant = :tenant AND owner = :old
+
+-- :name contents
+-- The newest first, and then the one that is asked about.
+SELECT digest, applied_us, applied_by
+  FROM file_content
+ WHERE tenant = :tenant AND owner = :owner
+   AND (digest = :digest
+        OR number = (SELECT max(number) FROM file_content WHERE tenant = :tenant AND owner = :owner))
+ ORDER BY number DESC
+
+-- :name put_content
+INSERT INTO file_content (tenant, owner, digest, number, applied_us, applied_by)
+SELECT :tenant, :owner, :digest, 1 + coalesce(max(number), 0), :now_us, :actor
+  FROM file_content WHERE tenant = :tenant AND owner = :owner
+ON CONFLICT (tenant, owner, digest) DO UPDATE
+   SET number = excluded.number, applied_us = excluded.applied_us, applied_by = excluded.applied_by
+
+-- :name trim_contents
+DELETE FROM file_content
+ WHERE tenant = :tenant AND owner = :owner
+   AND number <= (SELECT max(number) FROM file_content WHERE tenant = :tenant AND owner = :owner) - :kept

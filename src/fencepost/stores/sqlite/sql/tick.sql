@@ -2,10 +2,11 @@
 SELECT wall_us()
 
 -- :name due_schedules
+-- No tick is decided while an apply of its tenant is being written down: half of it may be old, and half of it new.
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
        last_success_us, last_run, last_ended_us, seen, due_us
   FROM schedule
- WHERE due_us <= wall_us() AND retired_us IS NULL
+ WHERE due_us <= wall_us() AND retired_us IS NULL AND tenant NOT IN (SELECT tenant FROM applying)
  ORDER BY due_us
  LIMIT :limit
 

@@ -1,4 +1,4 @@
-"""What a worker hands to those who carry out its runs."""
+"""What a worker works with, and hands to its lanes."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -6,31 +6,34 @@ from datetime import timedelta
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.ports.engine import Engine
-from fencepost.ports.runs import RunStore
+from fencepost.ports.runs import LaneStore, RunStore
 from fencepost.ports.store import LeaseStore
+from fencepost.service.model_line import ModelGateStarter
 from fencepost.service.order import Tools
 from fencepost.service.projects import Grounds
 from fencepost.service.telling import Tell, tell_nobody
 
 
-class AttemptStore(RunStore, LeaseStore, Protocol):
-    """The verbs that an attempt uses."""
+class WorkerStore(LaneStore, RunStore, LeaseStore, Protocol):
+    """The verbs that a worker and its lanes use."""
 
     def clock_us(self) -> int:
         """Return the store's own time."""
         ...
 
 
-class Bench(NamedTuple):
-    """What an attempt needs of its worker."""
+class WorkerTools(NamedTuple):
+    """What a worker works with."""
 
     tools: Tools
-    open_runtime: Callable[[], AttemptStore]
+    open_store: Callable[[], WorkerStore]
     engine_of: Callable[[str], Engine]
-    folder: str  # the agent's working directory
+    folder: str  # the agents' working directory
     log_folder: str
+    guard_folder: str
     ttl_seconds: float
     drain_timeout: timedelta
     grounds: Grounds = Grounds()
     tell: Tell = tell_nobody  # of each run that has ended
     rights: Rights = NO_LISTS  # which secrets it hands to which tenant
+    model_gate: ModelGateStarter | None = None

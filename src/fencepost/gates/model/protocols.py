@@ -1,0 +1,142 @@
+"""What differs between providers: paths that may be called, where keys and counts stand, and how a refusal looks."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from fencepost.model.llm_usage import Usage, anthropic_usage, gemini_usage, openai_usage
+
+OUTPUT_RESERVED_MAX = 2048  # an agent asks for far more than it gets; what comes is counted as it comes
+
+
+class Asked(NamedTuple):
+    """What a call is about, as far as the gate has to know."""
+
+    model: str = ""
+    output_max: int = 0
+    body: bytes = b""
+    refused: str = ""  # why it must not be made, if so
+
+
+class Protocol(NamedTuple):
+    """One provider's way."""
+
+    name: str
+    paths: tuple[re.Pattern[str], ...]  # METHOD path
+    usage: Callable[[Mapping[str, Any]], Usage | None]
+    marker: bytes  # stands in every part of an answer that has counts
+    auth: Callable[[str], dict[str, str]]
+    look: Callable[[str, bytes], Asked]
+    error: Callable[[int, str], dict[str, Any]]
+
+    def allows(self, method: str, path: str) -> bool:
+        """Tell whether a path may be called: those that think, count or list, and nothing that outlives the lease."""
+        return any(one.fullmatch(f"{method} {path}") for one in self.paths)
+
+    def error_event(self, words: str) -> bytes:
+        """Spell a refusal inside of a stream."""
+        return f"event: error\ndata: {json.dumps(self.error(403, words))}\n\n".encode()
+
+
+def document_of(body: bytes) -> dict[str, Any]:
+    """Read a body; what is no object is empty."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _paths(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(one, re.ASCII) for one in patterns)
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else OUTPUT_RESERVED_MAX
+
+
+def _look_anthropic(_: str, body: bytes) -> Asked:
+    said = document_of(body)
+    return Asked(str(said.get("model", "")), _whole(said.get("max_tokens")), body)
+
+
+def _look_openai(path: str, body: bytes) -> Asked:
+    said = document_of(body)
+    limit = said.get("max_output_tokens") or said.get("max_completion_tokens") or said.get("max_tokens")
+    asked = Asked(str(said.get("model", "")), _whole(limit), body)
+    if said.get("background"):
+        return asked._replace(refused="a background response would outlive the run's lease")
+    options = said.get("stream_options")
+    counts = isinstance(options, dict) and options.get("include_usage")
+    if path.endswith("/chat/completions") and said.get("stream") and not counts:
+        more = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        return asked._replace(body=json.dumps({**said, "stream_options": more}).encode())
+    return asked
+
+
+def _look_gemini(path: str, body: bytes) -> Asked:
+    config = document_of(body).get("generationConfig")
+    limit = config.get("maxOutputTokens") if isinstance(config, dict) else None
+    return Asked(path.rpartition("/models/")[2].partition(":")[0], _whole(limit), body)
+
+
+def _anthropic_error(status: int, words: str) -> dict[str, Any]:
+    kind = "permission_error" if status == 403 else "api_error"  # noqa: PLR2004
+    return {"type": "error", "error": {"type": kind, "message": words}}
+
+
+def _openai_error(_: int, words: str) -> dict[str, Any]:
+    return {"error": {"message": words, "type": "permission_error", "param": None, "code": "fencepost_refused"}}
+
+
+def _gemini_error(status: int, words: str) -> dict[str, Any]:
+    kind = "PERMISSION_DENIED" if status == 403 else "UNAVAILABLE"  # noqa: PLR2004
+    return {"error": {"code": status, "message": words, "status": kind}}
+
+
+ID = r"[A-Za-z0-9_.@-]+"
+ANTHROPIC = Protocol(
+    "anthropic",
+    _paths(r"POST /v1/messages", r"POST /v1/messages/count_tokens", rf"GET /v1/models(/{ID})?"),
+    anthropic_usage,
+    b'"usage"',
+    lambda key: {"x-api-key": key},
+    _look_anthropic,
+    _anthropic_error,
+)
+OPENAI = Protocol(
+    "openai",
+    _paths(r"POST /v1/chat/completions", r"POST /v1/responses", rf"GET /v1/models(/{ID})?"),
+    openai_usage,
+    b'"usage"',
+    lambda key: {"authorization": f"Bearer {key}"},
+    _look_openai,
+    _openai_error,
+)
+GEMINI = Protocol(
+    "gemini",
+    _paths(
+        rf"POST /v1(beta|alpha)?/models/{ID}:(generateContent|streamGenerateContent|countTokens)",
+        rf"GET /v1(beta|alpha)?/models(/{ID})?",
+    ),
+    gemini_usage,
+    b'"usageMetadata"',
+    lambda key: {"x-goog-api-key": key},
+    _look_gemini,
+    _gemini_error,
+)
+PROTOCOLS = {one.name: one for one in (ANTHROPIC, OPENAI, GEMINI)}
+FREE = re.compile(r"GET .*|.*(count_tokens|:countTokens)", re.ASCII)
+
+
+def is_free(method: str, path: str) -> bool:
+    """Tell whether a call costs nothing."""
+    return bool(FREE.fullmatch(f"{method} {path}"))
+
+
+def protocol_at(path: str) -> Protocol:
+    """Return whose way a path is, where no run says so."""
+    if path.startswith("/v1/messages"):
+        return ANTHROPIC
+    return GEMINI if "/models/" in path and ":" in path else OPENAI

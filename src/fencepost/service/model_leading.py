@@ -1,0 +1,54 @@
+"""Leads an agent to the model gate: its variables, its arguments, and the pass that its guard keeps."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from fencepost.gates.model.recipes import recipe, scrubbed
+from fencepost.model.definition import AgentDefinition
+from fencepost.model.errors import GateUnreachable, Misconfigured
+from fencepost.ports.runs import RunRow
+from fencepost.service.model_line import ModelGateStarter, ModelOrder
+
+
+class Led(NamedTuple):
+    """An agent with what leads it to the gate; as it was where it has none."""
+
+    agent: AgentDefinition
+    order: ModelOrder | None = None
+    env: Mapping[str, str] = {}  # never changed
+    key: str = ""
+
+    def applied(self, env: dict[str, str]) -> dict[str, str]:
+        """Return its environment: with the gate's address, and without what leads past it."""
+        return {**scrubbed(env, self.key), **self.env} if self.order else env
+
+
+def lead(
+    agent: AgentDefinition, run: RunRow, gate: ModelGateStarter | None, *, key: str, budget_micro: int | None
+) -> Led:
+    """Make the pass of a run, and put its address where the agent looks for it."""
+    if not agent.model_gate:
+        return Led(agent)
+    if gate is None:
+        raise Misconfigured("this worker has no model gate.")
+    port = gate.port()
+    if port is None:
+        if gate.trouble:
+            raise Misconfigured(f"the model gate does not start: {gate.trouble}")
+        raise GateUnreachable("the model gate is being started.")
+    known = recipe(agent.model_gate, str(agent.options.get("preset", "")))
+    url, shown = f"http://127.0.0.1:{port}", f"fencepost-{run.id}-{os.urandom(16).hex()}"
+    terms = {
+        "run_id": run.id,
+        "provider": agent.model_gate,
+        "upstream": agent.model_url or known.upstream,
+        "key": key,
+        "counts_sleep": False,  # its guard knows
+        "budget_micro": budget_micro,
+    }
+    args = known.args_for(url, shown)
+    options = {**agent.options, "args": [*args, *agent.options.get("args", ())]} if args else agent.options
+    order = ModelOrder(gate.folder, port, shown, terms)
+    return Led(replace(agent, options=options), order, known.env_for(url, shown), key)

@@ -1,0 +1,187 @@
+"""An apply, however large, that never keeps others waiting: planned outside of any lock, decided in one short transaction.
+
+A small one is decided and written down at once. A large one is staged in steps that mean nothing yet; one row decides on
+all of them; then they are written down one by one. Whoever is killed before the decision has changed nothing, and what
+was staged is thrown away later. After it, the next apply or ticker goes on, and no tick is decided in between.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+
+from fencepost.model.apply_steps import ROWS_AT_ONCE, Step, steps_of
+from fencepost.model.definition import ScheduleDefinition
+from fencepost.model.errors import StoreUnavailable
+from fencepost.model.moment import from_us, to_us
+from fencepost.model.registry import ChangeKind, Plan
+from fencepost.model.zone import tzdata_version
+from fencepost.stores.hooks import HookChanges, write_hooks
+from fencepost.stores.owners import Meeting, Membership
+from fencepost.stores.registry_writing import Writing, write_audit
+from fencepost.stores.transaction import Dialect, Transaction
+
+LEFT_US = 3600 * 1_000_000  # what was staged so long ago is nobody's any more
+
+
+class Decision(NamedTuple):
+    """What is to be made true, and of which state of the registry it was planned."""
+
+    planned: Plan
+    hooks: HookChanges
+    meeting: Meeting
+    revision: int
+    actor: str
+
+    @property
+    def tenant(self) -> str:
+        """Whose registry it is."""
+        return self.planned.wanted.tenant
+
+    @property
+    def source(self) -> str:
+        """Whose definitions these are."""
+        return self.planned.wanted.source
+
+    @property
+    def parsed(self) -> dict[str, ScheduleDefinition]:
+        """The definitions that need not be read once more."""
+        return {name: one.definition for name, one in self.planned.wanted.schedules.items()}
+
+
+def put(dialect: Dialect, decision: Decision) -> datetime | None:
+    """Make the registry as decided, and return since when; None if somebody else has changed it meanwhile."""
+    steps = steps_of(decision.planned, ROWS_AT_ONCE)
+    if sum(len(step.rows) for step in steps) <= ROWS_AT_ONCE:
+        return dialect.write(lambda tx: _put_at_once(tx, decision, steps), often=True)
+    apply_id = f"a{os.urandom(12).hex()}"
+    decided = None
+    try:
+        for number, step in enumerate(steps):
+            _stage(dialect, apply_id, number, step, decision.tenant)
+        decided = dialect.write(lambda tx: _decide(tx, decision, apply_id, len(steps)))
+    finally:
+        if decided is None:
+            with suppress(StoreUnavailable):  # then whoever applies next throws it away
+                _discard(dialect, apply_id, 0, len(steps))
+    if decided is not None:
+        finish(dialect, decision.tenant, parsed=(apply_id, decision.parsed))
+    return decided
+
+
+def finish(dialect: Dialect, tenant: str, *, parsed: tuple[str, Mapping[str, ScheduleDefinition]] = ("", {})) -> None:
+    """Write down what an apply has decided, to its end; whoever decided it may be dead."""
+    while dialect.read(lambda tx: tx.rows("applying_of", tenant=tenant)):
+        dialect.write(lambda tx: write_next(tx, tenant, parsed=parsed, waits=True), often=True)
+        dialect.give_way()
+
+
+def write_next(
+    tx: Transaction,
+    tenant: str,
+    *,
+    parsed: tuple[str, Mapping[str, ScheduleDefinition]] = ("", {}),
+    waits: bool = False,
+) -> int:
+    """Write down the next step of a tenant's apply; return how many there were, or 0 where another is at it."""
+    if waits:
+        tx.rows("lock_registry", tenant=tenant)
+    elif not tx.rows("try_registry", tenant=tenant)[0][0]:
+        return 0
+    found = tx.rows("applying_of", tenant=tenant)
+    if not found:
+        return 0
+    ((apply_id, source, actor, decided_us),) = found
+    steps = tx.rows("next_step", id=apply_id)
+    if not steps:
+        tx.rows("end_applying", tenant=tenant, id=apply_id)
+        return 1
+    ((number, what, rows),) = steps
+    known = parsed[1] if parsed[0] == apply_id else {}
+    writing = Writing(tx, tenant=tenant, source=source, actor=actor, now=from_us(decided_us), parsed=known)
+    writing.write(Step(what, json.loads(rows)))
+    tx.rows("drop_steps", id=apply_id, number=number)
+    return 1
+
+
+def clear(dialect: Dialect, tenant: str) -> None:
+    """Throw away what was staged by an apply that never came to a decision."""
+
+    def look(tx: Transaction) -> list[tuple[str, int]]:
+        return [(row[0], row[1]) for row in tx.rows("left_steps", tenant=tenant, left_us=LEFT_US)]
+
+    while left := dialect.read(look):
+        ((apply_id, number),) = left
+        _discard(dialect, apply_id, number, number + 1)
+
+
+def _put_at_once(tx: Transaction, decision: Decision, steps: Sequence[Step]) -> datetime | None:
+    now = _begin(tx, decision)
+    if now is None:
+        return None
+    writing = Writing(
+        tx,
+        tenant=decision.tenant,
+        source=decision.source,
+        actor=decision.actor,
+        now=now,
+        parsed=decision.parsed,
+    )
+    for step in steps:
+        writing.write(step)
+    return now
+
+
+def _stage(dialect: Dialect, apply_id: str, number: int, step: Step, tenant: str) -> None:
+    values = {"id": apply_id, "number": number, "tenant": tenant, "what": step.what, "rows": json.dumps(step.rows)}
+    dialect.write(lambda tx: tx.rows("stage_step", **values))
+
+
+def _decide(tx: Transaction, decision: Decision, apply_id: str, steps: int) -> datetime | None:
+    now = _begin(tx, decision, staged=(apply_id, steps))
+    if now is not None:
+        tx.rows(
+            "begin_applying",
+            tenant=decision.tenant,
+            id=apply_id,
+            source=decision.source,
+            actor=decision.actor,
+            decided_us=to_us(now),
+        )
+    return now
+
+
+def _begin(tx: Transaction, decision: Decision, staged: tuple[str, int] | None = None) -> datetime | None:
+    """Record what is decided, and return the instant; None if it was planned on what is no longer so."""
+    tenant, planned = decision.tenant, decision.planned
+    tx.rows("lock_registry", tenant=tenant)
+    if revision(tx, tenant) != decision.revision or tx.rows("applying_of", tenant=tenant):
+        return None
+    if staged is not None and tx.rows("staged_steps", id=staged[0])[0][0] != staged[1]:
+        return None  # it took so long that another has thrown some of it away
+    ((now_us,),) = tx.rows("store_clock_us")
+    tx.rows("next_revision", tenant=tenant)
+    Membership(tx, decision.meeting, from_us(int(now_us)), decision.actor).write()
+    write_hooks(tx, planned.wanted, decision.hooks, actor=decision.actor)
+    if planned.changes_anything:
+        tx.rows("begin_with_tzdata", tzdata=tzdata_version())
+        counts = {kind.value: planned.count(kind) for kind in ChangeKind if planned.count(kind)}
+        detail = {"source": decision.source, **counts}
+        write_audit(tx, tenant, actor=decision.actor, verb="apply", subject=f"file:{decision.source}", detail=detail)
+    return from_us(int(now_us))
+
+
+def revision(tx: Transaction, tenant: str) -> int:
+    """Return how often a tenant's registry has changed."""
+    return int(next(iter(tx.rows("registry_revision", tenant=tenant)), (0,))[0])
+
+
+def _discard(dialect: Dialect, apply_id: str, first: int, end: int) -> None:
+    for number in range(first, end):
+        dialect.write(_dropping(apply_id, number))
+
+
+def _dropping(apply_id: str, number: int) -> Callable[[Transaction], object]:
+    return lambda tx: tx.rows("drop_steps", id=apply_id, number=number)
