@@ -1,11 +1,13 @@
 """The agent CLIs that are run for real: which versions, and where their program is once it is installed."""
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "agents"
 PACKAGES = "node_modules"
+SWITCH = "FENCEPOST_TEST_AGENTS"  # "main": what every change has to show, in minutes; "all": everything
 
 
 class Cli(NamedTuple):
@@ -50,3 +52,16 @@ CLIS = (
     _npm("goose", "goose", GOOSE, "1.52.0", f"{GOOSE}/bin/goose"),
     Cli("aider", "aider", "aider-chat", "0.86.2", "bin/aider", by_pip=True),
 )
+# An environment of 700 MB for one that cannot be resumed, and an older generation: not for every change. What they print is
+# recorded, and looked at by every change.
+SELDOM = ("aider", "claude-before-277")
+
+
+def is_whole() -> bool:
+    """Tell whether everything is to be tried, and not only each CLI's main story."""
+    return os.environ.get(SWITCH) == "all"
+
+
+def tried() -> tuple[Cli, ...]:
+    """Return the CLIs that are to be tried."""
+    return CLIS if is_whole() else tuple(cli for cli in CLIS if cli.name not in SELDOM)

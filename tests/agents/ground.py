@@ -14,7 +14,7 @@ from tests.support.site import Site
 
 HOOKED = ("claude", "codex", "gemini")  # whose hooks `fencepost hook install` writes
 KEPT = ("LANG", "TMPDIR", "USER", "XDG_STATE_HOME", "HOME")
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 300.0  # only what never comes takes so long
 
 
 class Ground(Site):
@@ -26,6 +26,7 @@ class Ground(Site):
         (folder / "bin").mkdir()
         (folder / "bin" / cli.preset).symlink_to(cli.path)
         self.settings: Settings = set_up(cli, folder, model.url)
+        self._make("works")  # the first one is made here, and not by several threads at once
         if cli.preset in HOOKED:
             self.fencepost("hook", "install", cli.preset)
 
@@ -37,13 +38,18 @@ class Ground(Site):
 
     def describe(self, name: str, prompt: str, *, env: dict[str, str] | None = None, **more: str) -> str:
         """Describe an agent of this CLI, with a project of its own."""
-        place = self.folder / name
-        if not (place / ".git").exists():
-            make_repository(place)
+        self._make(name)
         variables = {**self.settings.env, **(env or {})}
         lines = {"project": f'"{name}"', "prompt": json.dumps(prompt), "env": _inline(variables), **self._way(), **more}
         text = "".join(f"{key} = {value}\n" for key, value in lines.items())
         return f'[projects.{name}]\npath = "{name}"\n[agents.{name}]\n{text}'
+
+    def _make(self, name: str) -> Path:
+        """Make a repository for an agent, if it has none, and return where it is."""
+        place = self.folder / name
+        if not (place / ".git").exists():
+            make_repository(place)
+        return place
 
     def _way(self) -> dict[str, str]:
         if self.cli.preset == "claude":
@@ -55,8 +61,8 @@ class Ground(Site):
         if self.cli.preset == "claude":  # its engine puts the gateway there by itself
             program, *words = GATEWAY[GATEWAY.index("--") + 1 :]
             server = f'{{ notes = {{ command = "{program}", args = {json.dumps(words)} }} }}'
-            return {"mcp_servers": server, "tools": '["mcp__notes__add"]'}, {}
-        make_repository(self.folder / "notes")
+            return {"mcp_servers": server, "tools": '["Bash", "mcp__notes__add"]'}, {}
+        self._make("notes")
         for name, text in self.settings.noting_files.items():
             write(self.folder / "notes" / name, text)
         args = [*self.settings.args, *self.settings.noting]
@@ -93,13 +99,17 @@ class Ground(Site):
             "codex": ["exec", "--json", "--skip-git-repo-check", *self.settings.args, "-"],
             "gemini": ["--output-format", "json", *self.settings.args],
         }[self.cli.preset]
-        place = self.folder / "directly"
-        if not place.exists():
-            make_repository(place)
+        place = self._make("directly")
         whole = {**self.environment(), **self.settings.env, "FENCEPOST_EXE": FENCEPOST, **env}
         argv = [str(self.folder / "bin" / self.cli.preset), *words]
         return subprocess.run(
-            argv, cwd=place, env=whole, input=prompt.encode(), capture_output=True, check=False, timeout=90
+            argv,
+            cwd=place,
+            env=whole,
+            input=prompt.encode(),
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
         )
 
 

@@ -1,5 +1,6 @@
-"""A small MCP server whose one tool writes: it adds a line to the file `notes`."""
+"""A small MCP server whose one tool writes: it adds a line to the file `notes`, and says its argument."""
 
+import sys
 from pathlib import Path
 
 from mcp.server import MCPServer
@@ -12,7 +13,7 @@ def add(line: str) -> str:
     """Add a line to the notes."""
     with Path("notes").open("a") as file:
         file.write(f"{line}\n")
-    return "added"
+    return sys.argv[1]
 
 
 if __name__ == "__main__":

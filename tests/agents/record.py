@@ -1,6 +1,8 @@
 """Records what the real CLIs print, for the stand-ins and definitions to be checked against without them.
 
 FENCEPOST_TEST_RECORD=tests/engines/recorded make test-agents
+
+On a quiet machine: a run that our own limit ended says nothing.
 """
 
 import json

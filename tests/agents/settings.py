@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.agents.clis import Cli
+from tests.agents.model.script import NOTED
 from tests.agents.model.server import KEY
 
 NOTES = Path(__file__).parent / "notes_server.py"
 FENCEPOST = str(Path(sys.executable).parent / "fencepost")
-GATEWAY = ["mcp-gate", "--name", "notes", "--", sys.executable, str(NOTES)]
+GATEWAY = ["mcp-gate", "--name", "notes", "--", sys.executable, str(NOTES), NOTED]
 # What the gateway needs of a run. Codex hands an MCP server only what is named.
 RUN_VARIABLES = ["FENCEPOST_SOCKET", "FENCEPOST_RUN_PROOF", "FENCEPOST_RUN_ID", "FENCEPOST_RESOURCE", "FENCEPOST_FENCE"]
+MCP_SECONDS = 120  # in which an MCP server has to be there: on a busy machine Python takes its time
 
 
 class Settings(NamedTuple):
@@ -37,7 +39,7 @@ def set_up(cli: Cli, home: Path, url: str) -> Settings:
 
 def _claude(_: Path, url: str) -> Settings:
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1"}
-    env = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **quiet}
+    env = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "MCP_TIMEOUT": f"{MCP_SECONDS}000", **quiet}
     return Settings(env, impatient={"CLAUDE_CODE_MAX_RETRIES": "1"})  # its engine has tools and mcp_servers of its own
 
 
@@ -64,7 +66,7 @@ def _codex(home: Path, url: str) -> Settings:
         "command": FENCEPOST,
         "args": GATEWAY,
         "env_vars": RUN_VARIABLES,
-        "startup_timeout_sec": 60,  # it goes on without the server after ten
+        "startup_timeout_sec": MCP_SECONDS,  # it goes on without the server after ten
         "required": True,
     }
     noting = [word for key, value in server.items() for word in ("-c", f"mcp_servers.notes.{key}={json.dumps(value)}")]
@@ -99,7 +101,7 @@ def _opencode(home: Path, url: str) -> Settings:
         "provider": {"tests": {**provider, "models": {"test": model}}},
     }
     write(home / ".config" / "opencode" / "opencode.json", json.dumps(settings))
-    server = {"type": "local", "command": [FENCEPOST, *GATEWAY], "enabled": True}
+    server = {"type": "local", "command": [FENCEPOST, *GATEWAY], "enabled": True, "timeout": MCP_SECONDS * 1000}
     off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
     return Settings(
         {f"OPENCODE_DISABLE_{name}": "1" for name in off},
@@ -140,7 +142,9 @@ def _goose(_: Path, url: str) -> Settings:
     return Settings({**env, **quiet}, noting=("--with-extension", " ".join([FENCEPOST, *GATEWAY])))
 
 
-def _aider(_: Path, url: str) -> Settings:
+def _aider(home: Path, url: str) -> Settings:
+    # It fetches a list of all models and their prices, unless it has one of today that is not empty.
+    write(home / ".aider" / "caches" / "model_prices_and_context_window.json", json.dumps({"no/model": {}}))
     off = {
         f"AIDER_{name}": "false" for name in ("ANALYTICS", "CHECK_UPDATE", "SHOW_RELEASE_NOTES", "SHOW_MODEL_WARNINGS")
     }

@@ -7,9 +7,11 @@ from tests.agents.ground import PATIENCE_SECONDS, Ground
 from tests.agents.model.server import Request
 
 FAULTS = ("401", "429", "500", "cut")
+MAIN_FAULTS = ("401",)
 CAN_CALL = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "goose")  # tools; aider only edits
 TTL = "60s"  # long enough for a busy machine; adopting waits for no lease to run out
-PATIENT, SILENT = '"60s"', '"20s"'  # how long a fault may last; of a CLI that goes on trying, not long
+PATIENT = '"280s"'  # how long a run may last that ends by itself
+SILENT_SECONDS_MIN, SILENT_TIMES = 20, 6  # what a CLI gets that goes on trying, by the time that its first run took
 # After these the CLI goes on trying for minutes, and our own limit ends it.
 GOES_ON = {
     **dict.fromkeys(("gemini", "qwen", "copilot", "aider"), ("429", "500")),
@@ -35,42 +37,58 @@ class Story(NamedTuple):
     left: tuple[int, ...] = ()  # processes of a cancelled run
 
 
-def tell(ground: Ground) -> Story:
-    """Let the CLI work, fail, be cancelled, be left by its worker and be interrupted."""
+def tell(ground: Ground, *, whole: bool) -> Story:
+    """Let the CLI work, be refused, be left by its worker and be interrupted; and for the whole story fail in every way."""
     calls = ground.cli.preset in CAN_CALL
-    ground.configure("".join(_agents(ground, calls=calls)))
+    ground.configure("".join(_agents(ground, PATIENT)))  # all of them: a worker learns of projects when it starts
     ground.up("--workers", "4", "--ttl", TTL, command="worker")
-    names = ["works", *(f"fault-{one}" for one in FAULTS), "slow", *(["notes", "cancelled"] if calls else [])]
     ground.start_run("works")
     ground.wait_for("works")  # alone: at their first start some unpack themselves, or set up a database
+    ground.configure("".join(_agents(ground, _silent(ground))))
+    names = ["works", *(f"fault-{one}" for one in (FAULTS if whole else MAIN_FAULTS))]
+    names += [*(["slow"] if whole else []), *(["notes", "cancelled"] if calls and whole else [])]
     for name in names[1:]:
         ground.start_run(name)
-    left = _cancel(ground) if calls else ()
+    left = _cancel(ground) if calls and whole else ()
+    told = _leave_and_drain(ground) if calls and not whole else None  # beside the others: it waits for nothing
     runs = {name: ground.wait_for(name) for name in names}
-    if not calls:
-        return Story(ground, runs)
-    story = _leave_and_drain(ground)
-    return story._replace(runs={**runs, **story.runs}, left=left)
+    if calls and told is None:
+        told = _leave_and_drain(ground)
+    return told._replace(runs={**runs, **told.runs}, left=left) if told else Story(ground, runs)
 
 
-def _agents(ground: Ground, *, calls: bool) -> list[str]:
+def _agents(ground: Ground, silent: str) -> list[str]:
     described = [ground.describe("works", "please WRITE")]
     for fault in FAULTS:
         env = ground.settings.impatient if fault in IMPATIENT else {}
         again = {"max_attempts": "2", "backoff": '"10ms"'} if fault == "401" else {}
-        limit = SILENT if fault in GOES_ON.get(ground.cli.preset, ()) else PATIENT
+        limit = silent if fault in GOES_ON.get(ground.cli.preset, ()) else PATIENT
         prompt = f"please FAULT-{fault.upper()}"
         described.append(ground.describe(f"fault-{fault}", prompt, env=env, timeout=limit, **again))
-    described.append(ground.describe("slow", "please FAULT-SLOW", stall_timeout='"10s"', timeout='"60s"'))
-    if calls:
-        keys, env = ground.noting()
-        described.append(ground.describe("notes", "please NOTE", env=env, **keys))
-        described += [
-            ground.describe(name, f"please STAY, to be {name} by {ground.cli.name}.")
-            for name in ("cancelled", "drained")
-        ]
-        described.append(ground.describe("adopted", "please WAIT"))
-    return described
+    described.append(ground.describe("slow", "please FAULT-SLOW", stall_timeout='"10s"', timeout=PATIENT))
+    return [*described, *_working(ground)]
+
+
+def _silent(ground: Ground) -> str:
+    """Return the limit of a CLI that goes on trying: enough for a first try on a machine as busy as this one is."""
+    works = ground.run_of("works")
+    assert works.ended_us is not None
+    assert works.started_us is not None
+    return f'"{max(SILENT_SECONDS_MIN, SILENT_TIMES * (works.ended_us - works.started_us) // 1_000_000)}s"'
+
+
+def _working(ground: Ground) -> list[str]:
+    if ground.cli.preset not in CAN_CALL:
+        return []
+    keys, env = ground.noting()
+    staying = [
+        ground.describe(name, f"please STAY, to be {name} by {ground.cli.name}.") for name in ("cancelled", "drained")
+    ]
+    return [
+        ground.describe("notes", "please NOTE", env=env, **keys),
+        *staying,
+        ground.describe("adopted", "please WAIT"),
+    ]
 
 
 def _cancel(ground: Ground) -> tuple[int, ...]:

@@ -28,7 +28,9 @@ COMMANDS = {
     "WAIT": "echo half > draft; until [ -e enough ]; do sleep 0.1; done; echo whole > draft",
     "STRAY": "echo stray > stray",
 }
-NOTE = ("NOTE", "add", {"line": "a note"})
+# The tool may come later than the first question: some CLIs do not wait for their MCP servers.
+NOTE, NOTE_TOOL, NOTE_LINE, NOTED = "please NOTE", "add", "written down by the model", "written-down-for-good"
+LATER, LATER_MAX = "the tool is not there yet", 100
 FAULT = re.compile(r"FAULT-(401|429|500|CUT|SLOW)(-ONCE)?")
 
 
@@ -55,18 +57,27 @@ class Said(NamedTuple):
     pieces: tuple[str, ...] = ANSWER
 
 
-def answer_to(asked: Asked) -> Call | Said:
+def answer_to(asked: Asked, conversation: str = "") -> Call | Said:
     """Say what the model does next."""
+    if NOTE in (conversation or asked.text):
+        return _note(asked, conversation)
     if asked.answered or RESUMED in asked.text:  # some put what was asked first before what is asked on resuming
         return Said()
-    word, tool, arguments = NOTE
-    if word in asked.text and (name := _named(asked.tools, tool)):
-        return Call(name, dict(arguments))
     wanted = next((command for word, command in COMMANDS.items() if word in asked.text), None)
     shell = next((name for name in SHELLS if name in asked.tools), None)
     if wanted is None or shell is None:
         return Said(_edit() if "WRITE" in asked.text and not asked.tools else ANSWER)
     return Call(shell, arguments_of(asked.tools[shell], wanted))
+
+
+def _note(asked: Asked, conversation: str) -> Call | Said:
+    """Call the tool for notes as soon as it is there; until then a shell, to be asked again."""
+    name, shell = _named(asked.tools, NOTE_TOOL), next((name for name in SHELLS if name in asked.tools), None)
+    if NOTED in conversation or (name is None and shell is None) or conversation.count(LATER) > LATER_MAX:
+        return Said()
+    if name is not None and (shell is None or conversation.count(NOTE_LINE) <= conversation.count(LATER)):
+        return Call(name, {"line": NOTE_LINE})
+    return Call(str(shell), arguments_of(asked.tools[str(shell)], f"sleep 1; echo {LATER}"))
 
 
 def arguments_of(schema: Mapping[str, Any], command: str) -> dict[str, Any]:

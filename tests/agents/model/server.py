@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault == "SLOW":
             self.model.closing.wait(SLOW_SECONDS)
-        said, number = answer_to(request.asked), next(self.model.numbers)
+        said, number = answer_to(request.asked, json.dumps(request.body)), next(self.model.numbers)
         with suppress(BrokenPipeError, ConnectionResetError):
             if request.asked.streams:
                 self._stream(protocol.stream(said, request.asked.model, number), cut=fault == "CUT")
