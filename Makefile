@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs profile-drain format clean
+.PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs profile-drain format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,15 @@ up: $(RUNS)
 
 test: $(READY)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST)
+
+# With the real agent CLIs, which npm and pip install into .cache/agents; one that cannot be had is told, and fails this.
+# With ABSENT=allowed the others are tried all the same. STORY=main: what every change has to show, in minutes.
+ABSENT ?=
+STORY ?= all
+test-agents: export FENCEPOST_TEST_AGENTS = $(STORY)
+test-agents: $(READY)
+	$(BIN)/python -m tests.agents.install || test "$(ABSENT)" = allowed
+	$(BIN)/pytest tests/agents --timeout 1200 $(PYTEST)  # in one process, which tells several stories at once
 
 # On every supported Python that is found here, or on some: PYTHONS="3.12 3.13". A part of the suite: PYTEST=tests/model.
 PYTHONS ?=

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.config.load import load
+from fencepost.config.presets import shipped, shipped_names
 from tests.engines.conftest import Bench
 from tests.support.receiver import Receiver, receiver
 
@@ -99,9 +100,18 @@ def test_a_python_function(bench: Bench) -> None:
     )
 
 
-def test_a_definition_of_ones_own_can_be_copied_too(tmp_path: Path) -> None:
+def test_the_lines_for_each_cli_can_be_copied(tmp_path: Path) -> None:
     file = tmp_path / "fencepost.toml"
     file.write_text(blocks("run-another-agent-cli")[1])
+
+    presets = {agent.options["preset"] for agent in load(str(file)).agents.values()}
+
+    assert presets == {name for name in shipped_names() if shipped(name).get("tried")} - {"claude"}
+
+
+def test_a_definition_of_ones_own_can_be_copied_too(tmp_path: Path) -> None:
+    file = tmp_path / "fencepost.toml"
+    file.write_text(blocks("run-another-agent-cli")[2])
 
     assert load(str(file)).agents["mine"].options["definition"]["argv"][0] == "mycli"
 

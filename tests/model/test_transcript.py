@@ -94,6 +94,7 @@ def test_what_we_ended_is_ours_to_explain_unless_it_was_done() -> None:
     assert verdict(heard(CALL), 143, ended_by_us=True) is None
     assert verdict(heard(result(is_error=True, terminal_reason="aborted_tools")), 1, ended_by_us=True) is None
     assert verdict(heard(result()), 143, ended_by_us=True) == Succeeded()
+    assert judge(heard(result()), 0, tells_success=True, exit_codes={}, ended_by_us=True, was_done=False) is None
 
 
 def test_work_after_a_result_takes_the_end_back() -> None:

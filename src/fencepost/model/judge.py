@@ -11,15 +11,23 @@ FAILED = 1
 
 
 def judge(  # noqa: PLR0911  # one value per case, every case named
-    told: Transcript, exit_code: int, *, tells_success: bool, exit_codes: Mapping[int, int], ended_by_us: bool
+    told: Transcript,
+    exit_code: int,
+    *,
+    tells_success: bool,
+    exit_codes: Mapping[int, int],
+    ended_by_us: bool,
+    was_done: bool = True,
 ) -> Outcome | None:
     """Return how it ended, or None where our own reason for ending it stands.
 
+    `was_done`: it had said so before we ended it. What it says afterwards counts for nothing: Gemini takes the end of its
+    tool for an answer and finishes happily, Copilot tells exit code 0 of a turn that it broke off.
     An agent that was told to go on with a session and had it not may have begun another: nobody knows what that did.
     """
     if told.lost_session:
         return Failed(exit_code or FAILED, ambiguous=True, said=True)
-    if told.succeeded:
+    if told.succeeded and (was_done or not ended_by_us):
         return Succeeded()
     if ended_by_us:
         return None

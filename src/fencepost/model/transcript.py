@@ -97,7 +97,7 @@ class Transcript:
         if self._rules.format == "json" and not aside:
             self._keep(line)
             return
-        event = None if aside or self._rules.format == "text" else _event(line)
+        event = None if aside or self._rules.format == "text" else event_in(line)
         text = line[: 4 * TEXT_MAX].decode("utf-8", "replace")[:TEXT_MAX] if event is None else ""
         if event is not None or text.strip():
             self._take_in(Heard(event, text, self.version), aside=aside)
@@ -109,7 +109,7 @@ class Transcript:
     def finish(self) -> None:
         """Read what could only be read as a whole."""
         if self._rules.format == "json" and self._whole:
-            event = _event(b"\n".join(self._whole))
+            event = event_in(b"\n".join(self._whole))
             self._whole.clear()
             if event is not None:
                 self._take_in(Heard(event, "", self.version), aside=False)
@@ -199,7 +199,7 @@ class Transcript:
             _hear(self._usage[name], where, heard)
 
 
-def _event(line: bytes) -> Any:  # noqa: ANN401  # JSON of any shape
+def event_in(line: bytes) -> Any:  # noqa: ANN401  # JSON of any shape
     """Read one JSON object; None for anything else, which is no event."""
     if not line.lstrip().startswith(b"{"):
         return None

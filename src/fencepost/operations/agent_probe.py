@@ -13,7 +13,7 @@ from fencepost.model.cli_definition import definition_from
 from fencepost.model.definition import AgentDefinition, gate_targets
 from fencepost.model.errors import Invalid
 from fencepost.model.target import PATHS, parse_target
-from fencepost.operations.gate_probe import gate_problems
+from fencepost.operations.gate_probe import gate_problems, ways_around
 
 INTERPRETERS = ("python", "python3", "sh", "bash", "zsh", "node", "deno", "ruby", "perl", "php", "Rscript")
 NO_PATH = os.defpath
@@ -23,7 +23,7 @@ def missing_parts(
     agent: AgentDefinition, *, environ: Mapping[str, str], folder: str, projects: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
     """Yield what a run of this agent would not find on this machine; paths are relative to the configuration's folder."""
-    place = _place(agent, folder, projects)
+    place = place_of(agent, folder, projects)
     if not os.path.isdir(place):
         yield f"its folder {place} is not there."
         return
@@ -48,7 +48,9 @@ def probing_of(config: Config, environ: Mapping[str, str]) -> Callable[[AgentDef
         found = missing_parts(agent, environ=environ, folder=folder, projects=config.projects)
         yield from (f"{one} Its runs would not start on this machine." for one in found)
         yield from gate_problems(agent)
-        yield from _synced(agent, _place(agent, folder, config.projects))
+        place = place_of(agent, folder, config.projects)
+        yield from ways_around(agent, place, environ)
+        yield from _synced(agent, place)
 
     return problems
 
@@ -67,7 +69,8 @@ def _synced(agent: AgentDefinition, place: str) -> Iterator[str]:
             yield f"gate {name}: {service} copies its folder to other machines, where the gate guards nothing."
 
 
-def _place(agent: AgentDefinition, folder: str, projects: Mapping[str, Mapping[str, Any]]) -> str:
+def place_of(agent: AgentDefinition, folder: str, projects: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the folder that an agent works in."""
     path = projects.get(agent.project, {}).get("path", "") if agent.project else ""
     return os.path.normpath(os.path.join(folder, os.path.expanduser(str(path)))) if path else folder
 

@@ -11,10 +11,10 @@ from fencepost.host.kept_seals import KeptSeals
 from fencepost.host.limits import Room, room_left
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
-from fencepost.operations.agent_probe import missing_parts
+from fencepost.operations.agent_probe import missing_parts, place_of
 from fencepost.operations.agent_versions import AskVersion, untried
 from fencepost.operations.finding import Finding, Status
-from fencepost.operations.gate_probe import standing_problems
+from fencepost.operations.gate_probe import standing_problems, ways_around
 from fencepost.operations.hook_files import standings
 from fencepost.operations.lingering import left_open
 from fencepost.operations.looking import Store
@@ -94,6 +94,7 @@ def _examine_host(who: Patient) -> Iterator[Finding]:
     yield from _agents(who)
     yield from _versions(who)
     yield from _gates(who)
+    yield from _ways_around(who)
     yield from _places(who)
     yield from _hooks(who)
     yield from _host()
@@ -332,6 +333,15 @@ def _versions(who: Patient) -> Iterator[Finding]:
     config = _config_of(who) if who.ask_version else None
     if config is not None and who.ask_version is not None:
         yield from untried(config, who.environ, who.ask_version)
+
+
+def _ways_around(who: Patient) -> Iterator[Finding]:
+    """Tell of agents whose own `git push` would not pass their gate."""
+    config = _config_of(who)
+    for name, agent in config.agents.items() if config is not None else ():
+        place = place_of(agent, os.path.dirname(config.path), config.projects)
+        for problem in ways_around(agent, place, who.environ):
+            yield Finding("gates", Status.WARN, f"{name}: {problem}", "then look again: fencepost doctor")
 
 
 def _gates(who: Patient) -> Iterator[Finding]:

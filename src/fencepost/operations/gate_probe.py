@@ -1,6 +1,6 @@
 """Tries gates before the first run: whether a target can be a gate at all, and where it is weaker. Lifts no mark."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fencepost.model.definition import AgentDefinition, gate_targets
 from fencepost.model.errors import FencepostError
@@ -14,6 +14,25 @@ def gate_problems(agent: AgentDefinition) -> Iterator[str]:
     """Yield what would keep its runs from starting or its writes from landing, and which gates are best effort."""
     for name, target in zip(agent.gates, gate_targets(agent), strict=True):
         yield from (f"gate {name}: {problem}" for problem in target_problems(target))
+
+
+def ways_around(agent: AgentDefinition, place: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield where a plain `git push` from an agent's folder would go around its git gates."""
+    for name, target in zip(agent.gates, gate_targets(agent), strict=True):
+        if parse_target(target).kind == "git":
+            yield from (f"gate {name}: {problem}" for problem in _git_ways_around(target, place, environ))
+
+
+def _git_ways_around(target: str, place: str, environ: Mapping[str, str]) -> Iterator[str]:
+    from fencepost.gates.git.detours import detours
+    from fencepost.gates.git.gate import GitGate
+
+    try:
+        gate = open_gate(target)
+    except FencepostError:
+        return  # told where the gate itself is tried
+    assert isinstance(gate, GitGate), "its kind says so"
+    yield from (detour.words(place) for detour in detours(place, gate.remote, environ))
 
 
 def standing_problems(target: str) -> Iterator[str]:

@@ -180,6 +180,8 @@ class AgentWatch:
         if self._why is not None:
             return
         self._why = why
+        if self._listening:
+            self._listening.ending()
         if self._listening and self._listening.interrupt_seconds and why in INTERRUPTS:
             self._tree.signal(signal.SIGINT, group=False)
             self._interrupted_ns = self._now() + round(self._listening.interrupt_seconds * 1e9)

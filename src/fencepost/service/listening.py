@@ -91,6 +91,7 @@ class Listening:
         self._now_ns = now_ns
         self._budget_micro = budget_micro
         self._over_ns: int | None = None  # since when it has said how it ended
+        self._was_done = False
         self._out = Lines(self._transcript.hear, self._transcript.hear_oversized)
         self._aside = Lines(lambda line: self._transcript.hear(line, aside=True), lambda: None)
         output.listener = self._out.feed
@@ -145,6 +146,10 @@ class Listening:
             return float("inf")
         return max(0.0, self._manner.result_grace_seconds - (self._now_ns() - self._over_ns) / 1e9)
 
+    def ending(self) -> None:
+        """Take note that the agent is being ended from now on."""
+        self._was_done = self._transcript.succeeded
+
     def finish(self) -> None:
         """Take in the rest, when the output has been read to its end."""
         self._out.flush()
@@ -159,6 +164,7 @@ class Listening:
             tells_success=self._manner.output.tells_success,
             exit_codes=dict(self._manner.exit_codes),
             ended_by_us=ended_by_us,
+            was_done=self._was_done,
         )
 
     def told(self, *, cut_off: bool) -> Told:

@@ -1,6 +1,7 @@
 """Loads named statements from .sql files: `-- :name NAME` starts one, the next name or the file's end closes it."""
 
 import os
+from _thread import allocate_lock
 
 MARK = "-- :name "
 
@@ -16,18 +17,21 @@ class Statements(dict[str, str]):
         names = sorted(entry for entry in os.listdir(folder) if entry.endswith(".sql"))
         names.sort(key=lambda name: name not in FIRST)
         self._unread = [os.path.join(folder, name) for name in names]
+        self._reading = allocate_lock()  # a worker asks from several threads, and one may be in the middle of a file
 
     def __missing__(self, name: str) -> str:
-        while self._unread:
-            self._read(self._unread.pop(0))
-            if name in self:
-                return self[name]
+        with self._reading:
+            while name not in self and self._unread:
+                self._read(self._unread.pop(0))
+        if name in self:
+            return self[name]
         raise KeyError(name)
 
     def complete(self) -> "Statements":
         """Read all of them."""
-        while self._unread:
-            self._read(self._unread.pop(0))
+        with self._reading:
+            while self._unread:
+                self._read(self._unread.pop(0))
         return self
 
     def _read(self, path: str) -> None:

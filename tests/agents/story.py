@@ -1,0 +1,121 @@
+"""What one real CLI goes through: all that the tests then look at, in one go, because its starts take seconds."""
+
+import signal
+from typing import Any, NamedTuple
+
+from tests.agents.ground import PATIENCE_SECONDS, Ground
+from tests.agents.model.server import Request
+
+FAULTS = ("401", "429", "500", "cut")
+MAIN_FAULTS = ("401",)
+CAN_CALL = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "goose")  # tools; aider only edits
+TTL = "60s"  # long enough for a busy machine; adopting waits for no lease to run out
+PATIENT = '"280s"'  # how long a run may last that ends by itself
+SILENT_SECONDS_MIN, SILENT_TIMES = 20, 6  # what a CLI gets that goes on trying, by the time that its first run took
+# After these the CLI goes on trying for minutes, and our own limit ends it.
+GOES_ON = {
+    **dict.fromkeys(("gemini", "qwen", "copilot", "aider"), ("429", "500")),
+    "opencode": ("429", "500", "cut"),
+    "claude": ("429",),
+}
+IMPATIENT = ("401", "500", "cut")  # here it may give up by itself soon, if it can be told to
+
+
+def asked_of(ground: Ground, name: str) -> list[Request]:
+    """Return what the model was asked in a run; several CLIs may have it at once."""
+    return ground.model.asked_for(f"to be {name} by {ground.cli.name}.")
+
+
+class Story(NamedTuple):
+    """What became of each run, and what was seen on the way."""
+
+    ground: Ground
+    runs: dict[str, dict[str, Any]]  # as `show` tells them
+    drained: dict[str, Any] | None = None  # the interrupted run, between its two attempts
+    before: frozenset[int] = frozenset()  # the agent's processes before its worker was killed
+    after: frozenset[int] = frozenset()  # and with the next worker
+    left: tuple[int, ...] = ()  # processes of a cancelled run
+
+
+def tell(ground: Ground, *, whole: bool) -> Story:
+    """Let the CLI work, be refused, be left by its worker and be interrupted; and for the whole story fail in every way."""
+    calls = ground.cli.preset in CAN_CALL
+    ground.configure("".join(_agents(ground, PATIENT)))  # all of them: a worker learns of projects when it starts
+    ground.up("--workers", "4", "--ttl", TTL, command="worker")
+    ground.start_run("works")
+    ground.wait_for("works")  # alone: at their first start some unpack themselves, or set up a database
+    ground.configure("".join(_agents(ground, _silent(ground))))
+    names = ["works", *(f"fault-{one}" for one in (FAULTS if whole else MAIN_FAULTS))]
+    names += [*(["slow"] if whole else []), *(["notes", "cancelled"] if calls and whole else [])]
+    for name in names[1:]:
+        ground.start_run(name)
+    left = _cancel(ground) if calls and whole else ()
+    told = _leave_and_drain(ground) if calls and not whole else None  # beside the others: it waits for nothing
+    runs = {name: ground.wait_for(name) for name in names}
+    if calls and told is None:
+        told = _leave_and_drain(ground)
+    return told._replace(runs={**runs, **told.runs}, left=left) if told else Story(ground, runs)
+
+
+def _agents(ground: Ground, silent: str) -> list[str]:
+    described = [ground.describe("works", "please WRITE")]
+    for fault in FAULTS:
+        env = ground.settings.impatient if fault in IMPATIENT else {}
+        again = {"max_attempts": "2", "backoff": '"10ms"'} if fault == "401" else {}
+        limit = silent if fault in GOES_ON.get(ground.cli.preset, ()) else PATIENT
+        prompt = f"please FAULT-{fault.upper()}"
+        described.append(ground.describe(f"fault-{fault}", prompt, env=env, timeout=limit, **again))
+    described.append(ground.describe("slow", "please FAULT-SLOW", stall_timeout='"10s"', timeout=PATIENT))
+    return [*described, *_working(ground)]
+
+
+def _silent(ground: Ground) -> str:
+    """Return the limit of a CLI that goes on trying: enough for a first try on a machine as busy as this one is."""
+    works = ground.run_of("works")
+    assert works.ended_us is not None
+    assert works.started_us is not None
+    return f'"{max(SILENT_SECONDS_MIN, SILENT_TIMES * (works.ended_us - works.started_us) // 1_000_000)}s"'
+
+
+def _working(ground: Ground) -> list[str]:
+    if ground.cli.preset not in CAN_CALL:
+        return []
+    keys, env = ground.noting()
+    staying = [
+        ground.describe(name, f"please STAY, to be {name} by {ground.cli.name}.") for name in ("cancelled", "drained")
+    ]
+    return [
+        ground.describe("notes", "please NOTE", env=env, **keys),
+        *staying,
+        ground.describe("adopted", "please WAIT"),
+    ]
+
+
+def _cancel(ground: Ground) -> tuple[int, ...]:
+    ground.until_there("cancelled", "draft")
+    ground.fencepost("cancel", ground.run_of("cancelled").id)
+    ground.wait_for("cancelled")
+    return tuple(ground.agents_alive("cancelled"))
+
+
+def _leave_and_drain(ground: Ground) -> Story:
+    """Kill the worker of two agents at work; let its successor adopt both, see one to its end, and drain the other."""
+    for name in ("adopted", "drained"):
+        ground.start_run(name)
+    for name in ("adopted", "drained"):
+        ground.until_there(name, "draft")
+    before = frozenset(ground.agents_alive("adopted"))
+    (first,) = ground.daemons()
+    first.kill()
+    first.wait(10)
+    second = ground.up("--workers", "4", "--ttl", TTL, command="worker")
+    ground.until(lambda: "adopted" in ground.said(), seconds=PATIENCE_SECONDS)
+    after = frozenset(ground.agents_alive("adopted"))
+    (ground.folder / "adopted" / "enough").touch()
+    adopted = ground.wait_for("adopted")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 0
+    (between,) = ground.rows("show", ground.run_of("drained").id)
+    ground.up("--workers", "4", "--ttl", TTL, command="worker")
+    runs = {"adopted": adopted, "drained": ground.wait_for("drained")}
+    return Story(ground, runs, between, before, after)
