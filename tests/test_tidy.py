@@ -1,0 +1,98 @@
+"""The house stays tidy: what a stranger would trip over may become less, and never more."""
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "fencepost"
+LEFT = Path(__file__).parent / "untidy.txt"
+DOORS_AND_DIALECTS = ("cli", "web", "mcp", "app", "ports", "stores/postgres", "stores/sqlite", "gates")
+NOQA = re.compile(r"# noqa: [A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+)*(?P<why>.*)")
+BUILT_BY_WIRING = ("fencepost.host.clock", "fencepost.stores.")
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def homes_of_classes() -> set[str]:
+    homes = defaultdict(list)
+    for path, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(path)
+    return {f"class {name}" for name, places in homes.items() if len(places) > 1}
+
+
+def homes_of_modules() -> set[str]:
+    homes = defaultdict(list)
+    for path in modules():
+        if not path.endswith("__init__.py") and not path.startswith(DOORS_AND_DIALECTS):
+            homes[Path(path).stem].append(path)
+    return {f"module {name}" for name, places in homes.items() if len(places) > 1}
+
+
+def adapters_in_operations() -> set[str]:
+    return {
+        f"adapter {path}: {name}"
+        for path, tree in modules().items()
+        if path.startswith("operations/")
+        for name in imported(tree)
+        if name.startswith(BUILT_BY_WIRING)
+    }
+
+
+def imported(tree: ast.AST) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names
+
+
+def circles() -> set[str]:
+    """Return the modules that lead back to themselves, imports for types and those in functions counted."""
+    names = {name_of(path) for path in modules()}
+    arrows = {name_of(path): imported(tree) & names for path, tree in modules().items()}
+    return {f"circle {name}" for name in names if name in reached_from(name, arrows)}
+
+
+def name_of(path: str) -> str:
+    return "fencepost." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def reached_from(start: str, arrows: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    ways = [*arrows[start]]
+    while ways:
+        name = ways.pop()
+        if name not in seen:
+            seen.add(name)
+            ways += arrows[name]
+    return seen
+
+
+def rules_broken_without_a_reason() -> set[str]:
+    return {f"noqa {path}" for path in modules() if any(map(lacks_reason, (SOURCE / path).read_text().splitlines()))}
+
+
+def lacks_reason(line: str) -> bool:
+    said = NOQA.search(line)
+    return said is not None and re.search(r"\w{2}", said["why"]) is None
+
+
+def test_what_is_untidy_becomes_less_and_never_more() -> None:
+    """Names with two homes, adapters that are not built in `wiring`, circles of imports, rules broken without a reason."""
+    allowed = set(LEFT.read_text().splitlines())
+    found = (
+        homes_of_classes() | homes_of_modules() | adapters_in_operations() | circles() | rules_broken_without_a_reason()
+    )
+    assert sorted(found - allowed) == [], (
+        "new: find a name that says what is inside, build it in wiring, or turn an import round"
+    )
+    assert sorted(allowed - found) == [], "mended: take it out of untidy.txt"
