@@ -339,7 +339,9 @@ def _versions(who: Patient) -> Iterator[Finding]:
 def _ways_around(who: Patient) -> Iterator[Finding]:
     """Tell of agents whose own `git push` would not pass their gate."""
     config = _config_of(who)
-    for name, agent in config.agents.items() if config is not None else ():
+    if config is None:
+        return
+    for name, agent in config.agents.items():
         place = place_of(agent, os.path.dirname(config.path), config.projects)
         for problem in ways_around(agent, place, who.environ):
             yield Finding("gates", Status.WARN, f"{name}: {problem}", "then look again: fencepost doctor")
