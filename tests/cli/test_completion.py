@@ -64,7 +64,7 @@ def offered(line: str) -> list[str]:
         ("fencepost gate write-f", ["write-file"]),
         ("fencepost gate write-file --f", ["--fence"]),
         ("fencepost hook inst", ["install"]),
-        ("fencepost exec --bu", ["--busy-exit"]),
+        ("fencepost exec --bus", ["--busy-exit"]),
         ("fencepost exec --wait --loc", ["--lock"]),  # --wait takes a value only with =
         ("fencepost ledger list --state c", ["completed"]),
         ("fencepost ledger list --state=c", ["--state=completed"]),

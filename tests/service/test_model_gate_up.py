@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,22 +32,27 @@ def call():
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
-open("env.json", "w").write(json.dumps(dict(os.environ)))
-calls = int(sys.argv[1])
-done = 0
-while calls < 0 or done < calls:
-    code, said = call()
-    with open("codes", "a") as file:
-        file.write(f"{code}\\n")
-    if code != 200:
-        print("the model says", said)
-        if calls >= 0:
-            sys.exit(1)
-    done += 1
-    if os.path.exists("go"):
-        break
-    time.sleep(0.1)
+def work(calls):
+    open("env.json", "w").write(json.dumps(dict(os.environ)))
+    done = 0
+    while calls < 0 or done < calls:
+        code, said = call()
+        with open("codes", "a") as file:
+            file.write(f"{code}\\n")
+        if code != 200:
+            print("the model says", said)
+            if calls >= 0:
+                sys.exit(1)
+        done += 1
+        if os.path.exists("go"):
+            break
+        time.sleep(0.1)
+def function(run):
+    work(run.payload["calls"])
+if __name__ == "__main__":
+    work(int(sys.argv[1]))
 """
+WAYS = ("command", "function", "exec")  # to run an agent before the gate
 PYTHON = json.dumps(sys.executable)
 
 
@@ -91,36 +97,92 @@ def shown(site: Site, run_id: str) -> dict[str, Any]:
     return found
 
 
-def test_an_agent_thinks_with_a_key_that_it_never_sees_and_its_cost_is_recorded(site: Site, provider: Provider) -> None:
-    site.configure(agents(provider, 2))
+def think(site: Site, provider: Provider, way: str, calls: int, budget: str = "") -> str:
+    """Let an agent call its model so often, in one of the ways to run, and return its log once it has ended."""
+    if way == "exec":
+        told = site.try_fencepost(
+            *("exec", "--lock", "z", "--model-gate", "anthropic", "--model-key", "env:PROVIDER_KEY"),
+            *("--model-url", provider.url, *(("--budget-usd", budget) if budget else ())),
+            *("--", sys.executable, "agent.py", str(calls)),
+        )
+        return told.stdout + told.stderr
+    more = f'budget_usd = "{budget}"' if budget else ""
+    text = agents(provider, calls, more)
+    if way == "function":
+        text = text.replace(
+            f'command = [{PYTHON}, "agent.py", "{calls}"]', 'engine = "python"\nfunction = "agent:function"'
+        )
+    site.configure(text)
     up(site, 1)
-    site.fencepost("run", "thinks")
-    site.until(lambda: site.runs(state="succeeded"), seconds=60)
+    site.fencepost("run", "thinks", "--payload", json.dumps({"calls": calls}))
+    site.until(lambda: site.runs(state="succeeded") or site.runs(state="dead"), seconds=60)
+    return site.fencepost("logs", site.runs()[0].id)
 
-    (run,) = site.runs()
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_thinks_with_a_key_that_it_never_sees_and_its_cost_is_recorded(
+    site: Site, provider: Provider, way: str
+) -> None:
+    said = think(site, provider, way, 2)
+
+    assert codes(site) == ["200", "200"], said
     env = json.loads((site.folder / "env.json").read_text())
-    assert codes(site) == ["200", "200"]
     assert REAL_KEY not in json.dumps(env)
     assert not {"CLAUDE_CODE_USE_BEDROCK", "OPENAI_API_KEY", "PROVIDER_KEY"} & env.keys()
-    assert env["ANTHROPIC_API_KEY"].startswith(f"fencepost-{run.id}-")
+    assert env["ANTHROPIC_API_KEY"].startswith(f"fencepost-{env['FENCEPOST_RUN_ID']}-")
     assert all(asked["headers"]["x-api-key"] == REAL_KEY for asked in provider.asked)
-    told = shown(site, run.id)
-    assert float(told["cost_usd"]) == pytest.approx(2 * (3 * INPUT + 15 * OUTPUT + 0.3 * 200) / 1e6)
+    if way != "exec":  # which records no cost
+        told = shown(site, site.runs()[0].id)
+        assert float(told["cost_usd"]) == pytest.approx(2 * (3 * INPUT + 15 * OUTPUT + 0.3 * 200) / 1e6)
 
 
-def test_a_run_is_ended_at_the_call_that_would_pass_its_budget(site: Site, provider: Provider) -> None:
-    site.configure(agents(provider, 50, 'budget_usd = "0.05"'))
-    up(site, 1)
-    site.fencepost("run", "thinks")
-    site.until(lambda: site.runs(state="dead"), seconds=60)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_is_ended_at_the_call_that_would_pass_its_budget(site: Site, provider: Provider, way: str) -> None:
+    said = think(site, provider, way, 50, "0.05")
 
-    (run,) = site.runs()
-    assert shown(site, run.id)["reason"] == "budget"
-    said = site.fencepost("logs", run.id)
     assert "may cost 0.05 USD (budget_usd)" in said
     assert "the model says" in said, "the agent is told in its provider's own words"
     assert codes(site)[-1] == "403"
     assert len(provider.asked) == len(codes(site)) - 1
+    if way != "exec":
+        assert shown(site, site.runs()[0].id)["reason"] == "budget"
+
+
+@pytest.mark.parametrize("how", ["frozen", "killed"])
+def test_what_a_command_left_behind_cannot_think_without_its_supervisor(
+    site: Site, provider: Provider, how: str
+) -> None:
+    words = ("--model-gate", "anthropic", "--model-key", "env:PROVIDER_KEY", "--model-url", provider.url, "--ttl", "2s")
+    agent = (sys.executable, "agent.py", "-1")
+    supervisor = site.start(sys.executable, "-m", "fencepost", "exec", "--lock", "z", *words, "--", *agent)
+    site.until(lambda: codes(site), seconds=60)
+    env = json.loads((site.folder / "env.json").read_text())
+    strayed = {name: value for name, value in env.items() if not name.startswith("FENCEPOST_")}
+
+    supervisor.send_signal(signal.SIGSTOP if how == "frozen" else signal.SIGKILL)
+
+    def is_refused() -> bool:
+        ran = subprocess.run([*agent[:-1], "1"], cwd=site.folder, env=strayed, capture_output=True, check=False)
+        return ran.returncode == 1
+
+    site.until(is_refused, seconds=30)
+    assert codes(site)[-1] == "403"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--model-gate", "nobody"), "one of anthropic, openai, gemini"),
+        (("--budget-usd", "1"), "add --model-gate"),
+        (("--model-gate", "anthropic", "--model-key", "env:NOT_THERE"), "NOT_THERE"),
+    ],
+)
+def test_a_command_that_asks_wrongly_is_told_and_not_started(site: Site, words: tuple[str, ...], told: str) -> None:
+    ran = site.try_fencepost("exec", "--lock", "z", *words, "--", sys.executable, "agent.py", "1")
+
+    assert ran.returncode not in (0, 1)
+    assert told in " ".join(ran.stderr.split())
+    assert codes(site) == []
 
 
 @pytest.mark.parametrize("how", ["killed", "left"])

@@ -28,6 +28,9 @@ class AgentOptions(TypedDict, total=False):
     gates: Sequence[str]
     writes: bool
     budget_usd: float | str
+    model_gate: str
+    model_key: str
+    model_url: str
     log_max: int
     options: Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from fencepost.service.order import Order
 
 if TYPE_CHECKING:
     from fencepost.operations.projects import Ground
-    from fencepost.service.order import Tools
+    from fencepost.service.order import ModelWish, Tools
 
 HELP = """\
 usage: fencepost exec [options] -- COMMAND [ARGUMENT ...]
@@ -32,6 +32,11 @@ options:
   --busy-exit N       exit code when busy (default 75)
   --holder ID         who you are, to take over from your own dead predecessor
   --gate KIND:TARGET  raise the fence there before the start; repeatable
+  --model-gate WHOSE  its calls of a model (anthropic, openai, gemini) pass the
+                      model gate, which has the key, while the lease holds
+  --model-key REF     where the key is: env:NAME or file:/path
+  --model-url URL     where the provider is, if not where it always is
+  --budget-usd N      what its calls of the model may cost
   --store URL         sqlite:/path or postgresql://host/db; also a git remote,
                       S3, Redis, etcd or another Fencepost: see
                       docs/reference/stores.md
@@ -62,8 +67,10 @@ examples:
 """
 
 TICK_OPTIONS = ("--timezone", "--job", "--missed", "--grace", "--retry", "--on-lost", "--done-exit")
+MODEL_OPTIONS = ("--model-key", "--model-url", "--budget-usd")
 VALUED = (
     *("--lock", "--project", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store", "--config"),
+    *("--model-gate", *MODEL_OPTIONS),
     "--tick",
     *TICK_OPTIONS,
 )
@@ -200,7 +207,22 @@ def order_of(
         slots=ground.slots if ground else 1,
         what=ground.words if ground else "",
         watch="--no-wait" not in options,
+        model=model_of(options),
     )
+
+
+def model_of(options: dict[str, list[str]]) -> ModelWish | None:
+    """Return what is asked of the model gate, if anything."""
+    provider = one(options, "--model-gate")
+    if provider is None:
+        for name in MODEL_OPTIONS:
+            if name in options:
+                raise Invalid(f"{name} is about the model gate; add --model-gate, as in --model-gate anthropic.")
+        return None
+    from fencepost.wiring.models import model_wish
+
+    key, url, budget = (one(options, name) for name in MODEL_OPTIONS)
+    return model_wish(provider, key=key, url=url, budget=budget)
 
 
 def one(options: dict[str, list[str]], name: str) -> str | None:

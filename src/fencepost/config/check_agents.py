@@ -90,7 +90,7 @@ def _check_lane(checker: Checker, entry: Entry) -> None:
     """Refuse what a function cannot have that shares its process with others."""
     if not entry.values.get("in_process"):
         return
-    for name in ("env", "pass_env", "secrets", "project"):
+    for name in ("env", "pass_env", "secrets", "project", "model_gate"):
         if entry.values.get(name):
             checker.complain(
                 f"with in_process = true, runs share one process: drop {name}, or in_process.", *entry.path, name

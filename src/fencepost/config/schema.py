@@ -53,7 +53,7 @@ from fencepost.model.zoned import DstFold, DstGap
 ENGINES = ("command", "python", "http", "claude", "cli")
 GATES = tuple(KINDS)
 PROVIDERS = ("anthropic", "openai", "gemini")
-LED = ("command", "claude", "cli")  # engines whose agents the model gate's variables reach
+LED = ("command", "claude", "cli", "python")  # engines whose agents the model gate's variables reach
 SCHEMES = ("standard", "github", "slack", "stripe", "bearer")
 # Git-ignored things that tools make again by themselves.
 DISCARDED = ("__pycache__", "*.pyc", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", "target")

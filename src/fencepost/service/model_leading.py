@@ -25,6 +25,14 @@ class Led(NamedTuple):
         return {**scrubbed(env, self.key), **self.env} if self.order else env
 
 
+class Way(NamedTuple):
+    """The way to the gate for one run: its pass, and the variables that lead there."""
+
+    order: ModelOrder
+    env: Mapping[str, str]
+    url: str
+
+
 def lead(
     agent: AgentDefinition, run: RunRow, gate: ModelGateStarter | None, *, key: str, budget_micro: int | None
 ) -> Led:
@@ -33,22 +41,26 @@ def lead(
         return Led(agent)
     if gate is None:
         raise Misconfigured("this worker has no model gate.")
+    way = way_to(gate, agent.model_gate, run.id, url=agent.model_url, key=key, budget_micro=budget_micro)
+    args = recipe(agent.model_gate, str(agent.options.get("preset", ""))).args_for(way.url, way.order.shown)
+    options = {**agent.options, "args": [*args, *agent.options.get("args", ())]} if args else agent.options
+    return Led(replace(agent, options=options), way.order, way.env, key)
+
+
+def way_to(gate: ModelGateStarter, provider: str, run_id: str, *, url: str, key: str, budget_micro: int | None) -> Way:
+    """Make the pass of a run with a key of its own; the real one goes to the gate alone."""
     port = gate.port()
     if port is None:
         if gate.trouble:
             raise Misconfigured(f"the model gate does not start: {gate.trouble}")
         raise GateUnreachable("the model gate is being started.")
-    known = recipe(agent.model_gate, str(agent.options.get("preset", "")))
-    url, shown = f"http://127.0.0.1:{port}", f"fencepost-{run.id}-{os.urandom(16).hex()}"
+    known, here, shown = recipe(provider), f"http://127.0.0.1:{port}", f"fencepost-{run_id}-{os.urandom(16).hex()}"
     terms = {
-        "run_id": run.id,
-        "provider": agent.model_gate,
-        "upstream": agent.model_url or known.upstream,
+        "run_id": run_id,
+        "provider": provider,
+        "upstream": url or known.upstream,
         "key": key,
-        "counts_sleep": False,  # its guard knows
+        "counts_sleep": False,  # who opens it knows
         "budget_micro": budget_micro,
     }
-    args = known.args_for(url, shown)
-    options = {**agent.options, "args": [*args, *agent.options.get("args", ())]} if args else agent.options
-    order = ModelOrder(gate.folder, port, shown, terms)
-    return Led(replace(agent, options=options), order, known.env_for(url, shown), key)
+    return Way(ModelOrder(gate.folder, port, shown, terms), known.env_for(here, shown), here)

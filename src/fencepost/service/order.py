@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.processes import Processes
     from fencepost.ports.store import LeaseStore
+    from fencepost.service.model_line import ModelGateStarter
     from fencepost.service.run_folder import RunFolder
 
 # Never handed to an agent: with these it could reach the store past its lease.
@@ -34,6 +35,15 @@ LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 PAIRS = [one + other for one in LETTERS for other in LETTERS]
 
 
+class ModelWish(NamedTuple):
+    """What a command asks of the model gate."""
+
+    provider: str
+    key: str  # the real one, which the command never has
+    url: str
+    budget_micro: int | None
+
+
 class Order(NamedTuple):
     """One command to guard."""
 
@@ -51,6 +61,7 @@ class Order(NamedTuple):
     what: str = ""  # the resource in words, where its name says nothing to people
     watch: bool = False  # stay and watch a silent holder, where only that tells whether it is alive
     tick: TickOrder | None = None  # the crontab line whose newest tick this is to be
+    model: ModelWish | None = None  # its calls of a model pass the model gate
 
 
 class Tools(NamedTuple):
@@ -62,6 +73,7 @@ class Tools(NamedTuple):
     open_gate: Callable[[str, str], Gate]  # by its target, for a tenant
     say: Callable[[str], None]
     show: Callable[[str], None] | None = None  # keeps one line current, where there is a terminal
+    model_gate: Callable[[], ModelGateStarter] | None = None
     keep_end: Callable[[Lease, bool], None] | None = None  # remembers how a tick ended that could not be reported
 
 

@@ -29,6 +29,7 @@ from fencepost.service.terminal import Terminal, open_standard
 
 if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore
+    from fencepost.service.command_model import CommandModel
     from fencepost.service.line import Message
 
 
@@ -74,11 +75,14 @@ class _Supervisor:
         self._overdue_ns = 0
         self._told_deadline_ns = 0
         self._ended: Message | None = None
+        self._model = self._model_of(order)
 
     def run(self) -> Ending:
         """Lease, start, watch, release; the guard knows what to clear away if we are killed meanwhile."""
         self._guard.line.send(place=self._run_id, cgroup=self._cgroup, folder=self._folder.path)
         try:
+            if self._model is not None:
+                self._model.await_gate()
             admission = Admission(self._order, self._tools, self._store, wait=self._mailbox.wait)
             lease = admission.admit(self._claim(), self._term)
             try:
@@ -91,6 +95,14 @@ class _Supervisor:
             self._folder.remove()
             if self._cgroup:
                 cgroup.remove(self._cgroup)
+
+    def _model_of(self, order: Order) -> CommandModel | None:
+        if order.model is None:
+            return None
+        from fencepost.service.command_model import CommandModel
+
+        assert self._tools.model_gate is not None, "who lets a command ask for the gate has one"
+        return CommandModel(order.model, self._tools.model_gate(), wait=self._mailbox.wait, say=self._tools.say)
 
     def _claim(self) -> Claim:
         return Claim(
@@ -131,11 +143,15 @@ class _Supervisor:
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
             env = environment(os.environ, self._order, lease, folder=folder, key=key)
+            if self._model is not None:
+                self._model.open(self._run_id, self._term)
+                env = self._model.environment(env)
             self._start(lease, led_to_gates(env, lease.gates, self._order.tenant, self._tools))
             return self._watch(answering)
         finally:
             self._last_resort.close()
             self._custody.close()
+            self._close_pass()
             answering.close()
             self._terminal.take_back()
 
@@ -147,7 +163,7 @@ class _Supervisor:
         self._started = True
         self._guard.line.send(
             start={
-                "argv": self._order.argv,
+                "argv": self._order.argv if self._model is None else self._model.argv(self._order.argv),
                 "env": env,
                 "terminal": self._terminal.offer(),
                 "deadline_ns": self._term.deadline_ns,
@@ -162,7 +178,11 @@ class _Supervisor:
         line, mailbox = self._guard.line.fd, self._mailbox.fd
         give_up_ns = self._timeout_ns()
         while self._ended is None:
-            ready, _, _ = select.select([line, mailbox, *answering.fds()], [], [], self._patience(give_up_ns))
+            thinking = self._model.fds() if self._model is not None else []
+            waited = [line, mailbox, *answering.fds(), *thinking]
+            ready, _, _ = select.select(waited, [], [], self._patience(give_up_ns))
+            if self._model is not None:
+                self._model.hear()
             if mailbox in ready:
                 self._forward(self._mailbox.collect())
             self._heed_lease()
@@ -215,6 +235,8 @@ class _Supervisor:
         elif self._told_deadline_ns != self._term.deadline_ns:
             self._told_deadline_ns = self._term.deadline_ns
             self._guard.line.send(deadline_ns=self._told_deadline_ns)
+            if self._model is not None:
+                self._model.extend(self._told_deadline_ns)
 
     def _forward(self, signals: list[int]) -> None:
         for number in signals:
@@ -225,6 +247,12 @@ class _Supervisor:
             self._asked = why
             self._overdue_ns = self._term.now_ns() + round(self._grace * OVERDUE_PART * 1e9)
             self._guard.line.send(end=why, grace_seconds=grace_seconds)
+            if why in ("lost", "deadline"):
+                self._close_pass()
+
+    def _close_pass(self) -> None:
+        if self._model is not None:
+            self._model.close()
 
     def _is_ending(self) -> bool:
         return bool(self._asked or self._kept.lost)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.processes import Processes
     from fencepost.ports.store import LeaseStore
+    from fencepost.service.model_line import ModelGateStarter
     from fencepost.service.order import Tools
     from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
@@ -435,7 +436,13 @@ def exec_tools(url: str) -> Tools:
                 say(notice)
         return store
 
-    return Tools(clock, system_processes(clock), open_and_tell, lambda target, _: open_gate(target), say)
+    def model_gate() -> ModelGateStarter:
+        from fencepost.service.model_line import ModelGateStarter
+
+        return ModelGateStarter(model_gate_folder(), prices_file(), clock)
+
+    processes = system_processes(clock)
+    return Tools(clock, processes, open_and_tell, lambda target, _: open_gate(target), say, model_gate=model_gate)
 
 
 def open_gate(name: str) -> Gate:

@@ -1,0 +1,90 @@
+"""A guarded command's way to the model gate: its pass, which the supervisor keeps open for as long as the lease holds."""
+
+from collections.abc import Callable, Mapping
+from os.path import basename
+from typing import TYPE_CHECKING
+
+from fencepost.gates.model.recipes import recipe, scrubbed
+from fencepost.model.errors import GateUnreachable, Misconfigured
+from fencepost.service.custody import Term
+from fencepost.service.model_leading import Way, way_to
+from fencepost.service.model_line import ModelGateStarter, keep_pass, open_pass
+from fencepost.service.order import ModelWish
+
+if TYPE_CHECKING:
+    from fencepost.service.channel import Channel
+
+START_SECONDS, LOOK_SECONDS = 20.0, 0.05
+
+
+class CommandModel:
+    """One pass, from before the lease to the end of the command."""
+
+    def __init__(
+        self, wish: ModelWish, gate: ModelGateStarter, *, wait: Callable[[float], None], say: Callable[[str], None]
+    ) -> None:
+        self._wish, self._gate = wish, gate
+        self._wait, self._say = wait, say
+        self._way: Way | None = None
+        self._line: Channel | None = None
+
+    def await_gate(self) -> None:
+        """Wait until the gate is there, or raise why it is not; best before there is a lease to hold meanwhile."""
+        for _ in range(round(START_SECONDS / LOOK_SECONDS)):
+            if self._gate.port() is not None:
+                return
+            if self._gate.trouble:
+                raise Misconfigured(f"the model gate does not start: {self._gate.trouble}")
+            self._wait(LOOK_SECONDS)
+        raise GateUnreachable(f"the model gate did not start within {START_SECONDS:.0f} s.")
+
+    def open(self, run_id: str, term: Term) -> None:
+        """Have a pass made, and open it until the lease's deadline."""
+        self.await_gate()
+        wish = self._wish
+        self._way = way_to(
+            self._gate, wish.provider, run_id, url=wish.url, key=wish.key, budget_micro=wish.budget_micro
+        )
+        order = self._way.order
+        open_pass(order._replace(terms={**order.terms, "counts_sleep": term.counts_sleep}))
+        self._line = keep_pass(order, term.deadline_ns)
+        if self._line is None:
+            raise GateUnreachable("the model gate is gone.")
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the command's environment: with the gate's address, and without what leads past it."""
+        assert self._way is not None, "it was opened"
+        return {**scrubbed(env, self._wish.key), **self._way.env}
+
+    def argv(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the command's words; a CLI that goes by more than variables gets them behind its name."""
+        assert self._way is not None, "it was opened"
+        known = recipe(self._wish.provider, basename(argv[0]))
+        return (argv[0], *known.args_for(self._way.url, self._way.order.shown), *argv[1:])
+
+    def fds(self) -> list[int]:
+        """Return what is to be waited for."""
+        return [self._line.fd] if self._line else []
+
+    def hear(self) -> None:
+        """Hear what the gate has to say: that the budget is used up, or that it is gone."""
+        if self._line is None:
+            return
+        for message in self._line.receive():
+            if "over" in message:
+                self._say(str(message["over"]))
+        self._line.flush()
+        if self._line.closed:  # every call is refused from now on, and the command will say so
+            self._line = None
+
+    def extend(self, deadline_ns: int) -> None:
+        """Keep the pass open as long as the lease holds now."""
+        if self._line is not None:
+            self._line.send(deadline_ns=deadline_ns)
+
+    def close(self) -> None:
+        """Let no call pass any more."""
+        if self._line is not None:
+            self._line.send(close=True)
+            self._line.close()
+            self._line = None
