@@ -141,3 +141,28 @@ def test_nothing_but_a_file_or_the_registry_can_be_simulated(
 
     assert main(["simulate"]) == 2
     assert "fencepost init" in capsys.readouterr().err
+
+
+def test_the_load_of_many_such_agents_is_reckoned(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "fencepost.toml").write_text(
+        '[fencepost]\ntimezone = "UTC"\n[agents.a]\ncommand = ["true"]\n[schedules.often]\nagent = "a"\ncron = "*/10 * * * *"\n'
+    )
+    span = ("--from", "2027-01-01", "--for", "10d", "--duration", "5m")
+
+    load = rows(capsys, *span, "--agents", "6000", "--workers", "30")[-1]["load"]
+    assert main(["simulate", *span, "--agents", "6000", "--workers", "30"]) == 0
+    said = capsys.readouterr().out
+
+    assert isinstance(load, dict)
+    assert (load["ticks_per_second"], load["runs_per_second"]) == (10, 10)
+    assert load["agents_at_work"] == pytest.approx(3000, rel=0.01)
+    assert load["renewals_per_second"] == pytest.approx(300, rel=0.01)
+    assert load["renewing_per_second"] == 3, "each worker renews its hundred leases together, every ten seconds"
+    assert load["connections"] == 31 * 4
+    assert "what a PostgreSQL server has to do for 6000 such agents by 30 workers" in " ".join(said.split())
+    assert "124 connections" in said
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
+def test_without_agents_no_load_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001  # it is there
+    assert "load" not in rows(capsys, *SPAN)[-1]

@@ -11,7 +11,7 @@ from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.progress_bar import ProgressBar
 from fencepost.cli.registry import file_of
-from fencepost.cli.simulate_page import page
+from fencepost.cli.simulate_page import load_page, page
 from fencepost.config.find import resolved_store
 from fencepost.config.load import Config, load
 from fencepost.model.budget import parse_usd
@@ -21,6 +21,7 @@ from fencepost.model.errors import FencepostError, Invalid
 from fencepost.model.moment import from_us
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.preview import parse_moment
+from fencepost.operations.simulation.load import load_fields, load_of
 from fencepost.operations.simulation.past import applied, expected_of
 from fencepost.operations.simulation.scenario import (
     CRASHES_MAX,
@@ -42,13 +43,15 @@ EXAMPLES = """\
   fencepost simulate --for 30d --duration nightly=40m --cost nightly=0.30
   fencepost simulate --outage 2027-03-27..2027-03-29 --json
   fencepost simulate --crashes 12 --seed 7 --workers 4
+  fencepost simulate --for 7d --agents 100000 --workers 10000
 
 It runs the file's schedules, or with --applied those of the registry, on the
 product's own code with a clock that is moved. Nothing is started, nothing of
 yours is changed. How long a run takes, and what it costs, is taken from the
 store's records where there are any; say it with --duration and --cost.
-Pauses are not looked at. A day given as --outage begins at midnight in the
-file's zone, or in UTC.
+Pauses are not looked at. With --agents it also prints what so many agents,
+scheduled like these, would ask of a PostgreSQL store. A day given as --outage
+begins at midnight in the file's zone, or in UTC.
 """
 YEAR = timedelta(days=365)
 SEED_MAX = 1 << 31
@@ -65,9 +68,10 @@ def main(argv: list[str]) -> int:
             scenario,
             progress=lambda at: bar.to((at - scenario.start).total_seconds(), span, words=f"{at:%Y-%m-%d}"),
         )
+    load = load_of(report, agents=args.agents, workers=args.workers) if args.agents else None
     if args.json:
-        options.print_json(report_fields(report))
-    for line in () if args.json else page(report):
+        options.print_json([*report_fields(report), *([{"load": load_fields(load)}] if load else [])])
+    for line in () if args.json else (*page(report), *(load_page(load) if load else ())):
         print(line)
     for name, schedule in scenario.schedules.items():
         for warning in cron_warnings(schedule.cron, schedule.timezone):
@@ -92,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--duration", action="append", default=[], metavar="[NAME=]D", help="how long a run takes")
     made.add_argument("--cost", action="append", default=[], metavar="[NAME=]USD", help="what a run costs")
     made.add_argument("--workers", type=options.positive, default=2, metavar="N", help="how many runs at once (2)")
+    made.add_argument("--agents", type=options.positive, metavar="M", help="the load of M such agents on their store")
     made.add_argument("--no-history", action="store_true", help="do not look into the store's records")
     made.add_argument("--thorough", action="store_true", help="carry out every run one by one, even the usual ones")
     options.add_json(made)
@@ -108,7 +113,8 @@ def scenario_of(args: argparse.Namespace) -> Scenario:
     scenario = _of_registry(args) if args.applied else _of_file(args)
     if args.schedule:
         scenario = only(scenario, args.schedule)
-    return replace(scenario, expected=_expected(args, scenario), workers=args.workers, thorough=args.thorough)
+    room = max(args.workers, len(scenario.schedules)) if args.agents else args.workers  # a fleet has room for each
+    return replace(scenario, expected=_expected(args, scenario), workers=room, thorough=args.thorough)
 
 
 def _of_file(args: argparse.Namespace) -> Scenario:

@@ -6,12 +6,15 @@ from datetime import timedelta
 from fencepost.cli import options, render
 from fencepost.model.budget import show_usd
 from fencepost.model.instant import format_instant
+from fencepost.operations.simulation.load import Load, load_rows, short
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.tally import Report, Tally
 from fencepost.operations.words import counted, span
 
 HEAD = ("SCHEDULE", "TICKS", "RUNS", "LATEST", "USD", "NOT RUN")
+LOAD_HEAD = ("WHAT", "A SECOND", "TRANSACTIONS", "PROCESSORS")
 EFFECTS_SHOWN = 4
+GIGABYTE = 1e9
 DAY = timedelta(days=1)
 
 
@@ -24,6 +27,18 @@ def page(report: Report) -> Iterator[str]:
         yield ""
         yield render.plain(f"{name}: {_needs(report.scenario, name)}")
         yield from (options.wrapped(line, indent="  ") for line in _standing_out(tally))
+
+
+def load_page(load: Load) -> Iterator[str]:
+    """Yield what a store would have to bear."""
+    yield ""
+    who = f"{counted(load.agents, 'such agent')} by {counted(load.workers, 'worker')}, {short(load.at_work)} at work at once"
+    yield options.wrapped(f"what a PostgreSQL server has to do for {who}:")
+    yield from render.table(LOAD_HEAD, list(load_rows(load))).split("\n")
+    yield options.wrapped(
+        f"{load.connections:,} connections; {short(load.wal_bytes_per_day / GIGABYTE)} GB of write-ahead log and "
+        f"{short(load.kept_bytes_per_day / GIGABYTE)} GB of records a day; averages, from costs measured on another machine"
+    )
 
 
 def _opening(scenario: Scenario) -> Iterator[str]:
