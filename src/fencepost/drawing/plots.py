@@ -1,5 +1,6 @@
 """Small plots: bars and lines per day or hour, with an axis that is easy to read. Pure; a door draws what this returns."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,11 +70,7 @@ class Buckets(NamedTuple):
         """Return in which bucket an instant lies."""
         if not self.edges[0] <= us < self.edges[-1]:
             return None
-        low, high = 0, len(self.edges) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.edges[middle] <= us else (low, middle)
-        return low
+        return bisect_right(self.edges, us) - 1
 
 
 def by_day(from_us: int, until_us: int, zone: tzinfo) -> Buckets:

@@ -121,22 +121,57 @@ def test_buttons_change_the_picture_and_not_the_page(visitor: Visitor) -> None:
     assert page.evaluate("window.kept")
 
 
-def test_a_finger_pans(browser: Browser, scene: Scene) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True)
-    visitor = Visitor(context, scene)
-    visitor.log_in()
-    page = visitor.goes("/timeline")
+@pytest.fixture
+def phone(browser: Browser, scene: Scene) -> Iterator[Visitor]:
+    """A visitor whose screen knows fingers and nothing else."""
+    context = browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    found = Visitor(context, scene)
+    found.log_in()
+    yield found
+    context.close()
+    assert found.errors == []
+
+
+def slide(page: Page, *fingers: tuple[float, float]) -> None:
+    """Move fingers over the timeline, each from one place to another, in parts of its width."""
     box = page.locator(".tl-box").bounding_box()
     assert box
-    y = box["y"] + 30
-    page.mouse.move(box["x"] + 60, y)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 240, y, steps=6)
-    page.mouse.up()
+    screen = page.context.new_cdp_session(page)
+
+    def touch(kind: str, part: float) -> None:
+        places = [start + (end - start) * part for start, end in fingers]
+        points = [{"x": box["x"] + place * box["width"], "y": box["y"] + 30} for place in places]
+        screen.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points if kind != "touchEnd" else []})
+
+    touch("touchStart", 0)
+    for step in range(1, 9):
+        touch("touchMove", step / 8)
+    touch("touchEnd", 1)
+
+
+def test_a_finger_pans_back_and_ahead(phone: Visitor) -> None:
+    page = phone.goes("/timeline")
+    slide(page, (0.2, 0.7))
     expect(page).to_have_url(re.compile("until=2027-04-0"))
     expect(page.locator(".tl .now")).to_have_count(0)
-    assert visitor.errors == []
-    context.close()
+    slide(page, (0.9, 0.1))
+    expect(page.locator(".tl .now")).to_have_count(1)
+
+
+def test_two_fingers_zoom_in_and_out(phone: Visitor) -> None:
+    page = phone.goes("/timeline")
+    slide(page, (0.4, 0.1), (0.6, 0.9))
+    expect(page).to_have_url(re.compile("span=12h"))
+    expect(page.locator(".chips [aria-current]").first).to_have_text("12h")
+    slide(page, (0.1, 0.4), (0.9, 0.6))
+    expect(page).to_have_url(re.compile("span=1d"))
+    assert page.evaluate("visualViewport.scale") == 1, "the page itself is left as it was"
+
+
+def test_a_finger_that_taps_opens_what_is_there(phone: Visitor) -> None:
+    page = phone.goes("/timeline?span=6h&by=worker")
+    page.locator(".tl .tell[href] rect").first.tap(force=True)
+    page.wait_for_url(re.compile("/(runs|schedules)/"))
 
 
 def test_all_of_it_is_there_without_a_script(browser: Browser, scene: Scene) -> None:
