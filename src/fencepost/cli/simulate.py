@@ -21,7 +21,6 @@ from fencepost.model.errors import FencepostError, Invalid
 from fencepost.model.moment import from_us
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.simulation.load import load_fields, load_of
 from fencepost.operations.simulation.past import applied, expected_of
 from fencepost.operations.simulation.scenario import (
     CRASHES_MAX,
@@ -36,6 +35,7 @@ from fencepost.operations.simulation.scenario import (
     only,
 )
 from fencepost.operations.simulation.simulate import simulate
+from fencepost.operations.simulation.store_load import load_fields, load_of
 from fencepost.operations.simulation.tally import report_fields
 
 EXAMPLES = """\

@@ -6,8 +6,8 @@ from datetime import timedelta
 from fencepost.cli import options, render
 from fencepost.model.budget import show_usd
 from fencepost.model.instant import format_instant
-from fencepost.operations.simulation.load import Load, load_rows, short
 from fencepost.operations.simulation.scenario import Scenario
+from fencepost.operations.simulation.store_load import StoreLoad, load_rows, short
 from fencepost.operations.simulation.tally import Report, Tally
 from fencepost.operations.words import counted, span
 
@@ -29,7 +29,7 @@ def page(report: Report) -> Iterator[str]:
         yield from (options.wrapped(line, indent="  ") for line in _standing_out(tally))
 
 
-def load_page(load: Load) -> Iterator[str]:
+def load_page(load: StoreLoad) -> Iterator[str]:
     """Yield what a store would have to bear."""
     yield ""
     who = f"{counted(load.agents, 'such agent')} by {counted(load.workers, 'worker')}, {short(load.at_work)} at work at once"

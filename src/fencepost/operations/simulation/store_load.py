@@ -31,7 +31,7 @@ class Part(NamedTuple):
         return self.per_second * self.cost.server_us / 1e6
 
 
-class Load(NamedTuple):
+class StoreLoad(NamedTuple):
     """What the store has to bear, on average over the span."""
 
     agents: int
@@ -61,7 +61,7 @@ class Load(NamedTuple):
         return (self.workers + 1) * costs.WORKER_CONNECTIONS
 
 
-def load_of(report: Report, *, agents: int, workers: int) -> Load:
+def load_of(report: Report, *, agents: int, workers: int) -> StoreLoad:
     """Reckon the load of so many agents that are scheduled like those of the report, carried out by so many workers."""
     scenario = report.scenario
     seconds = (scenario.end - scenario.start).total_seconds()
@@ -78,7 +78,7 @@ def load_of(report: Report, *, agents: int, workers: int) -> Load:
         Part("scheduler", 1, costs.IDLE_SCHEDULER_SECOND),
     )
     kept = (runs * costs.RUN_KEPT_BYTES + (ticks - runs) * costs.TICK_KEPT_BYTES) * DAY_SECONDS
-    return Load(agents, workers, at_work, parts, kept)
+    return StoreLoad(agents, workers, at_work, parts, kept)
 
 
 def renewing(at_work: float, workers: int) -> float:
@@ -87,7 +87,7 @@ def renewing(at_work: float, workers: int) -> float:
     return holders * ceil(at_work / holders / costs.RENEWED_TOGETHER) if holders else 0
 
 
-def load_fields(load: Load) -> dict[str, object]:
+def load_fields(load: StoreLoad) -> dict[str, object]:
     """Spell a load as scripts see it."""
     rates = {f"{one.what.replace(' ', '_')}_per_second": round(one.per_second, 4) for one in load.parts[:4]}
     return {
@@ -103,7 +103,7 @@ def load_fields(load: Load) -> dict[str, object]:
     }
 
 
-def load_rows(load: Load) -> Iterator[tuple[str, str, str, str]]:
+def load_rows(load: StoreLoad) -> Iterator[tuple[str, str, str, str]]:
     """Yield a row for each kind of work, and the sum."""
     for one in load.parts:
         yield one.what, short(one.per_second), short(one.transactions), short(one.processors)
