@@ -68,6 +68,17 @@ def test_a_process_that_asks_twice_is_two_holders_and_the_second_is_refused(stor
     assert isinstance(store.acquire(second), Refused)
 
 
+def test_a_refusal_tells_by_the_store_s_clock_for_how_long_it_has_been_held(rig: Rig) -> None:
+    """The clock of whoever asks may be an hour off, and is not asked."""
+    granted(rig.store, "lock:a")
+    rig.pass_time(6)
+
+    refused = rig.store.acquire(claim("lock:a"))
+
+    assert isinstance(refused, Refused)
+    assert [(one.held_seconds, one.worked_seconds) for one in refused.holders] == [(6, 6)]
+
+
 def test_a_fence_is_the_store_s_clock_while_the_clock_is_ahead(rig: Rig) -> None:
     rig.pass_time(1)
     assert granted(rig.store).fence == rig.now_us()
