@@ -6,7 +6,8 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import count, takewhile
 from typing import Protocol
 
@@ -85,13 +86,15 @@ def _bounds(totals: Counter[str]) -> str:
     return "; ".join(said) or "no bound"
 
 
-class Play(Protocol):
-    """How one seed is played."""
+class Sparing(Protocol):
+    """How one seed is played without some of its faults."""
 
     def __call__(self, seed: int, *, spared: frozenset[int] = frozenset()) -> Result: ...
 
 
-def command(play: Play, description: str, bites: Sequence[str] = BITES) -> int:
+def command(
+    play: Callable[[int], Result], description: str, bites: Sequence[str] = BITES, *, sparing: Sparing | None = None
+) -> int:
     """Play the seeds that were asked for; return whether one of them failed."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seeds", type=int, default=300)
@@ -99,7 +102,9 @@ def command(play: Play, description: str, bites: Sequence[str] = BITES) -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--digest", action="store_true")
-    parser.add_argument("--shrink", action="store_true", help="leave out every fault that a failing seed does not need")
+    if sparing is not None:
+        shrinking = "leave out every fault that a failing seed does not need"
+        parser.add_argument("--shrink", action="store_true", help=shrinking)
     parser.add_argument("--seconds", type=float, help="go on with seed after seed for so long")
     arguments, _ = parser.parse_known_args()
     one = arguments.seed is not None
@@ -115,8 +120,8 @@ def command(play: Play, description: str, bites: Sequence[str] = BITES) -> int:
             print("\n".join(result.trace))
         if arguments.digest:
             print(seed, result.digest)
-        if result.violation and arguments.shrink:
-            result = shrink(lambda number, spared: play(number, spared=spared), seed)
+        if result.violation and sparing is not None and arguments.shrink:
+            result = shrink(partial(_without, sparing), seed)
             print(f"{len(result.strikes)} faults are enough:", *result.strikes.values(), sep="\n  ")
         if result.violation:
             print(result.report(), flush=True)
@@ -125,5 +130,9 @@ def command(play: Play, description: str, bites: Sequence[str] = BITES) -> int:
     return int(any(result.violation for result in results))
 
 
+def _without(sparing: Sparing, seed: int, spared: frozenset[int]) -> Result:
+    return sparing(seed, spared=spared)
+
+
 if __name__ == "__main__":
-    sys.exit(command(simulate, __doc__ or ""))
+    sys.exit(command(simulate, __doc__ or "", sparing=simulate))

@@ -26,6 +26,8 @@ STRIKES = (
     *("kill worker", "leave", "start worker", "freeze worker", "thaw worker", "rob worker"),
     *("kill guard", "freeze guard", "thaw guard", "reboot", "cut", "heal", "older program", "exit"),
 )
+# What must have happened at least once before a batch of seeds says anything.
+BITES = (*STRIKES, "adopted", "left", "lost answers", "reaped", "store away")
 LOSE_ENDS = (
     "freeze worker",
     "freeze guard",

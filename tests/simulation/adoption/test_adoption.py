@@ -7,11 +7,10 @@ from collections import Counter
 import pytest
 
 from tests.simulation.adoption.mutations import mutations, seeds_until_caught
-from tests.simulation.adoption.play import STRIKES, simulate_adoption
+from tests.simulation.adoption.play import BITES, simulate_adoption
 
 CHUNKS, CHUNK = 2, 15
 CAUGHT_WITHIN = 60
-BITES = (*STRIKES, "adopted", "left", "lost answers", "reaped", "store away")
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

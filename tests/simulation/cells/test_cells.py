@@ -7,11 +7,10 @@ from collections import Counter
 import pytest
 
 from tests.simulation.cells.mutations import mutations, seeds_until_caught
-from tests.simulation.cells.play import simulate_cells
+from tests.simulation.cells.play import BITES, simulate_cells
 
 CHUNKS, CHUNK = 2, 40
 CAUGHT_WITHIN = 150
-BITES = ("unknown answers", "boot", "sleep", "cut", "set", "deleted cells", "losses", "busy", "renewals", "ticks")
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -18,11 +18,12 @@ def main() -> int:
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
     arguments, _ = parser.parse_known_args()
     if arguments.store == "sqlite":
-        return command(simulate_runtime, __doc__ or "", BITES)
+        return command(simulate_runtime, __doc__ or "", BITES, sparing=simulate_runtime)
     from tests.simulation.runtime.postgres import Stand  # noqa: PLC0415  # others need no server
 
     with Stand.of_our_own() as stand:
-        return command(partial(simulate_runtime, stand=stand), __doc__ or "", BITES)
+        play = partial(simulate_runtime, stand=stand)
+        return command(play, __doc__ or "", BITES, sparing=play)
 
 
 if __name__ == "__main__":
