@@ -104,7 +104,7 @@ def settle(  # noqa: C901, PLR0911  # one value per case, every case named
     attempt: int,
     retry: RetryPolicy,
     now: datetime,
-    closed: Closed = Closed(),  # noqa: B008  # a value
+    closed: Closed = Closed(),  # a value
 ) -> Settlement:
     """Decide the run's next state. The store only writes down what this returns."""
     later = now + retry.delay(attempt, run_id)

@@ -67,7 +67,7 @@ def make_run(
     ready_us: int,
     idempotency_key: str,
     reservation: Reservation,
-    stretch: Stretch = Stretch(),  # noqa: B008  # frozen
+    stretch: Stretch = Stretch(),  # frozen
     payload: Mapping[str, object] | str | None = None,
     priority: int | None = None,
     request_key: str | None = None,
