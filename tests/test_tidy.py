@@ -40,9 +40,18 @@ def adapters_in_operations() -> set[str]:
         f"adapter {path}: {name}"
         for path, tree in modules().items()
         if path.startswith("operations/")
-        for name in imported(tree)
+        for name in imported(without_types(tree))
         if name.startswith(BUILT_BY_WIRING)
     }
+
+
+def without_types(tree: ast.Module) -> ast.Module:
+    """Leave out what is imported for annotations alone: nothing can be built of it."""
+    return ast.Module([node for node in tree.body if not is_for_types(node)], [])
+
+
+def is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def imported(tree: ast.AST) -> set[str]:

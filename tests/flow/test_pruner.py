@@ -13,7 +13,7 @@ from fencepost.operations.backfill import backfill
 from fencepost.operations.prove import prove
 from fencepost.operations.requests import discard, replay, request_run
 from fencepost.ports.pruning import Place
-from fencepost.stores.pruning import SqlPruning
+from fencepost.stores.runtime import RuntimeStore
 from tests.support.runtime import DEAD, SUCCEEDED, TENANT, Runtime, at, new_id, together, us
 
 DAY = timedelta(days=1)
@@ -384,10 +384,10 @@ def test_two_pruners_at_once_count_everything_once(runtime: Runtime) -> None:
     runtime.tick()
     before = tallies(runtime)
 
-    def work(store: SqlPruning) -> None:
+    def work(store: RuntimeStore) -> None:
         place: Place | None = Place()
         while place is not None:
-            place = Pruner(store, TENANT, 90 * DAY, 4).step(place).next  # type: ignore[arg-type]
+            place = Pruner(store, TENANT, 90 * DAY, 4).step(place).next
 
     together(work, [runtime.another() for _ in range(3)])
     assert tallies(runtime) == before

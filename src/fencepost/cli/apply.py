@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     config = load(file_of(args))
     with desk(args, config) as at:
         done = apply_config(
-            at.registry,
+            at.store.registry(),
             config,
             tenant=at.tenant,
             actor=at.actor,

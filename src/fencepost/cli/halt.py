@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     found.add_argument("--note", default="", metavar="TEXT", help="why, for whoever looks next")
     args = found.parse_args(argv)
     with desk(args) as at:
-        halted = operations.halt(at.registry, tenant=at.tenant, note=args.note, actor=at.actor)
+        halted = operations.halt(at.store.registry(), tenant=at.tenant, note=args.note, actor=at.actor)
     since = instant(halted.since_us)
     print(json.dumps({"tenant": at.tenant, "halted_since": since}) if args.json else f"halted: tenant {at.tenant}.")
     return 0

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     with planning(args, config) as (at, url):
         probing = probing_of(config, os.environ)
         planned = plan_config(
-            at.registry,
+            at.store.registry(),
             config,
             tenant=at.tenant,
             take_over=args.take_over,

@@ -16,15 +16,13 @@ from fencepost.operations.looking import Store
 from fencepost.operations.registry import file_id
 from fencepost.operations.tenants import check_tenant
 from fencepost.operations.who import actor_of
-from fencepost.ports.registry import RegistryStore
 
 LIMIT_DEFAULT = 1_000_000
 
 
 class Desk(NamedTuple):
-    """An open registry, and in whose name it is spoken to."""
+    """An open store, and in whose name it is spoken to."""
 
-    registry: RegistryStore
     url: str
     tenant: str
     actor: str
@@ -75,7 +73,7 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
             wiring.say(notice)
         if args.tenant and config is None:  # a tenant may begin with its first apply
             check_tenant(store, args.tenant)
-        yield Desk(store.registry(), store.facts().url, tenant, actor(), store)
+        yield Desk(store.facts().url, tenant, actor(), store)
     finally:
         store.close()
 

@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
 def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """List the schedules."""
-    listed = operations.list_schedules(at.registry, tenant=at.tenant, limit=args.limit)
+    listed = operations.list_schedules(at.store.registry(), tenant=at.tenant, limit=args.limit)
     if args.json:
         yield from (json.dumps(schedule_fields(one)) for one in listed)
     elif not listed:
@@ -101,7 +101,7 @@ def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
 
 def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Show one schedule in full."""
-    listed = operations.find_schedule(at.registry, args.name, tenant=at.tenant)
+    listed = operations.find_schedule(at.store.registry(), args.name, tenant=at.tenant)
     uses = budget_use(at.store, at.tenant, listed)
     fields = {
         **schedule_fields(listed),
@@ -120,7 +120,7 @@ def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
 
 def history(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Show the versions and the pauses of a schedule, newest first."""
-    versions, pauses = operations.history(at.registry, args.name, tenant=at.tenant, limit=args.limit)
+    versions, pauses = operations.history(at.store.registry(), args.name, tenant=at.tenant, limit=args.limit)
     for version in versions:
         fields = version_fields(version)
         if args.json:
@@ -142,9 +142,9 @@ def pause(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Pause a schedule."""
     wanted = None
     if args.until:
-        wanted = _moment(args.until, operations.find_schedule(at.registry, args.name, tenant=at.tenant))
+        wanted = _moment(args.until, operations.find_schedule(at.store.registry(), args.name, tenant=at.tenant))
     paused = operations.pause_schedule(
-        at.registry, args.name, tenant=at.tenant, until=wanted, note=args.note, actor=at.actor
+        at.store.registry(), args.name, tenant=at.tenant, until=wanted, note=args.note, actor=at.actor
     )
     end = until(paused.until_us)
     if args.json:
@@ -155,8 +155,8 @@ def pause(args: argparse.Namespace, at: Desk) -> Iterator[str]:
 
 def resume(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Resume a schedule."""
-    operations.resume_schedule(at.registry, args.name, tenant=at.tenant, actor=at.actor)
-    listed = operations.find_schedule(at.registry, args.name, tenant=at.tenant)
+    operations.resume_schedule(at.store.registry(), args.name, tenant=at.tenant, actor=at.actor)
+    listed = operations.find_schedule(at.store.registry(), args.name, tenant=at.tenant)
     if args.json:
         yield json.dumps(schedule_fields(listed))
     elif listed.state == "halted":
@@ -167,7 +167,7 @@ def resume(args: argparse.Namespace, at: Desk) -> Iterator[str]:
 
 def skip_next(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Skip the next ticks of a schedule."""
-    ticks = operations.skip_next(at.registry, args.name, args.count, tenant=at.tenant, actor=at.actor)
+    ticks = operations.skip_next(at.store.registry(), args.name, args.count, tenant=at.tenant, actor=at.actor)
     texts = [format_instant(tick) for tick in ticks]
     if args.json:
         yield json.dumps({"name": args.name, "skips": texts})

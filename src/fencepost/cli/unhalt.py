@@ -11,6 +11,6 @@ def main(argv: list[str]) -> int:
     """End the halt of a tenant."""
     args = parser("unhalt", "End the halt. Schedules that were paused one by one stay paused.").parse_args(argv)
     with desk(args) as at:
-        operations.unhalt(at.registry, tenant=at.tenant, actor=at.actor)
+        operations.unhalt(at.store.registry(), tenant=at.tenant, actor=at.actor)
     print(json.dumps({"tenant": at.tenant, "halted_since": None}) if args.json else f"going on: tenant {at.tenant}.")
     return 0

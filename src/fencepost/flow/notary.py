@@ -5,24 +5,15 @@ from functools import partial
 
 from fencepost.model.audit import Entry, Link, Seal, link, seal
 from fencepost.model.errors import AuditCut
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from fencepost.stores.audit import SqlAudit
 
 BATCH = 1_000
 TENANTS_MAX = 20  # in one step: a backlog is worked off while the other stages go on
 
 Notarize = Callable[[Sequence[Entry], Seal | None], tuple[Sequence[Link], Seal]]
-
-
-class AuditStore(Protocol):
-    """The verbs that the notary uses."""
-
-    def loose_tenants(self) -> list[str]:
-        """Return the tenants that have something to seal."""
-        ...
-
-    def seal(self, tenant: str, notarize: Notarize, *, limit: int, kept: Seal | None = None) -> Seal | None:
-        """Seal the oldest entries that are loose, all or none; raise AuditCut if the store has lost the kept seal."""
-        ...
 
 
 class Witness(NamedTuple):
@@ -38,7 +29,7 @@ class Notary:
 
     def __init__(
         self,
-        store: AuditStore,
+        store: "SqlAudit",
         key: bytes,
         clock_us: Callable[[], int],
         export: Callable[[Seal], None],

@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from fencepost.model.retention import Horizon
-from fencepost.ports.pruning import Page, Place, PruneStore
+from fencepost.ports.pruning import Page, Place
+
+if TYPE_CHECKING:
+    from fencepost.stores.runtime import RuntimeStore
 
 ORDER = ("leases", "runs", "ticks", "pauses", "logs")  # a run goes after its lost lease, a tick after its run
 
@@ -13,7 +17,7 @@ ORDER = ("leases", "runs", "ticks", "pauses", "logs")  # a run goes after its lo
 class Pruner:
     """Prunes one tenant; safe to run anywhere, any number of times, and to be killed between any two steps."""
 
-    store: PruneStore
+    store: "RuntimeStore"
     tenant: str
     kept_for: timedelta
     batch_max: int = 500

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from fencepost.model.definition import agent_from_json, retry_of
 from fencepost.model.lease import Held
@@ -12,8 +13,11 @@ from fencepost.model.process import Fate
 from fencepost.model.retry import end_of_lost, settle
 from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.processes import Processes
-from fencepost.ports.runs import AttemptRow, Report, RunRow, RunStore
+from fencepost.ports.runs import AttemptRow, Report, RunRow
 from fencepost.ports.store import LeaseStore
+
+if TYPE_CHECKING:
+    from fencepost.stores.runtime import RuntimeStore
 
 FRUITLESS_MAX = 10  # leases of a run that were lost before its agent started, until a person has to look
 
@@ -22,7 +26,7 @@ FRUITLESS_MAX = 10  # leases of a run that were lost before its agent started, u
 class Reaper:
     """Settles the runs of lost leases; safe to run anywhere, any number of times."""
 
-    runs: RunStore
+    runs: "RuntimeStore"
     leases: LeaseStore
     processes: Processes
     now: Callable[[], datetime]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
 from fencepost.model.duration import parse_duration
@@ -17,8 +18,11 @@ from fencepost.model.request_key import backfill_key
 from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
 from fencepost.operations.making import Recipe, Stretch, afford, make_run, own_key
-from fencepost.ports.requests import Ask, Grounds, RequestStore, Target, VersionFact
+from fencepost.ports.requests import Ask, Grounds, Target, VersionFact
 from fencepost.ports.ticks import Counted, NewRun
+
+if TYPE_CHECKING:
+    from fencepost.stores.requests import SqlRequests
 
 BACKFILL_MAX = 1000
 
@@ -56,7 +60,7 @@ class _Looked(Exception):
 
 
 def foresee_backfill(
-    store: RequestStore,
+    store: "SqlRequests",
     *,
     tenant: str,
     schedule: str,
@@ -83,7 +87,7 @@ def foresee_backfill(
 
 
 def backfill(
-    store: RequestStore,
+    store: "SqlRequests",
     *,
     tenant: str,
     schedule: str,

@@ -1,14 +1,17 @@
 """Many runs of an agent at once: all are accepted, in one durable commit, or none is."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.model.errors import Invalid
 from fencepost.model.request_key import callers_key
 from fencepost.model.run import TriggerKind
 from fencepost.operations.making import Recipe, afford, make_run, own_keys
 from fencepost.operations.requests import check_request, spell_payload
-from fencepost.ports.requests import Ask, Grounds, Line, NewBatch, RequestStore, Wish
+from fencepost.ports.requests import Ask, Grounds, Line, NewBatch, Wish
+
+if TYPE_CHECKING:
+    from fencepost.stores.requests import SqlRequests
 
 BATCH_MAX = 10_000
 BATCH_BYTES_MAX = 50_000_000
@@ -28,13 +31,13 @@ class Triggered(NamedTuple):
     earlier: bool
 
 
-def line_of(store: RequestStore, *, tenant: str, agent: str) -> Line:
+def line_of(store: "SqlRequests", *, tenant: str, agent: str) -> Line:
     """Tell how many more runs of an agent may be asked for, before anybody puts them together."""
     return store.line_of(Ask(tenant, agent, by=""))
 
 
 def request_many(
-    store: RequestStore,
+    store: "SqlRequests",
     *,
     tenant: str,
     agent: str,

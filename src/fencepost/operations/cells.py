@@ -4,8 +4,10 @@ import os
 
 from fencepost.model.cell import SIZE_MAX
 from fencepost.model.errors import Busy, Invalid, Unknown
-from fencepost.model.light import NamedTuple
-from fencepost.ports.cell_keeping import CellKeeper
+from fencepost.model.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from fencepost.stores.cells import SqlCells
 
 CELLS_MAX = 10_000
 
@@ -29,7 +31,7 @@ class Kept(NamedTuple):
     tag: str
 
 
-def read_cell(cells: CellKeeper, tenant: str, name: str) -> Kept:
+def read_cell(cells: "SqlCells", tenant: str, name: str) -> Kept:
     """Return a cell, or raise NoCell."""
     found = cells.cell(tenant, name)
     if found is None:
@@ -37,7 +39,7 @@ def read_cell(cells: CellKeeper, tenant: str, name: str) -> Kept:
     return Kept(*found)
 
 
-def swap_cell(cells: CellKeeper, tenant: str, name: str, document: bytes | None, *, expected: str | None) -> str:
+def swap_cell(cells: "SqlCells", tenant: str, name: str, document: bytes | None, *, expected: str | None) -> str:
     """Put a document in the place of the expected one, or of none, or delete it; return its new tag, or raise Moved."""
     text = None if document is None else _text(document)
     tag = os.urandom(16).hex()
@@ -52,7 +54,7 @@ def swap_cell(cells: CellKeeper, tenant: str, name: str, document: bytes | None,
     return tag
 
 
-def list_cells(cells: CellKeeper, tenant: str, prefix: str) -> list[str]:
+def list_cells(cells: "SqlCells", tenant: str, prefix: str) -> list[str]:
     """Return the names of a tenant's cells."""
     return cells.cell_names(tenant, prefix, limit=CELLS_MAX)
 

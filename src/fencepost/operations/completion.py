@@ -6,30 +6,21 @@ holds the run's lease hears it and settles.
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import FenceRefused, Invalid, Misconfigured, Unauthorised, Unverifiable
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import NamedTuple
 from fencepost.model.signature import is_signed
 from fencepost.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from fencepost.stores.runs import SqlRuns
 
 BODY_MAX = 65_536
 STRANGE = "there is no such run, or the signature is not its agent's."
 STATES = ("running", "succeeded", "failed")
 KEPT = ("summary", "cost_usd", "turns", "usage")
-
-
-class CompletionStore(Protocol):
-    """What this needs of a store."""
-
-    def run(self, run_id: str, *, tenant: str) -> RunRow | None:
-        """Return one run."""
-        ...
-
-    def put_completion(self, run_id: str, *, tenant: str, fence: int, state: str, content: str) -> str | None:
-        """Keep a heartbeat or an end; return what stands now, or None if the fence is not the run's."""
-        ...
 
 
 class Heard(NamedTuple):
@@ -40,7 +31,7 @@ class Heard(NamedTuple):
 
 
 def complete_run(
-    store: CompletionStore,
+    store: "SqlRuns",
     run_id: str,
     *,
     tenant: str,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid, KeyReused, Misconfigured, Unauthorised, Unverifiable
@@ -22,23 +22,14 @@ from fencepost.model.webhook import (
 )
 from fencepost.operations.making import Recipe, afford, make_run, own_key
 from fencepost.operations.requests import admitted
-from fencepost.ports.hooks import Delivered, DeliveryStore, HookStore, Parcel
-from fencepost.ports.requests import Ask, Grounds, Placement, RequestStore
+from fencepost.ports.hooks import Delivered, Parcel
+from fencepost.ports.requests import Ask, Grounds, Placement
+
+if TYPE_CHECKING:
+    from fencepost.stores.runtime import RuntimeStore
 
 SECRET_MIN = 16
 STRANGE = "there is no such hook, or the signature is not right."
-
-
-class HookedStore(RequestStore, Protocol):
-    """What this needs of a store."""
-
-    def hooks(self) -> HookStore:
-        """Return the verbs about webhooks."""
-        ...
-
-    def deliveries(self) -> DeliveryStore:
-        """Return the verbs about deliveries that share a run."""
-        ...
 
 
 class Delivery(NamedTuple):
@@ -57,7 +48,7 @@ class Received(NamedTuple):
 
 
 def genuine_hook(
-    store: HookedStore,
+    store: "RuntimeStore",
     delivery: Delivery,
     *,
     tenant: str,
@@ -85,7 +76,7 @@ def genuine_hook(
 
 
 def receive(
-    store: HookedStore, hook: Hook, delivery: Delivery, *, tenant: str, name: str, new_run_id: Callable[[], str]
+    store: "RuntimeStore", hook: Hook, delivery: Delivery, *, tenant: str, name: str, new_run_id: Callable[[], str]
 ) -> Received:
     """Make the run of a genuine delivery; it is durable when this returns. The same delivery again finds it."""
     content = read_content(delivery.body)

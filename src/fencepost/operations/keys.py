@@ -3,14 +3,17 @@
 import os
 from datetime import timedelta
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.config.kinds import check_name
 from fencepost.model.access import ID_BYTES, RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
 from fencepost.model.errors import Invalid, KeyReused, Unauthorised, Unknown
 from fencepost.model.moment import MICROSECOND
 from fencepost.operations.words import rfc3339
-from fencepost.ports.keys import KeyRow, KeyStore, NewKey
+from fencepost.ports.keys import KeyRow, NewKey
+
+if TYPE_CHECKING:
+    from fencepost.stores.keys import SqlKeys
 
 LINK_NAME = "login link"
 LINK_FOR = timedelta(hours=1)
@@ -48,7 +51,7 @@ class Caller(NamedTuple):
 
 
 def create_key(
-    keys: KeyStore,
+    keys: "SqlKeys",
     *,
     tenant: str,
     name: str,
@@ -74,7 +77,7 @@ def create_key(
 
 
 def create_key_once(
-    keys: KeyStore, request: str, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None
+    keys: "SqlKeys", request: str, *, tenant: str, name: str, role: Role, by: str, expires_after: timedelta | None
 ) -> KeyMade:
     """Make a key, once for each request; one with other wishes is refused with KeyReused."""
     made = _make_once(
@@ -85,13 +88,13 @@ def create_key_once(
     return made
 
 
-def create_link(keys: KeyStore, *, tenant: str, by: str, role: Role = Role.ADMIN) -> Made:
+def create_link(keys: "SqlKeys", *, tenant: str, by: str, role: Role = Role.ADMIN) -> Made:
     """Make a link with which one browser logs in, once, within the hour."""
     check_name(tenant)
     return _make(keys, "link", tenant=tenant, name=LINK_NAME, role=role, by=by, expires_after=LINK_FOR)
 
 
-def create_link_once(keys: KeyStore, request: str, *, tenant: str, by: str, role: Role) -> KeyMade:
+def create_link_once(keys: "SqlKeys", request: str, *, tenant: str, by: str, role: Role) -> KeyMade:
     """Make a login link, once for each request; one for another role is refused with KeyReused."""
     made = _make_once(keys, "link", request, tenant=tenant, name=LINK_NAME, role=role, by=by, expires_after=LINK_FOR)
     if made.row.role != role.value:
@@ -104,7 +107,7 @@ def link_url(at: str, secret: Secret) -> str:
     return f"{at.rstrip('/')}/login?link={secret.text}"
 
 
-def log_in(keys: KeyStore, text: str) -> Made:
+def log_in(keys: "SqlKeys", text: str) -> Made:
     """Turn a link, which is used up, or a key into a session."""
     link = read_secret(text, "link")
     if link is None:
@@ -119,12 +122,12 @@ def log_in(keys: KeyStore, text: str) -> Made:
     return Made(row, secret)
 
 
-def is_link(keys: KeyStore, text: str) -> bool:
+def is_link(keys: "SqlKeys", text: str) -> bool:
     """Tell whether a link is still good, without using it up: browsers fetch what nobody has clicked on."""
     return _caller(keys, text, "link") is not None
 
 
-def caller_of(keys: KeyStore, text: str, *, kind: str) -> Caller:
+def caller_of(keys: "SqlKeys", text: str, *, kind: str) -> Caller:
     """Return who has this key or session, or raise Unauthorised."""
     found = _caller(keys, text, kind)
     if found is None:
@@ -132,12 +135,12 @@ def caller_of(keys: KeyStore, text: str, *, kind: str) -> Caller:
     return found
 
 
-def is_in_force(keys: KeyStore, key_id: str) -> bool:
+def is_in_force(keys: "SqlKeys", key_id: str) -> bool:
     """Tell whether a key or session, known by its id, is still good."""
     return keys.key_in_force(key_id) is not None
 
 
-def revoke_key(keys: KeyStore, key_id: str, *, tenant: str, by: str) -> KeyRow:
+def revoke_key(keys: "SqlKeys", key_id: str, *, tenant: str, by: str) -> KeyRow:
     """End a key; sessions that came from it end with it."""
     row = keys.revoke_key(key_id, tenant=tenant, by=by)
     if row is None:
@@ -161,7 +164,7 @@ def key_fields(row: KeyRow) -> dict[str, object]:
     }
 
 
-def _session_of_key(keys: KeyStore, text: str) -> Made:
+def _session_of_key(keys: "SqlKeys", text: str) -> Made:
     secret = read_secret(text, "key")
     found = keys.key_in_force(secret.id) if secret else None
     if secret is None or found is None or not secret.is_hashed_as(found[1]):
@@ -175,7 +178,7 @@ def _row(session: Secret, parent: KeyRow) -> NewKey:
     return NewKey(session.id, parent.tenant, "session", parent.name, parent.role, session.hash, parent.id, after_us)
 
 
-def _caller(keys: KeyStore, text: str, kind: str) -> Caller | None:
+def _caller(keys: "SqlKeys", text: str, kind: str) -> Caller | None:
     secret = read_secret(text, kind)
     found = keys.key_in_force(secret.id) if secret else None
     if secret is None or found is None or not secret.is_hashed_as(found[1]):
@@ -187,7 +190,7 @@ def _caller(keys: KeyStore, text: str, kind: str) -> Caller | None:
 
 
 def _make(
-    keys: KeyStore,
+    keys: "SqlKeys",
     kind: str,
     *,
     tenant: str,
@@ -204,7 +207,7 @@ def _make(
 
 
 def _make_once(
-    keys: KeyStore,
+    keys: "SqlKeys",
     kind: str,
     request: str,
     *,

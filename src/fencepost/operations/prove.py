@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
 from fencepost.model.errors import Invalid, Unknown
@@ -13,15 +14,18 @@ from fencepost.model.moment import MICROSECOND, to_us
 from fencepost.model.proof import Finding, FindingKind, Proof, Reign, ScheduleProof, Sweep, reign_of, remapped
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.words import rfc3339
-from fencepost.ports.history import History, HistoryStore
+from fencepost.ports.history import History
 from fencepost.ports.requests import VersionFact
+
+if TYPE_CHECKING:
+    from fencepost.stores.history import SqlHistory
 
 EVER_US = 1 << 62
 MOVED_US = timedelta(days=2) // MICROSECOND  # further than any new tzdata moves a slot
 
 
 def prove(
-    store: HistoryStore,
+    store: "SqlHistory",
     *,
     tenant: str,
     from_: datetime | None = None,

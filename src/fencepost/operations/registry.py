@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.config.load import Config
 from fencepost.model.definition import (
@@ -29,7 +29,10 @@ from fencepost.model.trigger import Align, CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
 from fencepost.operations.preview import PreviewedTick, preview_schedule
 from fencepost.operations.worktrees import check_projects
-from fencepost.ports.registry import BEYOND, Listing, PauseEntry, RegistryStore, ScheduleRow, VersionRow
+from fencepost.ports.registry import BEYOND, Listing, PauseEntry, ScheduleRow, VersionRow
+
+if TYPE_CHECKING:
+    from fencepost.stores.registry import SqlRegistry
 
 TICKS_SHOWN = 3
 Probing = Callable[[AgentDefinition], Iterable[str]]
@@ -70,7 +73,7 @@ class Listed(NamedTuple):
 
 
 def plan_config(
-    registry: RegistryStore,
+    registry: "SqlRegistry",
     config: Config,
     *,
     tenant: str,
@@ -90,7 +93,7 @@ def plan_config(
 
 
 def apply_config(
-    registry: RegistryStore,
+    registry: "SqlRegistry",
     config: Config,
     *,
     tenant: str,
@@ -138,13 +141,13 @@ def coming(listed: Listed, *, count: int = TICKS_SHOWN) -> Iterator[Upcoming]:
     return upcoming(listed.definition, after=listed.now, count=count)
 
 
-def list_schedules(registry: RegistryStore, *, tenant: str, limit: int, after: str = "") -> list[Listed]:
+def list_schedules(registry: "SqlRegistry", *, tenant: str, limit: int, after: str = "") -> list[Listed]:
     """Return the tenant's schedules by name, those after a name if one is given."""
     listing = registry.schedules(tenant, limit=limit, after=after)
     return [_listed(listing, row) for row in listing.schedules]
 
 
-def find_schedule(registry: RegistryStore, name: str, *, tenant: str) -> Listed:
+def find_schedule(registry: "SqlRegistry", name: str, *, tenant: str) -> Listed:
     """Return one schedule, retired or not; raise Invalid with a suggestion if there is none."""
     listing = registry.schedule(tenant, name)
     if not listing.schedules:
@@ -153,7 +156,7 @@ def find_schedule(registry: RegistryStore, name: str, *, tenant: str) -> Listed:
 
 
 def history(
-    registry: RegistryStore, name: str, *, tenant: str, before: tuple[int, int] = (BEYOND, BEYOND), limit: int
+    registry: "SqlRegistry", name: str, *, tenant: str, before: tuple[int, int] = (BEYOND, BEYOND), limit: int
 ) -> tuple[list[VersionRow], list[PauseEntry]]:
     """Return a schedule's versions and pauses, newest first, from those before a version and a pause's id on."""
     find_schedule(registry, name, tenant=tenant)
@@ -162,14 +165,14 @@ def history(
 
 
 def pause_schedule(
-    registry: RegistryStore, name: str, *, tenant: str, until: datetime | None, note: str, actor: str
+    registry: "SqlRegistry", name: str, *, tenant: str, until: datetime | None, note: str, actor: str
 ) -> PauseEntry:
     """Pause a schedule: its ticks go on, and are recorded as paused."""
     _active(registry, name, tenant)
     return registry.pause(tenant, name, until=until, note=note, actor=actor)
 
 
-def resume_schedule(registry: RegistryStore, name: str, *, tenant: str, actor: str) -> list[PauseEntry]:
+def resume_schedule(registry: "SqlRegistry", name: str, *, tenant: str, actor: str) -> list[PauseEntry]:
     """End a schedule's pause."""
     _active(registry, name, tenant)
     ended = registry.resume(tenant, name, actor=actor)
@@ -178,7 +181,7 @@ def resume_schedule(registry: RegistryStore, name: str, *, tenant: str, actor: s
     return ended
 
 
-def skip_next(registry: RegistryStore, name: str, count: int, *, tenant: str, actor: str) -> list[datetime]:
+def skip_next(registry: "SqlRegistry", name: str, count: int, *, tenant: str, actor: str) -> list[datetime]:
     """Leave out a schedule's next ticks, which are returned; 0 takes it back."""
     listed = _active(registry, name, tenant)
     if not 0 <= count <= SKIP_MAX:
@@ -194,12 +197,12 @@ def skip_next(registry: RegistryStore, name: str, count: int, *, tenant: str, ac
     return found
 
 
-def halt(registry: RegistryStore, *, tenant: str, note: str, actor: str) -> PauseEntry:
+def halt(registry: "SqlRegistry", *, tenant: str, note: str, actor: str) -> PauseEntry:
     """Pause everything of a tenant."""
     return registry.halt(tenant, note=note, actor=actor)
 
 
-def unhalt(registry: RegistryStore, *, tenant: str, actor: str) -> list[PauseEntry]:
+def unhalt(registry: "SqlRegistry", *, tenant: str, actor: str) -> list[PauseEntry]:
     """End the halt."""
     ended = registry.unhalt(tenant, actor=actor)
     if not ended:
@@ -213,7 +216,7 @@ def _probed(config: Config, probing: Probing | None) -> Iterator[Warned]:
             yield from (Warned("agent", name, message) for message in probing(agent))
 
 
-def _agents(registry: RegistryStore, config: Config, tenant: str) -> dict[str, AgentDefinition]:
+def _agents(registry: "SqlRegistry", config: Config, tenant: str) -> dict[str, AgentDefinition]:
     """Return the agents that the schedules run: the file's own, and those that another file or a caller has defined."""
     elsewhere = {one.agent for one in config.schedules.values()} - {*config.agents}
     rows = [row for name in sorted(elsewhere) if (row := registry.agent(tenant, name)) and row.retired_us is None]
@@ -287,7 +290,7 @@ def _state(row: ScheduleRow, definition: ScheduleDefinition, pause: PauseEntry |
     return "active"
 
 
-def _active(registry: RegistryStore, name: str, tenant: str) -> Listed:
+def _active(registry: "SqlRegistry", name: str, tenant: str) -> Listed:
     listed = find_schedule(registry, name, tenant=tenant)
     if listed.row.retired_us is not None:
         retired = format_instant(from_us(listed.row.retired_us))
@@ -295,7 +298,7 @@ def _active(registry: RegistryStore, name: str, tenant: str) -> Listed:
     return listed
 
 
-def _unknown(registry: RegistryStore, name: str, tenant: str) -> Invalid:
+def _unknown(registry: "SqlRegistry", name: str, tenant: str) -> Invalid:
     near = get_close_matches(name, registry.schedule_names(tenant), n=1)
     hint = f'Did you mean "{near[0]}"?' if near else "See: fencepost schedule list"
     return Unknown(f'there is no schedule "{name}". {hint}')

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
 from fencepost.model.errors import Busy, Invalid, KeyReused, Unknown
@@ -25,8 +26,11 @@ from fencepost.model.request_key import callers_key, replay_key
 from fencepost.model.run import RunState, TriggerKind
 from fencepost.model.trigger import EveryTrigger
 from fencepost.operations.making import Recipe, Stretch, afford, make_run, own_key, period_of
-from fencepost.ports.requests import Ask, Grounds, Placement, RequestStore, VersionFact
+from fencepost.ports.requests import Ask, Grounds, Placement, VersionFact
 from fencepost.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from fencepost.stores.requests import SqlRequests
 
 KEY_MAX = 512
 PAYLOAD_MAX = 1_000_000
@@ -54,7 +58,7 @@ class Requested:
 
 
 def request_run(
-    store: RequestStore,
+    store: "SqlRequests",
     *,
     tenant: str,
     target: str,
@@ -112,7 +116,7 @@ def request_run(
 
 
 def replay(
-    store: RequestStore,
+    store: "SqlRequests",
     run_id: str,
     *,
     tenant: str,
@@ -163,7 +167,7 @@ def replay(
     return Requested(asked.run, not asked.is_new, said)
 
 
-def cancel(store: RequestStore, run_id: str, *, tenant: str, by: str) -> RunRow:
+def cancel(store: "SqlRequests", run_id: str, *, tenant: str, by: str) -> RunRow:
     """Take a queued run out, or ask a running one to stop; return it as it is then. One that has ended stays so."""
     if store.cancel(run_id, tenant=tenant, by=by) is None:
         raise Unknown(f"there is no run {run_id!r}; see: fencepost runs")
@@ -173,7 +177,7 @@ def cancel(store: RequestStore, run_id: str, *, tenant: str, by: str) -> RunRow:
     return now
 
 
-def discard(store: RequestStore, run_id: str, *, tenant: str, by: str, note: str = "") -> RunRow:
+def discard(store: "SqlRequests", run_id: str, *, tenant: str, by: str, note: str = "") -> RunRow:
     """Take a dead letter off the desk; the run stays in the records, and the note in the audit."""
     done = store.discard(run_id, tenant=tenant, by=by, note=note)
     run = store.run(run_id, tenant=tenant)

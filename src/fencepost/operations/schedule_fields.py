@@ -1,6 +1,7 @@
 """Schedules, their versions and their pauses as scripts see them: names that are never changed, only added to."""
 
 import json
+from typing import TYPE_CHECKING
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
@@ -8,8 +9,10 @@ from fencepost.model.moment import FOREVER_US, to_us
 from fencepost.operations.pulse import next_tick_us
 from fencepost.operations.registry import Listed
 from fencepost.operations.words import plain, rfc3339
-from fencepost.ports.pruning import Past
 from fencepost.ports.registry import PauseEntry, VersionRow
+
+if TYPE_CHECKING:
+    from fencepost.stores.pruning import SqlPruning
 
 
 def schedule_fields(listed: Listed) -> dict[str, object]:
@@ -39,7 +42,7 @@ def schedule_fields(listed: Listed) -> dict[str, object]:
     }
 
 
-def past_fields(past: Past, tenant: str, name: str) -> dict[str, object]:
+def past_fields(past: "SqlPruning", tenant: str, name: str) -> dict[str, object]:
     """Return how many ticks and runs there ever were, by what became of them, and up to where they are pruned."""
     mark = past.watermark(tenant, name)
     counts: dict[str, dict[str, int]] = {"tick": {}, "run": {}}

@@ -7,7 +7,7 @@ What is checked, and how versions come about, is the same as with a whole file.
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.config.load import Config, check
 from fencepost.config.read import Document
@@ -15,7 +15,10 @@ from fencepost.model.errors import Busy, Invalid, Outdated, Unknown
 from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Wanted
 from fencepost.model.rights import Rights
 from fencepost.operations.registry import Planned, apply_config, find_schedule
-from fencepost.ports.registry import AgentRow, RegistryStore
+from fencepost.ports.registry import AgentRow
+
+if TYPE_CHECKING:
+    from fencepost.stores.registry import SqlRegistry
 
 KINDS = ("agent", "schedule")
 ABSENT = "absent"  # what is expected of something that shall be new
@@ -40,7 +43,7 @@ class Put(NamedTuple):
 
 
 def put_definition(
-    registry: RegistryStore,
+    registry: "SqlRegistry",
     kind: str,
     name: str,
     sent: Sent,
@@ -59,7 +62,7 @@ def put_definition(
 
 
 def drop_definition(
-    registry: RegistryStore, kind: str, name: str, *, tenant: str, actor: str, expected: str | None = None
+    registry: "SqlRegistry", kind: str, name: str, *, tenant: str, actor: str, expected: str | None = None
 ) -> None:
     """Retire one agent or schedule; one that a file or another owner defines is retired there."""
     source = _source_of(registry, kind, name, tenant)
@@ -70,7 +73,7 @@ def drop_definition(
     registry.apply(Wanted(tenant, source, {}, {}), actor=actor, seen=_seen_as(kind, name, expected))
 
 
-def tag_of(registry: RegistryStore, kind: str, name: str, *, tenant: str) -> str:
+def tag_of(registry: "SqlRegistry", kind: str, name: str, *, tenant: str) -> str:
     """Return a short text that changes with the definition, for whoever wants to change only what they have seen."""
     if kind == "agent":
         return _agent_tag(find_agent(registry, name, tenant=tenant).hash)
@@ -78,7 +81,7 @@ def tag_of(registry: RegistryStore, kind: str, name: str, *, tenant: str) -> str
     return _schedule_tag(row.version, row.hash)
 
 
-def find_agent(registry: RegistryStore, name: str, *, tenant: str) -> AgentRow:
+def find_agent(registry: "SqlRegistry", name: str, *, tenant: str) -> AgentRow:
     """Return one agent; raise Unknown if there is none."""
     found = registry.agent(tenant, name)
     if found is None or found.retired_us is not None:
@@ -127,7 +130,7 @@ def _owner(kind: str, name: str) -> str:
     return f"http:{kind}/{name}"
 
 
-def _source_of(registry: RegistryStore, kind: str, name: str, tenant: str) -> str:
+def _source_of(registry: "SqlRegistry", kind: str, name: str, tenant: str) -> str:
     if kind == "agent":
         return find_agent(registry, name, tenant=tenant).source
     row = find_schedule(registry, name, tenant=tenant).row

@@ -3,17 +3,20 @@
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.flow.pruner import ORDER, Pruner
 from fencepost.model.errors import Invalid
 from fencepost.model.gate import FLOOR_MAX
 from fencepost.model.retention import check_retention
-from fencepost.ports.pruning import Place, PruneStore
+from fencepost.ports.pruning import Place
 from fencepost.ports.store import LeaseStore
 from fencepost.stores import backup as backups
 from fencepost.stores.care import SqlCare
 from fencepost.stores.leases import SqlLeases
+
+if TYPE_CHECKING:
+    from fencepost.stores.runtime import RuntimeStore
 
 TOLD_EVERY = 500  # rows
 
@@ -81,7 +84,7 @@ def bump(store: LeaseStore, *, to: int | None = None) -> int:
 
 
 def prune(
-    store: PruneStore,
+    store: "RuntimeStore",
     *,
     tenant: str,
     kept_for: timedelta,

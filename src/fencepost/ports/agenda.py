@@ -1,6 +1,6 @@
 """What a loop asks to know when to wake up."""
 
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import NamedTuple
 
 
 class Agenda(NamedTuple):
@@ -10,11 +10,3 @@ class Agenda(NamedTuple):
     ready: int
     next_ready_us: int | None
     next_due_us: int | None
-
-
-class AgendaStore(Protocol):
-    """A store that can tell what comes next."""
-
-    def agenda(self, limit: int) -> Agenda:
-        """Return how many runs wait (up to a limit), and when the next run or tick is due."""
-        ...

@@ -1,7 +1,7 @@
 """What the auditor reads of a store: a schedule's history, its recorded ticks, and links that lead nowhere."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fencepost.model.recorded import Recorded
 from fencepost.ports.pruning import Watermark
@@ -36,19 +36,3 @@ class History(NamedTuple):
     every: tuple[EveryLink, ...]
     starts: Mapping[int, int]  # when the first run of a tick started, by version
     watermark: Watermark | None = None  # up to where records may be gone
-
-
-class HistoryStore(Protocol):
-    """The auditor's questions."""
-
-    def clock_us(self) -> int:
-        """Return the store's own time."""
-        ...
-
-    def history_names(self, tenant: str) -> list[str]:
-        """Return every schedule that there ever was."""
-        ...
-
-    def history(self, tenant: str, name: str, *, from_us: int, until_us: int) -> History:
-        """Return what is recorded about a schedule in [from_us, until_us)."""
-        ...

@@ -1,9 +1,7 @@
 """What the web door asks of a store about webhooks."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
-
-from fencepost.ports.requests import Ask, Grounds, Placement
+from typing import NamedTuple
 
 
 class HookRow(NamedTuple):
@@ -13,14 +11,6 @@ class HookRow(NamedTuple):
     agent: str
     definition: str
     source: str
-
-
-class HookStore(Protocol):
-    """Webhooks."""
-
-    def hook(self, tenant: str, name: str) -> HookRow | None:
-        """Return one webhook."""
-        ...
 
 
 class Parcel(NamedTuple):
@@ -43,11 +33,3 @@ class Delivered(NamedTuple):
     status: str
     run_id: str
     digest: str
-
-
-class DeliveryStore(Protocol):
-    """Deliveries that share a run."""
-
-    def deliver(self, ask: Ask, parcel: Parcel, decide: Callable[[Grounds], Placement]) -> Delivered:
-        """Let a delivery join the run that its hook gathers for, or make one; a known one changes nothing."""
-        ...

@@ -1,7 +1,7 @@
 """What is measured: figures of one tenant, from its own records."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fencepost.model.gate import WRITES_REFUSED
 
@@ -68,18 +68,6 @@ class Figures(NamedTuple):
     sums: Sums
     cursor_us: int | None  # how far the scheduler has looked
     commands: Mapping[str, int] = {}  # guarded ones, by how they ended; `refused` came in vain
-
-
-class MeterStore(Protocol):
-    """The verbs about figures."""
-
-    def figures(self, tenant: str) -> Figures:
-        """Return the figures of a tenant."""
-        ...
-
-    def fold(self, tenant: str) -> bool:
-        """Count a page of what changes no more into the meters; tell whether there is more of it."""
-        ...
 
 
 def figures_of(meters: Mapping[tuple[str, str, str], int]) -> tuple[list[Ended], Sums]:

@@ -1,7 +1,7 @@
 """What doors ask of a store when somebody wants a run: facts in, a decision out, all in one transaction."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from fencepost.model.overlap import LiveRun
 from fencepost.ports.runs import RunRow
@@ -112,46 +112,3 @@ class Line(NamedTuple):
     def room(self) -> int:
         """How many more may wait."""
         return max(0, self.line_max - self.waiting)
-
-
-class RequestStore(Protocol):
-    """Runs on demand."""
-
-    def ask(self, ask: Ask, decide: Callable[[Grounds], Placement]) -> Asked:
-        """Answer a request in one transaction; the same key finds the run that it made before."""
-        ...
-
-    def ask_many(self, ask: Ask, decide: Callable[[Grounds], Sequence[NewRun]], *, line_max: int) -> list[str]:
-        """Put many runs of a schedule into the queue; return the ids of those whose keys were not known.
-
-        Raise Busy, and make none, if more than `line_max` would wait then.
-        """
-        ...
-
-    def line_of(self, ask: Ask) -> Line:
-        """Tell how many runs wait for an agent, and how many may; raise Unknown if there is none."""
-        ...
-
-    def ask_batch(self, ask: Ask, decide: Callable[[Grounds], NewBatch]) -> list[tuple[str, bool]]:
-        """Put many runs of an agent into the queue, all or none; return the id of each, and whether it is new.
-
-        A key that is known, or that stands in the batch twice, finds the run that it made first. Raise Busy, and make
-        none, if more would wait than may.
-        """
-        ...
-
-    def enqueue_run(self, run: NewRun, *, by: str = "door") -> Asked:
-        """Put a run into the queue, durably; the same request key finds the run that it made before."""
-        ...
-
-    def cancel(self, run_id: str, *, tenant: str, by: str) -> RunRow | None:
-        """End a queued run, or ask a running one to stop; return it as it was, or None if there is none."""
-        ...
-
-    def discard(self, run_id: str, *, tenant: str, by: str, note: str = "") -> bool:
-        """Take a dead letter off the desk; the run stays in the records."""
-        ...
-
-    def run(self, run_id: str, *, tenant: str) -> RunRow | None:
-        """Return one run."""
-        ...

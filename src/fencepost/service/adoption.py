@@ -17,7 +17,7 @@ from fencepost.service.end_record import EndRecords, clear_away_the_dead
 from fencepost.service.guarded import Guarded
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.worker import Worker, connect
-from fencepost.service.worker_tools import WorkerStore
+from fencepost.stores.runtime import RuntimeStore
 
 HELLO_SECONDS = 1.0  # a guard that says nothing for so long is frozen
 DOUBT_SECONDS = 30.0  # between two looks at our own leases: with a thousand of them it takes a while
@@ -40,7 +40,7 @@ class Adoption:
         """Look at our own leases too, the next time: an answer of the store may have been lost on its way."""
         self._doubt_ns = 0
 
-    def step(self, store: WorkerStore) -> int:
+    def step(self, store: RuntimeStore) -> int:
         """Settle ends that were written down, then adopt what goes on without a keeper; return how many."""
         found = self._found(store)
         left = [one for one in found if not self._worker.attends(one.held.id)]
@@ -52,7 +52,7 @@ class Adoption:
         living = [one for one in free if one not in dead]
         return self._adopt(store, living) if living else 0
 
-    def _found(self, store: WorkerStore) -> list[Adoptable]:
+    def _found(self, store: RuntimeStore) -> list[Adoptable]:
         """Return what was kept on this host, before its last boot too where an end was written down."""
         here, now = self._worker.here(), self._worker.now_ns()
         doubts = now >= self._doubt_ns
@@ -66,7 +66,7 @@ class Adoption:
                 found += [one for one in store.adoptable(host) if one.held.id in ids]
         return found
 
-    def _settle_known(self, store: WorkerStore, dead: list[Adoptable]) -> None:
+    def _settle_known(self, store: RuntimeStore, dead: list[Adoptable]) -> None:
         """Settle the ends that guards wrote down before they died; what the store does not take stays written down."""
         known = self._ends.of(store.facts().id)
         for one in dead:
@@ -90,7 +90,7 @@ class Adoption:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
 
-    def _adopt(self, store: WorkerStore, living: list[Adoptable]) -> int:
+    def _adopt(self, store: RuntimeStore, living: list[Adoptable]) -> int:
         """Ask all guards at once who they are; take those that answer as they should."""
         guests: dict[int, tuple[Adoptable, Guarded]] = {}
         for one in living:
@@ -144,7 +144,7 @@ class Adoption:
 
     def _take(
         self,
-        store: WorkerStore,
+        store: RuntimeStore,
         one: Adoptable,
         guarded: Guarded,
         leased: LeasedRun,
@@ -158,7 +158,7 @@ class Adoption:
         guarded.started = one.held.started_us is not None
         self._worker.adopt(store, guarded, leased, key=one.held.adopt_key or "", asked_ns=asked_ns)
 
-    def _bury(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
+    def _bury(self, store: RuntimeStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
         """Settle the run of a guard that did not answer and was killed as lost, when all of its tree is gone."""
         gone = self._worker.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
         started = one.held.started_us is not None

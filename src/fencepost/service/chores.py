@@ -1,10 +1,10 @@
 """What a station does now and then beside its main work, each at its own pace and in small steps."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from fencepost.flow.notary import AuditStore, Notary, Witness
+from fencepost.flow.notary import Notary, Witness
 from fencepost.flow.pruner import Pruner
 from fencepost.flow.reaper import Reaper, store_now
 from fencepost.host.logs import log_path, remove_log
@@ -14,13 +14,12 @@ from fencepost.model.duration import format_duration
 from fencepost.model.errors import AuditCut
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.clock import Clock
-from fencepost.ports.metering import MeterStore
 from fencepost.ports.processes import Processes
-from fencepost.ports.pruning import OldLogStore, Place, PruneStore
-from fencepost.ports.runs import RunStore
+from fencepost.ports.pruning import Place
 from fencepost.ports.store import LeaseStore
-from fencepost.service.courier import Courier, NoticeStore, Post
+from fencepost.service.courier import Courier, Post
 from fencepost.service.end_record import has_known_end
+from fencepost.stores.runtime import RuntimeStore
 
 REAP_SECONDS = 2.0
 SEAL_SECONDS = 5.0
@@ -35,38 +34,10 @@ LINES_FIRST_SECONDS, LINES_ASK_SECONDS = 2.0, 10.0
 Say = Callable[[str], None]
 
 
-class ChainStore(AuditStore, Protocol):
-    """The verbs of the notary, and of who else has something to put on record."""
-
-    def note(self, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> None:
-        """Write down what was noticed, and by whom."""
-        ...
-
-
-class ChoreStore(RunStore, LeaseStore, PruneStore, OldLogStore, Protocol):
-    """Every verb that chores use."""
-
-    def clock_us(self) -> int:
-        """Return the store's own time."""
-        ...
-
-    def audit_chain(self) -> ChainStore:
-        """Return the verbs of the notary."""
-        ...
-
-    def notices(self) -> NoticeStore:
-        """Return the verbs of the outbox."""
-        ...
-
-    def metering(self) -> MeterStore:
-        """Return the verbs about figures."""
-        ...
-
-
 class Chore(NamedTuple):
     """One small step, which returns in how many seconds the next is due."""
 
-    step: Callable[[ChoreStore], float]
+    step: Callable[[RuntimeStore], float]
     leads: bool = False  # only for whoever drives the tenant: once is enough
     first_seconds: float = 0.0
 
@@ -86,7 +57,7 @@ class Chores:
         if self._beside is not None and now >= self._beside_ns:
             self._beside_ns = now + round(self._beside() * 1e9)
 
-    def step(self, store: ChoreStore, *, leads: bool) -> None:
+    def step(self, store: RuntimeStore, *, leads: bool) -> None:
         """Do each chore whose time has come."""
         now = self._clock.awake_ns()
         for number, (chore, due_ns) in enumerate(self._due):
@@ -97,7 +68,7 @@ class Chores:
 def reaping(processes: Processes, say: Say) -> Chore:
     """Settle runs whose lease is over."""
 
-    def step(store: ChoreStore) -> float:
+    def step(store: RuntimeStore) -> float:
         reaper = Reaper(store, store, processes, store_now(store.clock_us), has_known_end=has_known_end)
         lost, late = reaper.take_over(), reaper.give_up()
         if lost:
@@ -113,7 +84,7 @@ def pruning(tenant: str, retention: timedelta) -> Chore:
     """Let go of old records, one page at a time."""
     place = Place()
 
-    def step(store: ChoreStore) -> float:
+    def step(store: RuntimeStore) -> float:
         nonlocal place
         following = Pruner(store, tenant, retention).step(place).next
         place = following or Place()
@@ -134,7 +105,7 @@ def counting(tenant: str) -> Chore:
 def sweeping_logs(host: str, folder: str) -> Chore:
     """Remove from this disk the logs of what is no longer on record; a crash in between removes them once more."""
 
-    def step(store: ChoreStore) -> float:
+    def step(store: RuntimeStore) -> float:
         logs = store.old_logs(host, LOGS_MAX)
         for one in logs:
             remove_log(log_path(folder, one.run_id, one.fence))
@@ -180,7 +151,7 @@ def sealing(key: bytes, export: Callable[[Seal], None], memory_of: Callable[[Lea
                 say(f"the audit's heads cannot be exported: {error}")
             failing = True
 
-    def step(store: ChoreStore) -> float:
+    def step(store: RuntimeStore) -> float:
         memory = memory_of(store)
         witness = Witness(memory.kept, memory.keep, refused)
         more = Notary(store.audit_chain(), key, store.clock_us, exported, witness).step()
@@ -193,7 +164,7 @@ def telling_of_lines(tenant: str, make: Callable[[], Callable[[Any], float]]) ->
     """Tell those who want to hear of it who waits behind whom; `make` is asked for who does so once anybody does."""
     look: Callable[[Any], float] | None = None
 
-    def step(store: ChoreStore) -> float:
+    def step(store: RuntimeStore) -> float:
         nonlocal look
         if not store.notices().is_wished(tenant, "queued"):
             look = None
@@ -214,7 +185,7 @@ def watching_clock(tenant: str, here: str, clock: Clock, say: Say) -> Chore:
     """Tell of a store's clock that was set: every lease and every tick goes by it."""
     last: Reading | None = None
 
-    def step(store: ChoreStore) -> float:
+    def step(store: RuntimeStore) -> float:
         nonlocal last
         before_ns = clock.boot_ns()
         now = Reading(store.clock_us(), before_ns, clock.boot_ns())

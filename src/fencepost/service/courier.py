@@ -4,51 +4,23 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.model.instant import format_instant
-from fencepost.model.light import Protocol
 from fencepost.model.moment import from_us
 from fencepost.model.notice import PINGED, Delivery, Wish, link_to, pause_after
 from fencepost.model.own_program import own_program
 from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.ports.clock import Clock
 
+if TYPE_CHECKING:
+    from fencepost.stores.notices import SqlNotices
+
 LOOK_SECONDS, BUSY_SECONDS = 2.0, 0.2
 DEADLINE_SECONDS = 75.0  # the process ends itself before that
 HOLD_SECONDS = 180.0  # nobody else sends what we may still be sending
 BATCH = 20
 FORGET_SECONDS = 3600.0
-
-
-class NoticeStore(Protocol):
-    """The verbs that a courier uses."""
-
-    def is_wished(self, tenant: str, event: str) -> bool:
-        """Tell whether anybody wants to hear of an event."""
-        ...
-
-    def declare(self, tenant: str, owner: str, wishes: "set[Wish]") -> None:
-        """Say who wants to hear of what."""
-        ...
-
-    def claim(
-        self, tenant: str, owner: str, names: "list[str]", *, limit: int, hold_seconds: float
-    ) -> "list[Delivery]":
-        """Take what is due, for so long."""
-        ...
-
-    def sent(self, one: Delivery) -> bool:
-        """Write down that it arrived."""
-        ...
-
-    def failed(self, one: Delivery, error: str, *, again_in_seconds: float | None) -> bool:
-        """Write down why it did not, and when it is tried again."""
-        ...
-
-    def forget(self, tenant: str) -> bool:
-        """Let go of what is old."""
-        ...
 
 
 class Post(NamedTuple):
@@ -87,7 +59,7 @@ class Courier:
         self._declared = False
         self._forget_ns = 0
 
-    def step(self, store: NoticeStore) -> float:
+    def step(self, store: "SqlNotices") -> float:
         """Do what can be done at once; return in how many seconds to come again."""
         post = self._post
         if not self._declared:
@@ -133,7 +105,7 @@ class Courier:
             **{name: target[name] for name in ("kind", "url", "secret", "style")},
         }
 
-    def _look_after(self, trip: Trip, store: NoticeStore) -> float:
+    def _look_after(self, trip: Trip, store: "SqlNotices") -> float:
         if trip.process.poll() is None:
             if self._clock.awake_ns() < trip.until_ns:
                 return BUSY_SECONDS
@@ -146,7 +118,7 @@ class Courier:
         self._trip = None  # at the end: if the store fails, the answers are written down when it is back
         return BUSY_SECONDS
 
-    def _settle(self, one: Delivery, answer: Mapping[str, Any], store: NoticeStore) -> None:
+    def _settle(self, one: Delivery, answer: Mapping[str, Any], store: "SqlNotices") -> None:
         if answer["error"] is None:
             store.sent(one)
             return

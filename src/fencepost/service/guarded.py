@@ -6,24 +6,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fencepost.host import cgroup as cgroups
-from fencepost.model.light import Protocol
 from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.processes import Processes, Traces
-from fencepost.ports.runs import LeasedRun, RunStore
-from fencepost.ports.store import LeaseStore
 from fencepost.service.answers import Answers
 from fencepost.service.channel import Channel, Message
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_order import GuardPlace
 
 if TYPE_CHECKING:
+    from fencepost.ports.runs import LeasedRun
     from fencepost.service.custody import Kept
     from fencepost.service.end_record import EndRecord
     from fencepost.service.tool_calls import State
-
-
-class RelayedStore(RunStore, LeaseStore, Protocol):
-    """The verbs behind what guards relay."""
+    from fencepost.stores.runtime import RuntimeStore
 
 
 class Guarded:
@@ -43,7 +38,7 @@ class Guarded:
         self.told_deadline_ns = 0
         self.end: EndRecord | None = None
 
-    def answer(self, request: Message, store: RelayedStore) -> Message:
+    def answer(self, request: Message, store: "RuntimeStore") -> Message:
         """Answer what the guard relays, for as long as the lease is held."""
         leased, kept = self.leased, self.kept
         assert leased is not None

@@ -39,7 +39,8 @@ from fencepost.service.order import new_id
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.signals import Mailbox
 from fencepost.service.telling import LaneTelling
-from fencepost.service.worker_tools import WorkerStore, WorkerTools
+from fencepost.service.worker_tools import WorkerTools
+from fencepost.stores.runtime import RuntimeStore
 
 BATCH_SECONDS = 0.05  # how long a batch should take; what is known of a function decides how many that are
 AT_ONCE_SECONDS = 0.002  # shorter ones have their start put on record with the lease, all of a batch together
@@ -69,7 +70,7 @@ def lane(bench: WorkerTools, hint: Hint, *, worker_alive: int) -> int:
 class _Keeper:
     """From lease to settlement, for many runs."""
 
-    def __init__(self, bench: WorkerTools, store: WorkerStore, caller: Caller, mailbox: Mailbox) -> None:
+    def __init__(self, bench: WorkerTools, store: RuntimeStore, caller: Caller, mailbox: Mailbox) -> None:
         self._bench, self._tools, self._store = bench, bench.tools, store
         self._caller, self._mailbox = caller, mailbox
         self._id = new_id(bench.tools.clock)

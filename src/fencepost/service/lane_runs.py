@@ -39,7 +39,8 @@ from fencepost.service.order import Order, Tools
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import RunFolder
 from fencepost.service.stopwatch import LOOK_SECONDS, Stopwatch
-from fencepost.service.worker_tools import WorkerStore, WorkerTools
+from fencepost.service.worker_tools import WorkerTools
+from fencepost.stores.runtime import RuntimeStore
 
 SUCCEEDED, QUIET = Settlement(RunState.SUCCEEDED), Report("succeeded", exit_code=0)
 
@@ -88,7 +89,7 @@ def gates_of(tools: Tools, run: RunRow) -> tuple[str, ...]:
 
 
 def make_ready(
-    one: LeasedRun, bench: WorkerTools, store: WorkerStore, *, wait: Callable[[float], None]
+    one: LeasedRun, bench: WorkerTools, store: RuntimeStore, *, wait: Callable[[float], None]
 ) -> tuple[Outcome, str] | None:
     """End predecessors, raise the gates and put the start on record; or return why it cannot start, and in words."""
     order = Order((), one.run.tenant, one.lease.resources, "", bench.ttl_seconds, gates=one.lease.gates)
@@ -114,7 +115,7 @@ class LaneWatch:
     def __init__(
         self,
         bench: WorkerTools,
-        store: WorkerStore,
+        store: RuntimeStore,
         one: LeasedRun,
         term: Term,
         is_ending: Callable[[], bool],
@@ -206,7 +207,7 @@ class Left(NamedTuple):
 
 
 def settled(
-    one: LeasedRun, outcome: Outcome, bench: WorkerTools, store: WorkerStore, *, left: Left, began: bool = True
+    one: LeasedRun, outcome: Outcome, bench: WorkerTools, store: RuntimeStore, *, left: Left, began: bool = True
 ) -> Ended:
     """Decide a run's next state, with what it left behind."""
     if isinstance(outcome, Succeeded) and not left.wrote and not left.told:

@@ -1,17 +1,18 @@
 """The projects that a worker can reach: found on this machine, told to the store, and freed of the dead."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.host.project import resolve
 from fencepost.model.errors import FencepostError
 from fencepost.model.lease import renew_every
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import NamedTuple
 from fencepost.model.process import Fate, ProcessId
 from fencepost.model.project import Project, Workplace, workplaces
-from fencepost.ports.store import LeaseStore
-from fencepost.ports.workplaces import WorkplaceStore
 from fencepost.service.order import Tools, new_id
+
+if TYPE_CHECKING:
+    from fencepost.stores.runtime import RuntimeStore
 
 LOOK_SECONDS = 0.5  # how soon a holder or waiter that was killed is noticed
 
@@ -48,10 +49,6 @@ class Grounds(NamedTuple):
         return problems
 
 
-class PresenceStore(WorkplaceStore, LeaseStore, Protocol):
-    """The verbs that a presence uses."""
-
-
 class Presence:
     """A worker's standing word on where it can work."""
 
@@ -63,7 +60,7 @@ class Presence:
         self._keep_ns = self._look_ns = 0
         self._places: tuple[Workplace, ...] = ()
 
-    def step(self, store: PresenceStore) -> None:
+    def step(self, store: "RuntimeStore") -> None:
         """Renew the word when it is time, and take leases and places in line from the dead."""
         if not self._grounds.declared:
             return
@@ -79,12 +76,12 @@ class Presence:
             for place in self._places:
                 self._free_of_the_dead(store, place)
 
-    def leave(self, store: PresenceStore) -> None:
+    def leave(self, store: "RuntimeStore") -> None:
         """Take the word back: runs that stay queued stand in nobody's way."""
         if self._grounds.declared:
             store.leave_workplaces(self._worker)
 
-    def _free_of_the_dead(self, store: PresenceStore, place: Workplace) -> None:
+    def _free_of_the_dead(self, store: "RuntimeStore", place: Workplace) -> None:
         """Do what the next one in a terminal does by itself: a queued run has no process that could look."""
         holders, waiters = store.parties(place.resource, place.slots)
         for held in holders:

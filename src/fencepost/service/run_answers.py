@@ -3,16 +3,19 @@
 import json
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING
 
 from fencepost.model.budget import measured_usd
 from fencepost.model.errors import InDoubt, Invalid, LeaseLost, RunDiverged, StoreUnavailable
 from fencepost.model.lease import Lease
 from fencepost.model.run import Reason
 from fencepost.model.transcript import NUMBER_MAX, SUMMARY_MAX
-from fencepost.ports.runs import RunStore
 from fencepost.service.answers import CHECKPOINT_MAX, LEDGER_VERBS, LOST, TOO_LONG, TOOL_VERBS, Answers
 from fencepost.service.listening import Told
 from fencepost.service.run_socket import Answer, Handler
+
+if TYPE_CHECKING:
+    from fencepost.stores.runs import SqlRuns
 
 LOCAL = ("check", "gate", "gate_named", "progress", "checkpoint_get", "report")  # need nothing but the lease
 
@@ -21,7 +24,7 @@ class RunAnswers:
     """The verbs of the run socket for a scheduled run."""
 
     def __init__(
-        self, answers: Answers, store: RunStore | None, lease: Lease, gates: Mapping[str, str], checkpoint: str | None
+        self, answers: Answers, store: "SqlRuns | None", lease: Lease, gates: Mapping[str, str], checkpoint: str | None
     ) -> None:
         """`gates` are the agent's, each by the name that its definition uses, with the target that was raised.
 

@@ -16,7 +16,8 @@ from fencepost.service.listening import Told
 from fencepost.service.spans import Told as ToldSpan
 from fencepost.service.spans import tell_span, wants_spans
 from fencepost.service.telling import end_of
-from fencepost.service.worker_tools import WorkerStore, WorkerTools
+from fencepost.service.worker_tools import WorkerTools
+from fencepost.stores.runtime import RuntimeStore
 
 
 class RunEnds:
@@ -43,7 +44,7 @@ class RunEnds:
             began_us=self._tools.clock.wall_us(),
         )
 
-    def settle(self, store: WorkerStore, ends: Sequence[tuple[LeasedRun, EndRecord]]) -> dict[str, str]:
+    def settle(self, store: RuntimeStore, ends: Sequence[tuple[LeasedRun, EndRecord]]) -> dict[str, str]:
         """Settle ends, all together, and return what became of those that are not settled by us, by run."""
         settler = Settler(lambda: from_us(store.clock_us()), store.attempts)
         ended = [_ended(settler, leased, record) for leased, record in ends]

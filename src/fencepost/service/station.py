@@ -9,19 +9,18 @@ from contextlib import suppress
 from fencepost.flow.foresight import Foresight
 from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
-from fencepost.model.light import NamedTuple, Protocol
-from fencepost.ports.agenda import Agenda, AgendaStore
-from fencepost.ports.runs import LaneStore
-from fencepost.ports.ticks import TickStore
+from fencepost.model.light import NamedTuple
+from fencepost.ports.agenda import Agenda
 from fencepost.service.adoption import Adoption
-from fencepost.service.chores import Chore, Chores, ChoreStore
+from fencepost.service.chores import Chore, Chores
 from fencepost.service.hint import Hint
 from fencepost.service.holding import HeldLease, hold
 from fencepost.service.leftovers import Leftovers
 from fencepost.service.nursery import Nursery
 from fencepost.service.order import Order, Tools, new_id
-from fencepost.service.projects import Presence, PresenceStore
+from fencepost.service.projects import Presence
 from fencepost.service.worker import Worker
+from fencepost.stores.runtime import RuntimeStore
 
 POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
 DEAF_TIMES = 10  # so many times as long as a step took, no hint leads to another: a busy store must not keep us busy
@@ -36,10 +35,6 @@ ADOPT_SECONDS = 1.0
 LEAVE, LEAVE_SECONDS = "leave", 120.0
 LANES_SECONDS = 5.0
 END_SECONDS = 20.0  # how long agents that are ended at the end of a drain may take
-
-
-class StationStore(ChoreStore, TickStore, LaneStore, AgendaStore, PresenceStore, Protocol):
-    """Every verb that the loop uses."""
 
 
 class Plan(NamedTuple):
@@ -59,7 +54,7 @@ class Station:
         self,
         plan: Plan,
         tools: Tools,
-        open_store: Callable[[], StationStore],
+        open_store: Callable[[], RuntimeStore],
         worker: Worker | None,
         chores: Sequence[Chore],
         *,
@@ -82,7 +77,7 @@ class Station:
         self._nursery = nursery
         self._adoption = adoption
         self._adopt_ns = 0
-        self._store: StationStore | None = None
+        self._store: RuntimeStore | None = None
         self._lead: HeldLease | None = None
         self._said_passive, self._said_why = False, ""
         self._probe_ns = self._lane_ns = 0
@@ -152,7 +147,7 @@ class Station:
             return 0.0
         return _until_next(agenda, ticks=leads)  # what another is to decide is no reason to look again at once
 
-    def _adopt(self, store: StationStore) -> None:
+    def _adopt(self, store: RuntimeStore) -> None:
         """Take over what other workers have left on this host, before anything is reaped."""
         now = self._tools.clock.awake_ns()
         if self._adoption is None or now < self._adopt_ns:
@@ -191,7 +186,7 @@ class Station:
             with suppress(LeaseLost, StoreUnavailable):  # another scheduler has it, or will soon
                 lead.release()
 
-    def _start_lanes(self, nursery: Nursery, store: StationStore) -> None:
+    def _start_lanes(self, nursery: Nursery, store: RuntimeStore) -> None:
         """Keep as many lanes as there is work for; an idle one ends by itself."""
         now = self._tools.clock.awake_ns()
         if self._asked_to_stop or nursery.lanes >= LANES_MAX or now < self._lane_ns:

@@ -34,8 +34,9 @@ from fencepost.service.run_ends import RunEnds
 from fencepost.service.run_making import Making, OverBudgetError
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.wire import pack
-from fencepost.service.worker_tools import WorkerStore, WorkerTools
+from fencepost.service.worker_tools import WorkerTools
 from fencepost.service.zygote import Zygote
+from fencepost.stores.runtime import RuntimeStore
 
 SPARE = 2  # guards that wait for a run, so that none has to wait for a fork
 FORKS_MAX = 16  # guards that are being forked at once
@@ -132,7 +133,7 @@ class Worker:
         """Tell whether we have this lease already."""
         return any(one.leased is not None and one.leased.lease.id == lease_id for one in self._guards.values())
 
-    def adopt(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, key: str, asked_ns: int) -> None:
+    def adopt(self, store: RuntimeStore, guarded: Guarded, leased: LeasedRun, *, key: str, asked_ns: int) -> None:
         """Become the keeper of a guard that another worker has left."""
         guarded.adopted = True
         self.attend(guarded)
@@ -246,7 +247,7 @@ class Worker:
 
     # What is done with the store.
 
-    def serve(self, store: WorkerStore) -> bool:
+    def serve(self, store: RuntimeStore) -> bool:
         """Do what guards have asked for; return whether room has become free."""
         asks, self._asks = self._asks, []
         for guarded, message in asks:
@@ -260,7 +261,7 @@ class Worker:
             self._settle(store)
         return freed
 
-    def _answer(self, store: WorkerStore, guarded: Guarded, message: Message) -> None:
+    def _answer(self, store: RuntimeStore, guarded: Guarded, message: Message) -> None:
         request, number = message["request"], message["ask"]
         if "store" in request:
             guarded.channel.send(answer=number, content=answer_for(request, store))
@@ -275,7 +276,7 @@ class Worker:
             return
         guarded.channel.send(answer=number, content=guarded.answer(request, store))
 
-    def lease(self, store: WorkerStore, ready: int | None = None) -> None:
+    def lease(self, store: RuntimeStore, ready: int | None = None) -> None:
         """Lease as many runs as there are guards and room for, and hand them over.
 
         `ready` says how many wait. None: nobody has looked; at least one, and what is left of those that were counted.
@@ -312,7 +313,7 @@ class Worker:
         if offers:
             self._take(store, offers, chosen)
 
-    def _take(self, store: WorkerStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]) -> None:
+    def _take(self, store: RuntimeStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]) -> None:
         self._custody = self._custody or self._open_custody(store)
         asked_ns = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep).now_ns()
         keys = {offer.run_id: (offer.claim, key) for offer, key in offers}
@@ -326,7 +327,7 @@ class Worker:
             self._hand_over(store, guarded, leased, key)
 
     def _leased(
-        self, store: WorkerStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]
+        self, store: RuntimeStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]
     ) -> list[LeasedRun]:
         """Lease; without an answer the guards are let go, since leases that we do not know of may name them."""
         try:
@@ -337,7 +338,7 @@ class Worker:
                 self._part(guarded)
             raise
 
-    def hold(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, *, asked_ns: int) -> None:
+    def hold(self, store: RuntimeStore, guarded: Guarded, leased: LeasedRun, *, asked_ns: int) -> None:
         """Take custody of a lease, and of what runs under it."""
         self._custody = self._custody or self._open_custody(store)
         term = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep)
@@ -347,7 +348,7 @@ class Worker:
         guarded.told_deadline_ns = term.deadline_ns
         self._last_resort.watch(guarded.kept, lambda: guarded.kill(self._tools.processes))
 
-    def _hand_over(self, store: WorkerStore, guarded: Guarded, leased: LeasedRun, key: str) -> None:
+    def _hand_over(self, store: RuntimeStore, guarded: Guarded, leased: LeasedRun, key: str) -> None:
         """Give the guard its order; what cannot be carried out at all is settled here."""
         assert guarded.kept is not None
         try:
@@ -379,7 +380,7 @@ class Worker:
             log.close()
         self._ended.append(guarded)
 
-    def _start(self, store: WorkerStore) -> None:
+    def _start(self, store: RuntimeStore) -> None:
         """Put the starts on record, all together, and let the guards go ahead."""
         ready = [one for one in self._prepared if one.leased is not None and one.end is None]
         starting = [Starting(one.leased.lease, one.leased.run, one.session) for one in ready if one.leased]
@@ -396,7 +397,7 @@ class Worker:
                 guarded.started = True
                 guarded.channel.send(go=True)
 
-    def _bury(self, store: WorkerStore) -> None:
+    def _bury(self, store: RuntimeStore) -> None:
         """Have runs settled whose guards hung up: dead, or with another keeper, which only the store can tell."""
         gone = [one for one in self._gone if one.leased is not None and one.end is None]
         answers = store.renew_leases([one.leased.lease for one in gone if one.leased]) if gone else {}
@@ -422,7 +423,7 @@ class Worker:
         guarded.end = (known or lost)._replace(gone=gone)
         self._ended.append(guarded)
 
-    def _settle(self, store: WorkerStore) -> None:
+    def _settle(self, store: RuntimeStore) -> None:
         """Write down how runs ended, all together, and let their guards go."""
         ended = [one for one in self._ended if one.leased and one.end]
         not_ours = self.ends.settle(store, [(one.leased, one.end) for one in ended if one.leased and one.end])
@@ -454,7 +455,7 @@ class Worker:
 
     # What is done now and then.
 
-    def look(self, store: WorkerStore) -> None:
+    def look(self, store: RuntimeStore) -> None:
         """Look for runs that shall stop."""
         now = self._now()
         if now < self._stops_ns or not self.running:
@@ -476,7 +477,7 @@ class Worker:
             self._forking[place.name] = place
             self._zygote.fork(place)
 
-    def _open_custody(self, store: WorkerStore) -> Custody:
+    def _open_custody(self, store: RuntimeStore) -> Custody:
         custody = Custody(
             self._bench.open_store,
             self._tools.clock,
@@ -503,7 +504,7 @@ class Worker:
         for guarded in self._guards.values():
             guarded.channel.send(drain=self._bench.drain_timeout.total_seconds())
 
-    def leave(self, store: WorkerStore, seconds: float) -> int:
+    def leave(self, store: RuntimeStore, seconds: float) -> int:
         """Leave every run to its guard for so long, for the next worker to adopt; return how many."""
         asked_ns = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep).now_ns()
         held = [one for one in self._guards.values() if one.leased is not None and one.end is None]

@@ -3,30 +3,23 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.light import TYPE_CHECKING, NamedTuple
 from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.ports.engine import Engine
-from fencepost.ports.runs import LaneStore, RunStore
-from fencepost.ports.store import LeaseStore
 from fencepost.service.model_line import ModelGateStarter
 from fencepost.service.order import Tools
 from fencepost.service.projects import Grounds
 from fencepost.service.telling import Tell, tell_nobody
 
-
-class WorkerStore(LaneStore, RunStore, LeaseStore, Protocol):
-    """The verbs that a worker and its lanes use."""
-
-    def clock_us(self) -> int:
-        """Return the store's own time."""
-        ...
+if TYPE_CHECKING:
+    from fencepost.stores.runtime import RuntimeStore
 
 
 class WorkerTools(NamedTuple):
     """What a worker works with."""
 
     tools: Tools
-    open_store: Callable[[], WorkerStore]
+    open_store: Callable[[], "RuntimeStore"]
     engine_of: Callable[[str], Engine]
     folder: str  # the agents' working directory
     log_folder: str

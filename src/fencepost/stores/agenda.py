@@ -5,7 +5,7 @@ from fencepost.stores.transaction import Dialect, Transaction
 
 
 class SqlAgenda:
-    """AgendaStore's verbs over named statements."""
+    """What the loop of a worker or a scheduler asks to know when to wake up."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Read through a store's dialect."""

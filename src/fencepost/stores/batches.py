@@ -18,7 +18,7 @@ from fencepost.stores.transaction import Transaction
 
 
 class SqlBatches(SqlRuns):
-    """LaneStore's verbs over named statements."""
+    """The durable queue, many runs at a time."""
 
     _hunch: Hunch | None = None  # what the next turn will probably meet
 
@@ -27,7 +27,10 @@ class SqlBatches(SqlRuns):
         return Manifests()
 
     def turn(self, ended: Sequence[Ended], closing: Sequence[Lease], wanted: Wanted | None) -> Turned:
-        """Settle what has ended, end leases that have no run left, and lease the next runs."""
+        """Settle what has ended, end leases that have no run left, and lease the next runs, all in one transaction.
+
+        A run whose fence or lease is not ours any more is left alone and named; the others are settled all the same.
+        """
         absent: set[tuple[str, str]] = set()
 
         def lease(tx: Transaction) -> tuple[LeasedRun, ...]:

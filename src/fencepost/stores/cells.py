@@ -5,7 +5,7 @@ from fencepost.stores.transaction import Dialect, Transaction
 
 
 class SqlCells:
-    """CellKeeper's verbs over named statements."""
+    """The documents of a tenant, each verb in one transaction."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Speak to a store through its dialect."""

@@ -16,13 +16,17 @@ from fencepost.stores.transaction import Dialect, Row, Transaction
 
 
 class SqlCustody:
-    """RunStore's verbs about custody over named statements."""
+    """Who keeps the lease of a run: left, adopted, asked to stop."""
 
     _dialect: Dialect
     _store_id: str
 
     def leave_runs(self, leases: Sequence[Lease], *, leave_for_seconds: float) -> dict[str, str]:
-        """Leave leases to their guards for so long; return the runs that are no longer ours, as `lost` or `moved`."""
+        """Leave leases to their guards until another worker adopts them.
+
+        Returns the runs that are no longer ours, each as `lost` or `moved`. The others run out after this time, never
+        earlier than they would have, and then count as drained, not as lost.
+        """
         leave_us = round(leave_for_seconds * 1e6)
         return self._dialect.write(lambda tx: _leave(tx, leases, leave_us), often=True) if leases else {}
 
@@ -34,14 +38,20 @@ class SqlCustody:
         return self._dialect.read(lambda tx: _adoptable(tx, here, self._store_id, besides))
 
     def adopt(self, lease: Lease, *, keeper: str, adopt_key: str | None = None) -> Lease | None:
-        """Take custody of a lease from the keeper of its epoch, and return it with the next one; None: too late."""
+        """Take custody of a lease from the keeper of its epoch, and return it with the next one; None: too late.
+
+        A new `adopt_key` replaces the one that its guard was shown last.
+        """
         keys = {lease.id: adopt_key} if adopt_key is not None else {}
         return self.adopt_runs([lease], keeper=keeper, adopt_keys=keys).get(lease.id)
 
     def adopt_runs(
         self, leases: Sequence[Lease], *, keeper: str, adopt_keys: Mapping[str, str] | None = None
     ) -> dict[str, Lease]:
-        """Take custody of leases, and return those that we have now, each with its next epoch, by its id."""
+        """Take custody of leases, and return those that we have now, each with its next epoch, by its id.
+
+        One that another transaction has locked is left out: look at it again later.
+        """
         return (
             self._dialect.write(lambda tx: _adopt(tx, leases, keeper, adopt_keys or {}), often=True) if leases else {}
         )
@@ -52,7 +62,7 @@ class SqlCustody:
         return {str(run_id): str(reason) for run_id, reason in rows}
 
     def was_left(self, run: RunRow) -> bool:
-        """Tell whether the keeper of a lost run has left it on purpose."""
+        """Tell whether the keeper of a lost run has left it on purpose: then it was drained."""
         ids = json.dumps([run.lease_id])
         return any(held.left_us is not None for held in self._dialect.read(lambda tx: leases_of(_named(tx, ids))))
 

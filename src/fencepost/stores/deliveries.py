@@ -12,7 +12,7 @@ from fencepost.stores.transaction import Dialect, Transaction
 
 
 class SqlDeliveries:
-    """DeliveryStore's verbs over named statements."""
+    """Deliveries that share a run."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Speak to a store through its dialect."""

@@ -14,7 +14,7 @@ PAGE = 5_000
 
 
 class SqlHistory:
-    """HistoryStore's verbs over named statements."""
+    """The auditor's questions."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Read through a store's dialect."""

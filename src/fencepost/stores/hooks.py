@@ -12,7 +12,7 @@ from fencepost.stores.transaction import Dialect, Transaction
 
 
 class SqlHooks:
-    """HookStore's verbs over named statements."""
+    """Webhooks."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Speak to a store through its dialect."""

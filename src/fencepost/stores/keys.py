@@ -10,7 +10,7 @@ KEPT_US = 7 * 86_400 * 1_000_000  # for so long a session or link is listed afte
 
 
 class SqlKeys:
-    """KeyStore's verbs over named statements."""
+    """Keys, each verb in one transaction, with its line in the audit."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Speak to a store through its dialect."""
@@ -49,7 +49,7 @@ class SqlKeys:
     def keys(
         self, tenant: str, *, kind: str = "", before: tuple[int, str] = (FOREVER_US, ""), limit: int
     ) -> list[KeyRow]:
-        """Return a tenant's keys, newest first."""
+        """Return a tenant's keys, newest first; `before` is where an earlier page ended."""
         values = {"tenant": tenant, "kind": kind, "before_us": before[0], "before": before[1], "limit": limit}
         rows = self._dialect.read(lambda tx: tx.rows("list_keys", **values))
         return [KeyRow(*row) for row in rows]

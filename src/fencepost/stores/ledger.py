@@ -36,7 +36,7 @@ EVER_US = 2**63 - 1
 
 
 class SqlLedger:
-    """LedgerStore's verbs over named statements."""
+    """Effects recorded once, by key."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Speak to a store through its dialect."""

@@ -15,7 +15,7 @@ SCHEDULES_MAX = 100  # that one transaction looks into
 
 
 class SqlPruning:
-    """PruneStore's verbs over named statements."""
+    """Lets go of old records. With `dry`, each verb only counts."""
 
     _dialect: Dialect
 

@@ -29,7 +29,7 @@ TRIES = 50  # to plan on what is so, while others change it
 
 
 class SqlRegistry:
-    """RegistryStore's verbs over named statements."""
+    """Definitions, their versions, and what operators have said about them."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Speak to a store through its dialect."""
@@ -53,7 +53,11 @@ class SqlRegistry:
         rollback: bool = False,
         seen: Callable[[Known], None] | None = None,
     ) -> Applied:
-        """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way."""
+        """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way.
+
+        A file as it was before its present version is refused with Rollback, unless `rollback` is said.
+        `seen` looks at what it is planned on, and raises if that is not what the caller knows.
+        """
         applying.clear(self._dialect, wanted.tenant)
         for _ in range(TRIES):
             applying.finish(self._dialect, wanted.tenant)

@@ -22,7 +22,7 @@ LIMITS_KEPT = 1000
 
 
 class SqlRequests(SqlBatches):
-    """RequestStore's verbs over named statements."""
+    """Runs on demand."""
 
     @cached_property
     def _limits(self) -> dict[tuple[str, str], int]:
@@ -76,7 +76,11 @@ class SqlRequests(SqlBatches):
         return self._dialect.write(work)
 
     def ask_batch(self, ask: Ask, decide: Callable[[Grounds], NewBatch]) -> list[tuple[str, bool]]:
-        """Put many runs of an agent into the queue, all or none; return the id of each, and whether it is new."""
+        """Put many runs of an agent into the queue, all or none; return the id of each, and whether it is new.
+
+        A key that is known, or that stands in the batch twice, finds the run that it made first. Raise Busy, and make
+        none, if more would wait than may.
+        """
 
         def work(tx: Transaction) -> list[tuple[str, bool]]:
             ahead = _Ahead(self._limits)

@@ -31,15 +31,27 @@ class SqlRunLeases(SqlTicks):
     """Leases the next runs."""
 
     def next_runs(self, limit: int, *, passed: Collection[str] = (), places: Sequence[Workplace] = ()) -> list[RunRow]:
-        """Return whose turn it is, writing and locking nothing: tenants in turn, then by priority and age."""
+        """Return whose turn it is, writing and locking nothing: tenants in turn, then by priority and age.
+
+        Runs that were passed are left out, and those that cannot start now: their schedule has no room, a resource of
+        theirs is held, or their tenant is halted.
+        """
         return self._dialect.read(lambda tx: Lines(tx, passed, places).first(limit))
 
     def lease_runs(self, offers: Sequence[Offer], recheck: Rechecked) -> list[LeasedRun]:
-        """Lease each of these runs that may start, with a lease and a fence of its own, all in one transaction."""
+        """Lease each of these runs that may start, with a lease and a fence of its own, all in one transaction.
+
+        A run that must not start any more is ended. One that another worker has, or whose resources are held or being
+        looked at, is left out: nothing is waited for. Asking again after an unknown answer returns what was granted.
+        """
         return self._lease_runs(offers, recheck)[0] if offers else []
 
     def lease_run(self, claim_of: ClaimOf, recheck: Rechecked, *, places: Sequence[Workplace] = ()) -> LeasedRun | None:
-        """Lease the next run that may start, cancelling on the way those that may not any more; None: nothing to do."""
+        """Lease the next run that may start, cancelling on the way those that may not any more; None: nothing to do.
+
+        A worker that cannot carry a run out makes no claim for it, and is offered the next. Runs that work in a
+        project are offered to those who can reach it, in their turn.
+        """
         passed: list[str] = []
         busy: list[RunRow] = []
         while len(passed) < LOOKS_MAX and (found := self.next_runs(1, passed=passed, places=places)):

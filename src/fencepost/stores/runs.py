@@ -23,10 +23,13 @@ from fencepost.stores.transaction import RowRefused, Transaction
 
 
 class SqlRuns(SqlRunLeases):
-    """RunStore's verbs over named statements."""
+    """The durable queue."""
 
     def start_runs(self, starting: Sequence[Starting]) -> dict[str, str]:
-        """Record that these agents are about to start; return the runs that are no longer ours, as `lost` or `moved`."""
+        """Record that these agents are about to start, in one transaction.
+
+        Returns the runs that are no longer ours, each as `lost` or `moved`; nothing is written about them.
+        """
         return self._dialect.write(lambda tx: start_all(tx, starting), often=True) if starting else {}
 
     def start_run(self, leased: LeasedRun, *, session: str | None = None) -> None:
@@ -34,9 +37,12 @@ class SqlRuns(SqlRunLeases):
         _check(self.start_runs([Starting(leased.lease, leased.run, session)]), leased.lease)
 
     def settle_runs(self, ended: Sequence[Ended]) -> dict[str, str]:
-        """Write down how attempts ended and give their leases back; return the runs about which nothing was written.
+        """Write down how attempts ended and give their leases back, in one transaction.
 
-        One that the store refuses, whatever it is about it, is found by halving, and keeps nobody else from an end.
+        Returns the runs about which nothing was written: `lost`, `moved`, or `failed: WHY` for one that the store
+        refuses; that one is found by halving, and the others are settled all the same. A lease whose time is up, and
+        that is still held, is settled. Asking again after an unknown answer finds an attempt settled, by its fence and
+        its outcome.
         """
         if not ended:
             return {}

@@ -26,7 +26,7 @@ TOLD = ("missed", "budget")  # what may happen to a tick that somebody would wan
 
 
 class SqlTicks(SqlLeases):
-    """TickStore's verbs over named statements."""
+    """Due schedules and their decisions."""
 
     _tzdata = ""  # the release that this object has seen to
 

@@ -12,7 +12,7 @@ from fencepost.stores.transaction import Dialect, Transaction
 
 
 class SqlWorkplaces:
-    """WorkplaceStore's verbs over named statements."""
+    """Which workers can work in which projects."""
 
     _dialect: Dialect
 

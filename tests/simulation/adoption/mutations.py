@@ -17,8 +17,8 @@ from fencepost.service.end_record import EndRecord
 from fencepost.service.run_guard import RunGuard
 from fencepost.service.run_making import Making
 from fencepost.service.worker import Worker
-from fencepost.service.worker_tools import WorkerStore
 from fencepost.stores import run_ends
+from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.adoption.play import simulate_adoption
 from tests.simulation.mutations import _sql
 from tests.simulation.world import Violation
@@ -120,7 +120,7 @@ def _take_and_keep_the_time(
     self._term.deadline_ns = max(before, self._term.deadline_ns)
 
 
-def _bury_without_asking(self: Worker, _: WorkerStore) -> None:
+def _bury_without_asking(self: Worker, _: RuntimeStore) -> None:
     gone, self._gone = self._gone, []
     for guarded_one in gone:
         if guarded_one.leased is not None and guarded_one.end is None:
@@ -135,7 +135,7 @@ def _break_what_is_unattended(self: Reaper) -> int:
     return sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))
 
 
-def _found_since_the_boot(self: Adoption, store: WorkerStore) -> list[Adoptable]:
+def _found_since_the_boot(self: Adoption, store: RuntimeStore) -> list[Adoptable]:
     return store.adoptable(self._worker.here())
 
 

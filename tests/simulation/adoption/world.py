@@ -18,7 +18,7 @@ from fencepost.service.end_record import has_known_end
 from fencepost.service.leftovers import Leftovers
 from fencepost.service.order import Tools
 from fencepost.service.worker import Worker
-from fencepost.service.worker_tools import WorkerStore, WorkerTools
+from fencepost.service.worker_tools import WorkerTools
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring.serving import engine_of
 from tests.simulation.adoption.host import Agent, SimGuard, SimProcesses, SimZygote, kill_after_ns
@@ -64,7 +64,7 @@ class _Worker(Worker):
     world: "AdoptionWorld"
     me: "SimWorker"
 
-    def _open_custody(self, store: WorkerStore) -> Custody:
+    def _open_custody(self, store: RuntimeStore) -> Custody:
         return Custody(self._bench.open_store, self.clock, counts_sleep=store.facts().counts_sleep)
 
     def now_ns(self) -> int:
