@@ -234,10 +234,10 @@ def rehearsal(
         stage = Rehearsal(store, watching, clock, gates)
         try:
             stage._enqueue(payload or {}, facts)  # noqa: SLF001  # it is our own
-            stage._begin()  # noqa: SLF001
+            stage._begin()  # noqa: SLF001  # one thing in two classes
             yield stage
         finally:
-            stage._stop()  # noqa: SLF001
+            stage._stop()  # noqa: SLF001  # one thing in two classes
             store.close()
             watching.close()
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from fencepost import wiring
 from fencepost.model.budget import MicroUsd
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
+from fencepost.operations.simulation import simulate as operation
 from fencepost.operations.simulation.scenario import (
     Expected,
     Outage,
@@ -22,12 +24,15 @@ from fencepost.operations.simulation.scenario import (
     in_order,
     only,
 )
-from fencepost.operations.simulation.simulate import simulate
 from fencepost.operations.simulation.tally import Report, Tally, report_fields
 
 MONDAY = datetime(2027, 3, 22, tzinfo=UTC)  # the clocks of Berlin go ahead on the Sunday after it
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
 BERLIN = "Europe/Berlin"
+
+
+def simulate(scenario: Scenario) -> Report:
+    return operation.simulate(scenario, wiring.simulated_store)
 
 
 def scenario(

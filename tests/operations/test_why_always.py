@@ -11,7 +11,6 @@ from fencepost.model.instant import format_instant
 from fencepost.model.moment import from_us
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.why import why
-from fencepost.stores.looking import SqlLooking
 from tests.support.desk import Desk
 
 SCHEDULES: list[dict[str, Any]] = [
@@ -79,7 +78,7 @@ def test_any_instant_has_an_answer_and_every_record_is_told(
         _, answers = why(desk.store, "default", name, at)
         assert answers
         assert all(answer.sentences and all(answer.sentences) for answer in answers)
-    look = SqlLooking(desk.store.dialect, "default")
+    look = desk.store.reads("default")
     for tick in look.ticks(name, limit=100):
         _, answers = why(desk.store, "default", name, format_instant(from_us(tick.tick_us)))
         told = [answer for answer in answers if answer.tick == tick]

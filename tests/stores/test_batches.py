@@ -14,7 +14,6 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report, Turned, Wanted
 from fencepost.ports.ticks import NewRun
-from fencepost.stores.looking import SqlLooking
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import Rig, claim
 from tests.support.runtime import DEAD, MYSELF, SUCCEEDED, Runtime, new_id, together
@@ -115,7 +114,7 @@ def test_the_audit_of_one_run_shows_what_was_decided_about_its_batch(runtime: Ru
     finish(runtime, *lease(runtime))
     (three,) = queue(runtime, 1)
     finish(runtime, *lease(runtime))
-    look = SqlLooking(runtime.store.dialect, "default")
+    look = runtime.store.reads("default")
     for run_id in (one, two, three):
         assert [row.verb for row in look.audit(subject=f"run:{run_id}", limit=9)] == ["settle", "lease", "manual"]
     assert [row.subject for row in look.audit(subject=f"run:{three}", limit=9)] == [f"run:{three}"] * 3

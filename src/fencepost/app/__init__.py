@@ -120,15 +120,15 @@ class Fencepost(SingleDefinitions):
 
     def gate(self, name: str, *, kind: str, **values: object) -> None:
         """Describe a write target that compares fences, as [gates.NAME] does; agents list it in `gates`."""
-        self.define("gates", name, {"kind": kind, **values}, line=sys._getframe(1).f_lineno)  # noqa: SLF001
+        self.define("gates", name, {"kind": kind, **values}, line=sys._getframe(1).f_lineno)  # noqa: SLF001  # the line of the caller, for messages
 
     def project(self, name: str, path: str = ".", **values: object) -> None:
         """Describe a directory that agents work in, as [projects.NAME] does."""
-        self.define("projects", name, {"path": path, **values}, line=sys._getframe(1).f_lineno)  # noqa: SLF001
+        self.define("projects", name, {"path": path, **values}, line=sys._getframe(1).f_lineno)  # noqa: SLF001  # the line of the caller, for messages
 
     def define(self, section: str, name: str, values: Mapping[str, object], *, line: int | None = None) -> None:
         """Write down any section of a configuration file, such as `hooks`, with the same keys."""
-        self._definitions.add(section, name, values, line=line or sys._getframe(1).f_lineno)  # noqa: SLF001
+        self._definitions.add(section, name, values, line=line or sys._getframe(1).f_lineno)  # noqa: SLF001  # the line of the caller, for messages
 
     def config(self) -> "Config":
         """Check everything that was defined; raise InvalidConfig with all that is wrong, and where."""

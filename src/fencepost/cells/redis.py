@@ -107,7 +107,7 @@ class RedisCells:
             return None  # forbidden, as with most hosted servers
         return {_text(name): _text(value) for one in found for name, value in one.items()}
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:  # noqa: ANN401
+    def _asked(self, ask: Callable[[], Any]) -> Any:  # noqa: ANN401  # the library has no types
         redis = _library()
         try:
             return ask()
@@ -140,7 +140,7 @@ class RedisCells:
         return self._clients[seconds]
 
 
-def _library() -> Any:  # noqa: ANN401
+def _library() -> Any:  # noqa: ANN401  # the library has no types
     try:
         import redis
     except ImportError:

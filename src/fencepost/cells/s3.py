@@ -88,7 +88,7 @@ class S3Cells:
 
         return self._asked(ask, missing=Read(None, None))  # type: ignore[no-any-return]
 
-    def _asked(self, ask: Any, *, missing: Read | None = None) -> Any:  # noqa: ANN401
+    def _asked(self, ask: Any, *, missing: Read | None = None) -> Any:  # noqa: ANN401  # the library has no types
         errors = _errors()
         try:
             return ask()
@@ -132,20 +132,20 @@ def _library() -> tuple[Any, Any]:
     return boto3, Config
 
 
-def _errors() -> Any:  # noqa: ANN401
+def _errors() -> Any:  # noqa: ANN401  # the library has no types
     _library()
     from botocore import exceptions
 
     return exceptions
 
 
-def _status(response: Any) -> tuple[int, str]:  # noqa: ANN401
+def _status(response: Any) -> tuple[int, str]:  # noqa: ANN401  # the library has no types
     error = response.get("Error", {})
     said = f"{error.get('Code', '')}: {error.get('Message', '')}".rstrip(" .:")
     return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)), said
 
 
-def _date(response: Any) -> int | None:  # noqa: ANN401
+def _date(response: Any) -> int | None:  # noqa: ANN401  # the library has no types
     said = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
     try:
         return round(parsedate_to_datetime(said).timestamp()) * 1_000_000 if said else None

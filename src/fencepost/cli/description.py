@@ -101,11 +101,11 @@ def _handing_over_parsers() -> Iterator[None]:
     try:
         yield
     finally:
-        setattr(argparse.ArgumentParser, "parse_args", before)  # noqa: B010
+        setattr(argparse.ArgumentParser, "parse_args", before)  # noqa: B010  # mypy refuses the plain assignment
 
 
 def _from_parser(name: str, parser: argparse.ArgumentParser, summary: str) -> Description:
-    plain = [one for one in parser._actions if not isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001
+    plain = [one for one in parser._actions if not isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001  # argparse tells its options in no other way
     shown = [one for one in plain if one.help != argparse.SUPPRESS]
     return Description(
         name,
@@ -122,7 +122,7 @@ def _option(action: argparse.Action) -> Option:
     choices = tuple(map(str, action.choices or ()))
     takes_value = action.nargs != 0
     metavar = str(action.metavar or "|".join(choices) or action.dest.upper()) if takes_value else ""
-    repeatable = isinstance(action, argparse._AppendAction)  # noqa: SLF001
+    repeatable = isinstance(action, argparse._AppendAction)  # noqa: SLF001  # argparse tells its options in no other way
     return Option(tuple(action.option_strings), metavar, choices, _help(action), repeatable)
 
 
@@ -140,12 +140,12 @@ def _help(action: argparse.Action) -> str:
 
 def _summaries(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     for action in parser._actions:  # noqa: SLF001  # argparse has no public way to them
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            yield from ((one.dest, one.help or "") for one in action._choices_actions)  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # argparse tells its options in no other way
+            yield from ((one.dest, one.help or "") for one in action._choices_actions)  # noqa: SLF001  # argparse tells its options in no other way
 
 
 def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    found = (one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction))  # noqa: SLF001
+    found = (one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction))  # noqa: SLF001  # argparse tells its options in no other way
     return next(found, {})
 
 

@@ -37,6 +37,8 @@ def main(argv: list[str]) -> int:
         log_folder=wiring.log_folder(),
         open_store=lambda: open_store(args),
         check_config=load,
+        clock=wiring.system_clock(),
+        ask_sqlite=wiring.sqlite_version,
         memory_of=wiring.kept_seals,
         ask_version=ask_version,
     )

@@ -24,7 +24,9 @@ def main(argv: list[str]) -> int:
     made.add_argument("--wait", default="2m", metavar="D", help="how long to wait for them (2m)")
     made.add_argument("--json", action="store_true", help="one JSON object per worker")
     args = made.parse_args(argv)
-    drained = drain_workers(wiring.workers_folder(), wiring.this_hosts_processes(), seconds=parse_duration(args.wait))
+    drained = drain_workers(
+        wiring.workers_folder(), wiring.this_hosts_processes(), wiring.system_clock(), seconds=parse_duration(args.wait)
+    )
     for one in drained:
         words = "is gone" if one.gone else f"still drains after {format_duration(parse_duration(args.wait))}"
         print(json.dumps(one._asdict()) if args.json else f"worker {one.worker} (pid {one.pid}) {words}")

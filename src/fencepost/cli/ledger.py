@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.errors import Invalid
@@ -79,7 +80,7 @@ def have_once(args: argparse.Namespace, command: list[str] | None) -> int:
             "wrap it: fencepost exec --lock NAME -- fencepost ledger once KEY -- COMMAND"
         )
     effect = Effect(command, codes(args.not_done), args.probe, args.scope)
-    return once_command(args.key, effect, _show, render.tell)
+    return once_command(args.key, effect, _show, render.tell, wiring.system_clock().sleep)
 
 
 def list_them(args: argparse.Namespace) -> int:

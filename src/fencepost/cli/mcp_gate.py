@@ -6,6 +6,7 @@ import sys
 
 from fencepost.cli import options
 from fencepost.model.errors import Invalid
+from fencepost.model.light import Callable
 from fencepost.model.mcp import server_name
 from fencepost.model.tame import tame
 from fencepost.service.tool_gate import rules_of
@@ -64,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def say_for(server: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def say_for(server: str) -> Callable[[str], None]:
     """Return a way to tell people, on standard error: standard output is the wire."""
 
     def say(text: str) -> None:

@@ -41,7 +41,7 @@ def help_of(name: str) -> Iterator[str]:
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     for action in parser._actions:  # noqa: SLF001  # argparse has no public way to them
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # argparse tells its options in no other way
             yield from action.choices.values()
 
 

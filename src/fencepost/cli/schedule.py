@@ -3,8 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 from fencepost.cli import options, render
 from fencepost.cli.plan import tick_line
@@ -201,7 +200,7 @@ def _when(listed: Listed) -> str:
     return listed.definition.when
 
 
-def _moment(text: str, listed: Listed) -> Any:  # noqa: ANN401
+def _moment(text: str, listed: Listed) -> datetime:
     """Read an instant, a wall time of the schedule's zone, or a duration from the store's now on."""
     zone = listed.definition.timezone
     if not text[:1].isdigit() or "-" in text or ":" in text:

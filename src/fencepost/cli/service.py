@@ -90,9 +90,9 @@ def uninstall(args: argparse.Namespace, manager: Manager) -> int:
     if not service.is_installed(path):
         print(f"nothing to do: {path} is not there")
         return 0
-    drain_workers(
-        wiring.workers_folder(), wiring.this_hosts_processes(), seconds=DRAIN_SECONDS
-    )  # a stop alone would leave agents
+    drain_workers(  # a stop alone would leave agents
+        wiring.workers_folder(), wiring.this_hosts_processes(), wiring.system_clock(), seconds=DRAIN_SECONDS
+    )
     manager.stop(args.name)  # one that does not run is stopped already
     service.remove(path)
     print(f"removed {path}; its runs, schedules and logs stay")

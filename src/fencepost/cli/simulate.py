@@ -66,6 +66,7 @@ def main(argv: list[str]) -> int:
         span = (scenario.end - scenario.start).total_seconds()
         report = simulate(
             scenario,
+            wiring.simulated_store,
             progress=lambda at: bar.to((at - scenario.start).total_seconds(), span, words=f"{at:%Y-%m-%d}"),
         )
     load = load_of(report, agents=args.agents, workers=args.workers) if args.agents else None

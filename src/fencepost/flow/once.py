@@ -113,7 +113,7 @@ async def once_awaited(
 
 def is_awaited(effect: Callable[[], object]) -> bool:
     """Tell whether calling it gives something to await."""
-    return inspect.iscoroutinefunction(effect) or inspect.iscoroutinefunction(getattr(effect, "__call__", None))  # noqa: B004
+    return inspect.iscoroutinefunction(effect) or inspect.iscoroutinefunction(getattr(effect, "__call__", None))  # noqa: B004  # the method itself is looked at
 
 
 def _refuse_awaitable(answer: object) -> None:

@@ -18,7 +18,7 @@ def readers_of(path: str) -> set[int] | None:
 
 def _reader(fields: list[str], inode: int) -> int | None:
     """Read `1: POSIX ADVISORY READ 4711 fd:01:123 124 124`; a line of one who waits has an arrow in it."""
-    if len(fields) != 8 or fields[1] != "POSIX" or fields[3] != "READ" or not fields[5].endswith(f":{inode}"):  # noqa: PLR2004
+    if len(fields) != 8 or fields[1] != "POSIX" or fields[3] != "READ" or not fields[5].endswith(f":{inode}"):  # noqa: PLR2004  # columns of /proc/locks
         return None
     pid, first = int(fields[4]), int(fields[6])
     return pid if pid > 0 and first in _READ_MARKS else None

@@ -61,7 +61,7 @@ class FenceMiddleware:
         else:
             await self._serve_writer(scope, receive, send)
 
-    async def _serve_door(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ANN401
+    async def _serve_door(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ANN401  # as ASGI hands it over
         body = Body(receive, self._body_seconds)
         await body.buffer(BODY_MAX)
         answer = await asyncio.to_thread(
@@ -69,7 +69,7 @@ class FenceMiddleware:
         )
         await _reply(answer, send)
 
-    async def _serve_writer(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ANN401
+    async def _serve_writer(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ANN401  # as ASGI hands it over
         try:
             proof = proof_from(_headers(scope))
             if proof is None:
@@ -126,7 +126,7 @@ def _leave(entering: "asyncio.Future[Passage]") -> None:
         entering.result().close()
 
 
-def _headers(scope: Any) -> dict[str, str]:  # noqa: ANN401
+def _headers(scope: Any) -> dict[str, str]:  # noqa: ANN401  # as ASGI hands it over
     """Return the headers by name; one that comes twice is joined, so that it cannot be read in two ways."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:

@@ -56,7 +56,7 @@ def check_address(text: str, allowed: Sequence[Network]) -> None:
     for one in (mapped or address, *_within(address)):
         if any(one in network for network in allowed if network.version == one.version):
             continue
-        if not one.is_global or one.is_multicast or one.is_reserved or (one.version == 6 and one not in GIVEN_OUT):  # noqa: PLR2004
+        if not one.is_global or one.is_multicast or one.is_reserved or (one.version == 6 and one not in GIVEN_OUT):  # noqa: PLR2004  # IPv6
             raise Invalid(
                 f"it leads to {text}, which is no public address; if that is meant, allow it on the worker: "
                 f'http_allow = ["{one}"] in [fencepost].'

@@ -40,6 +40,13 @@ class Link(NamedTuple):
     hash: str
 
 
+class Loose(NamedTuple):
+    """What is not sealed yet."""
+
+    entries: int
+    since_us: int | None
+
+
 class Seal(NamedTuple):
     """The end of a batch: everything up to `last_place` was there, and looked like this."""
 

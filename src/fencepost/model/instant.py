@@ -134,7 +134,7 @@ def _aware(at: datetime) -> datetime:
 def _wall(parts: tuple[str | None, ...]) -> datetime:
     year, month, day, hour, minute, second = (int(part or 0) for part in parts[:6])
     leap = second == LEAP_SECOND  # 23:59:60 is the second before midnight, again
-    wall = datetime(year, month, day, hour, minute, second - leap, int((parts[6] or "0").ljust(6, "0")))  # noqa: DTZ001
+    wall = datetime(year, month, day, hour, minute, second - leap, int((parts[6] or "0").ljust(6, "0")))  # noqa: DTZ001  # wall time, until its offset is known
     return wall + SECOND * leap
 
 

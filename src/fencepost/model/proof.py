@@ -151,7 +151,7 @@ def _instant_of(schedule: ScheduleDefinition, at: str) -> int:
     wall = datetime.fromisoformat(at.strip().upper())
     if wall.tzinfo is not None:
         return to_us(wall)
-    seconds = (wall - datetime(1970, 1, 1)).days * 86_400 + (wall - datetime(1970, 1, 1)).seconds  # noqa: DTZ001
+    seconds = (wall - datetime(1970, 1, 1)).days * 86_400 + (wall - datetime(1970, 1, 1)).seconds  # noqa: DTZ001  # wall time on both sides
     zone = schedule.timezone or "UTC"
     found = instants_of(zone, seconds)
     while not found:  # in a gap that is shifted: the first second after it

@@ -164,7 +164,7 @@ def _children(value: object) -> list[Any]:
 
 
 def _is_recent(at: str, now_seconds: int) -> bool:
-    return at.isascii() and at.isdigit() and len(at) <= 12 and abs(now_seconds - int(at)) <= TOLERANCE_SECONDS  # noqa: PLR2004
+    return at.isascii() and at.isdigit() and len(at) <= 12 and abs(now_seconds - int(at)) <= TOLERANCE_SECONDS  # noqa: PLR2004  # digits of any time in seconds
 
 
 def _is_any(given: Sequence[str], wanted: Sequence[str]) -> bool:

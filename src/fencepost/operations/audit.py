@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.host.kept_seals import KeptSeals
-from fencepost.model.audit import Entry, Fault, Seal, Sealed, Verifier, head_line
+from fencepost.model.audit import Entry, Fault, Loose, Seal, Sealed, Verifier, head_line
 from fencepost.model.errors import AuditCut, Invalid
 from fencepost.operations.looking import Store
 from fencepost.operations.words import rfc3339
-from fencepost.stores.audit import Loose, SqlAudit
+
+if TYPE_CHECKING:
+    from fencepost.stores.audit import SqlAudit
 
 LOOSE_AT_ONCE = 1_000
 LOSS_FIELDS = ("lost_seal", "lost_mac", "goes_on_after", "note", "at", "by")
@@ -56,7 +58,7 @@ def verify_audit(
 
     What this machine remembers is compared as the exported heads are.
     """
-    audit = SqlAudit(store.dialect)
+    audit = store.audit_chain()
     kept = memory.kept(tenant) if memory else None
     mine = [head for head in heads if head.tenant == tenant]
     verifier = Verifier(keys, [*mine, *([kept] if kept else [])])
@@ -102,7 +104,7 @@ def report_fields(report: Report) -> dict[str, object]:
     }
 
 
-def _unsealed_place(audit: SqlAudit, tenant: str, head: Seal | None) -> Iterator[Fault]:
+def _unsealed_place(audit: "SqlAudit", tenant: str, head: Seal | None) -> Iterator[Fault]:
     """Find entries that were sealed once by a seal that is gone."""
     place = audit.place_beyond(tenant, head.last_place if head else 0)
     if place is not None and (audit.last(tenant) or head) == head:  # else they were sealed while we looked
@@ -122,7 +124,7 @@ def accept_loss(store: Store, memory: KeptSeals, tenant: str, *, by: str, note: 
 
     For a store that was restored from a backup: without a person's word, nothing more would be sealed.
     """
-    audit = SqlAudit(store.dialect)
+    audit = store.audit_chain()
     kept = memory.kept(tenant)
     try:
         audit.check(kept)
@@ -139,14 +141,14 @@ def accept_losses(store: Store, memory: KeptSeals, *, by: str, note: str) -> lis
     accepted = []
     for kept in memory.all():
         try:
-            SqlAudit(store.dialect).check(kept)
+            store.audit_chain().check(kept)
         except AuditCut:
             accepted.append(_accept(store, memory, kept, by=by, note=note))
     return accepted
 
 
 def _accept(store: Store, memory: KeptSeals, kept: Seal, *, by: str, note: str) -> Accepted:
-    audit = SqlAudit(store.dialect)
+    audit = store.audit_chain()
     last = audit.last(kept.tenant)
     done = Accepted(kept.tenant, kept.number, last.number if last else 0)
     said = {"lost_seal": done.lost, "lost_mac": kept.mac, "goes_on_after": done.after, "note": note}
@@ -165,7 +167,7 @@ class AuditState(NamedTuple):
 
 def audit_state(store: Store, tenant: str) -> AuditState:
     """Return the newest seal, and what is not sealed yet, without walking the chain."""
-    audit = SqlAudit(store.dialect)
+    audit = store.audit_chain()
     return AuditState(store.clock_us(), audit.last(tenant), audit.loose(tenant))
 
 
@@ -178,7 +180,7 @@ class Part(NamedTuple):
 
 def export_audit(store: Store, tenant: str, *, after: int = 0) -> Iterator[str]:
     """Yield the sealed entries as JSON lines, each batch followed by its seal; then what is loose."""
-    audit = SqlAudit(store.dialect)
+    audit = store.audit_chain()
     for one in audit.seals(tenant, after=after):
         yield from _batch(audit, one)
     yield from _loose(audit, tenant)
@@ -186,7 +188,7 @@ def export_audit(store: Store, tenant: str, *, after: int = 0) -> Iterator[str]:
 
 def export_part(store: Store, tenant: str, *, after: int, limit: int) -> Part:
     """Return the lines of the export from one seal on: whole batches, until there are as many lines as the limit."""
-    audit = SqlAudit(store.dialect)
+    audit = store.audit_chain()
     lines: list[str] = []
     for one in audit.seals(tenant, after=after):
         if len(lines) >= limit:
@@ -196,18 +198,18 @@ def export_part(store: Store, tenant: str, *, after: int, limit: int) -> Part:
     return Part([*lines, *_loose(audit, tenant)], None)
 
 
-def _batch(audit: SqlAudit, one: Seal) -> Iterator[str]:
+def _batch(audit: "SqlAudit", one: Seal) -> Iterator[str]:
     yield from (_line(found) for found in audit.sealed(one))
     yield head_line(one)
 
 
-def _loose(audit: SqlAudit, tenant: str) -> Iterator[str]:
+def _loose(audit: "SqlAudit", tenant: str) -> Iterator[str]:
     return (_line(Sealed(entry, 0, "")) for entry in audit.loose_entries(tenant, limit=LOOSE_AT_ONCE))
 
 
 def audit_head(store: Store, tenant: str) -> str:
     """Return the newest seal as one line, to keep elsewhere."""
-    last = SqlAudit(store.dialect).last(tenant)
+    last = store.audit_chain().last(tenant)
     if last is None:
         raise Invalid("nothing is sealed yet; 'fencepost up' seals the audit every few seconds.")
     return head_line(last)

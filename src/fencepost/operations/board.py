@@ -8,7 +8,6 @@ from fencepost.operations.looking import Listing, Seen, Store, list_live
 from fencepost.operations.pulse import PATIENCE_US, is_driven
 from fencepost.operations.words import SECOND_US, counted, plain, span
 from fencepost.ports.looking import Health, PauseFacts, ScheduleFacts, Skipped
-from fencepost.stores.looking import SqlLooking
 
 NEXT_SHOWN = 8
 DEAD_SHOWN = 5
@@ -50,7 +49,7 @@ class Board:
 
 def look_around(store: Store, tenant: str) -> Board:
     """Look at everything once; what it costs does not grow with what has ended."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     live = list_live(store, tenant, limit=LIVE_SHOWN)
     pauses = look.held_back(live.now_us)
     dead = look.runs(state=RunState.DEAD.value, kept=True, limit=DEAD_SHOWN)

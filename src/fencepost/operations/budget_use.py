@@ -11,7 +11,6 @@ from fencepost.model.instant import format_instant
 from fencepost.operations.looking import Store
 from fencepost.operations.making import spend_of
 from fencepost.operations.registry import Listed
-from fencepost.stores.looking import SqlLooking
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ def budget_use(store: Store, tenant: str, listed: Listed) -> list[Use]:
     if all(one is None for one in limits):
         return []
     timed = budget.max_time_per_day is not None
-    counted = SqlLooking(store.dialect, tenant).spending(schedule.name, timed=timed)
+    counted = store.reads(tenant).spending(schedule.name, timed=timed)
     spend = spend_of(schedule.timezone, counted, listed.now)
     zone = ZoneInfo(schedule.timezone or "UTC")
     tomorrow, next_month = day_of(listed.now, zone).end, month_of(listed.now, zone).end

@@ -11,8 +11,6 @@ from fencepost.operations.fields import project_of
 from fencepost.operations.looking import Store
 from fencepost.ports.charts import AttemptFact, RunBin, TickFact
 from fencepost.ports.runs import AttemptRow, RunRow
-from fencepost.stores.charts import SqlCharts
-from fencepost.stores.looking import SqlLooking
 
 SPANS = {
     "1h": timedelta(hours=1),
@@ -71,7 +69,7 @@ class Chart:
 
 def chart(store: Store, tenant: str, view: View, *, width: float = WIDTH) -> Chart:
     """Look at a stretch of time, and lay it out."""
-    asked = SqlCharts(store.dialect, tenant)
+    asked = store.charts(tenant)
     now_us = store.clock_us()
     scale = view.scale(now_us)
     limits = {"schedule": view.schedule, "project": view.project}
@@ -96,7 +94,7 @@ def _shown(ticks: list[TickFact], view: View) -> list[TickFact]:
 
 def _still_living(store: Store, tenant: str, view: View, scale: TimeScale, known: set[str]) -> list[AttemptFact]:
     """Return the tries at what still runs or waits and is not among those that are known, however old it is."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     runs = [
         run
         for run in look.live(limit=LIVE_MAX)

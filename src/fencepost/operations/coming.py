@@ -15,7 +15,6 @@ from fencepost.operations.dst import effects_on
 from fencepost.operations.looking import Store
 from fencepost.operations.preview import PreviewedTick, known_ahead, preview_schedule
 from fencepost.operations.words import clock
-from fencepost.stores.looking import SqlLooking
 
 DAYS = 7
 SCHEDULES_MAX = 500
@@ -58,7 +57,7 @@ class Ahead:
 
 def look_ahead(store: Store, tenant: str) -> Ahead:
     """Return what the coming days bring."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     now_us = look.clock_us()
     facts = look.schedules(limit=SCHEDULES_MAX + 1)
     held_back = {one.schedule for one in look.held_back(now_us)}

@@ -24,8 +24,6 @@ from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
 from fencepost.ports.looking import Health
 from fencepost.ports.store import LeaseStore, StoreFacts
-from fencepost.stores.audit import SqlAudit
-from fencepost.stores.looking import SqlLooking
 
 SKEW_MAX_US = 2 * SECOND_US
 LOST_SHOWN_MAX = 100
@@ -49,6 +47,7 @@ class Patient:
     open_store: Callable[[], Store | LeaseStore]
     check_config: Callable[[str], Config]
     clock: Clock
+    ask_sqlite: Callable[[], str]  # which SQLite there is, if it is safe
     shows_host: bool = True  # whoever asks may see the machine itself: its paths, its files, its other tenants
     memory_of: Callable[[Store], KeptSeals] | None = None
     ask_version: AskVersion | None = None  # starts a program to ask it; nobody's browser does that
@@ -61,13 +60,13 @@ def patient(
     log_folder: str,
     open_store: Callable[[], Store | LeaseStore],
     check_config: Callable[[str], Config],
+    clock: Clock,
+    ask_sqlite: Callable[[], str],
     shows_host: bool = True,
     memory_of: Callable[[Store], KeptSeals] | None = None,
     ask_version: AskVersion | None = None,
 ) -> Patient:
     """Describe this machine as its user sees it."""
-    from fencepost.host.clock import SystemClock
-
     return Patient(
         environ,
         os.getcwd(),
@@ -75,7 +74,8 @@ def patient(
         log_folder,
         open_store,
         check_config,
-        SystemClock(),
+        clock,
+        ask_sqlite,
         shows_host,
         memory_of,
         ask_version,
@@ -100,7 +100,7 @@ def _examine_host(who: Patient) -> Iterator[Finding]:
     yield from _host()
     yield limits(room_left())
     yield _secrecy()
-    yield _sqlite()
+    yield _sqlite(who.ask_sqlite)
 
 
 def limits(room: Room) -> Finding:
@@ -142,7 +142,7 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
         yield from _veiled(who, _store(facts))
         if facts.counts_sleep:
             yield _skew(store, who.clock)
-        look = SqlLooking(store.dialect, who.tenant)
+        look = store.reads(who.tenant)
         now_us = look.clock_us()
         health = look.health(late_us=now_us - PATIENCE_US)  # asked once: it counts among all runs on record
         yield _scheduler(store, health, who.tenant, now_us)
@@ -269,10 +269,10 @@ def _audit(store: Store, who: Patient) -> Finding:
     """Compare the newest seal with what this machine remembers; the whole chain takes `audit verify`."""
     if who.memory_of is not None:
         try:
-            SqlAudit(store.dialect).check(who.memory_of(store).kept(who.tenant))
+            store.audit_chain().check(who.memory_of(store).kept(who.tenant))
         except AuditCut as error:
             return Finding("audit", Status.FAIL, str(error), "see: fencepost audit verify")
-    seal = SqlAudit(store.dialect).last(who.tenant)
+    seal = store.audit_chain().last(who.tenant)
     told = f"sealed up to seal {seal.number}, as this machine remembers it" if seal else "nothing is sealed yet"
     return Finding("audit", Status.OK, told)
 
@@ -465,14 +465,9 @@ def _secrecy() -> Finding:
     )
 
 
-def _sqlite() -> Finding:
-    import apsw
-
-    from fencepost.stores.sqlite.store import check_library
-
-    version = apsw.sqlite_lib_version()
+def _sqlite(ask: Callable[[], str]) -> Finding:
     try:
-        check_library(version)
+        version = ask()
     except FencepostError as error:
         return Finding("sqlite", Status.FAIL, str(error))
     return Finding("sqlite", Status.OK, f"{version}, which is safe for many processes")

@@ -4,9 +4,9 @@ import os
 import signal
 from typing import NamedTuple
 
-from fencepost.host.clock import SystemClock
 from fencepost.host.life_lock import holder_of
 from fencepost.model.process import Fate, ProcessId
+from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
 
 LOOK_SECONDS = 0.1
@@ -20,9 +20,8 @@ class Drained(NamedTuple):
     gone: bool
 
 
-def drain_workers(folder: str, processes: Processes, *, seconds: float) -> list[Drained]:
+def drain_workers(folder: str, processes: Processes, clock: Clock, *, seconds: float) -> list[Drained]:
     """Ask every worker of this user to drain, and wait for so long until they are gone."""
-    clock = SystemClock()
     asked = _workers(folder, processes)
     for _, process in asked:
         processes.signal_process(process, signal.SIGINT)

@@ -14,7 +14,6 @@ from fencepost.model.zone import Segment
 from fencepost.model.zoned import DstFold, DstGap
 from fencepost.operations.looking import Store
 from fencepost.operations.words import clock
-from fencepost.stores.looking import SqlLooking
 
 SECOND = timedelta(seconds=1)
 YEAR = timedelta(days=365.2425)
@@ -47,7 +46,7 @@ class Check:
 
 def check(store: Store, tenant: str, *, years: int) -> Check:
     """Walk the zones of all active schedules over the changes that come in so many years."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     now = from_us(look.clock_us())
     until = now + years * YEAR
     schedules = look.schedules(limit=SCHEDULES_MAX)

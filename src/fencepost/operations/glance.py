@@ -1,12 +1,14 @@
 """Everything at a glance, for a terminal that is looked at for hours: what runs, waits, comes next and spends."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fencepost.operations.board import Board, look_around
 from fencepost.operations.looking import Store
 from fencepost.ports.looking import ScheduleFacts, TickRow
-from fencepost.stores.charts import SqlCharts
-from fencepost.stores.looking import SqlLooking
+
+if TYPE_CHECKING:
+    from fencepost.stores.charts import SqlCharts
 
 DAY_US = 86_400_000_000
 ATTEMPTS_MAX = 6_000
@@ -35,12 +37,12 @@ class Glance:
 def glance(store: Store, tenant: str, *, schedules: int) -> Glance:
     """Look once, at so many schedules: those whose turn comes first."""
     board = look_around(store, tenant)
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     following = look.next_due(limit=schedules)
     ticks = {one.name: look.ticks(one.name, limit=STRIP)[::-1] for one in following}
     runs = look.named_runs(tick.run_id for rows in ticks.values() for tick in rows if tick.run_id)
     states = {run_id: run.state for run_id, run in runs.items()}
-    spent, total = _spent(SqlCharts(store.dialect, tenant), board.now_us)
+    spent, total = _spent(store.charts(tenant), board.now_us)
     lines = [Line(one, _kinds(ticks[one.name], states), spent.get(one.name, 0)) for one in following]
     return Glance(board, lines, total, max(0, board.health.schedules - len(lines)))
 
@@ -50,7 +52,7 @@ def _kinds(ticks: list[TickRow], states: dict[str, str]) -> tuple[str, ...]:
     return tuple(states.get(one.run_id or "", one.disposition) for one in ticks)
 
 
-def _spent(charts: SqlCharts, now_us: int) -> tuple[dict[str, int], int]:
+def _spent(charts: "SqlCharts", now_us: int) -> tuple[dict[str, int], int]:
     """Return what the runs of the last day have cost, by schedule and in all."""
     costs = {
         one.run_id: (one.schedule or "", one.cost_micro or 0)

@@ -1,6 +1,7 @@
 """What guarded commands came to: what `exec` ran under which lock, how it ended, and who came in vain."""
 
 import json
+from typing import TYPE_CHECKING
 
 from fencepost.model.errors import Unknown
 from fencepost.model.lease import resource as resource_named
@@ -13,7 +14,9 @@ from fencepost.operations.preview import parse_moment
 from fencepost.operations.why import Answer, Asked
 from fencepost.operations.words import ago, counted, rfc3339, span
 from fencepost.ports.looking import CommandRow
-from fencepost.stores.looking import SqlLooking
+
+if TYPE_CHECKING:
+    from fencepost.stores.looking import SqlLooking
 
 STATES: dict[str, tuple[str, ...]] = {
     "": (),
@@ -27,7 +30,7 @@ def list_commands(store: Store, tenant: str, wanted: Filter, *, limit: int) -> l
     """Return guarded commands, newest first; they are nobody's schedule and nobody's agent."""
     if wanted.schedule or wanted.agent or wanted.state not in STATES:
         return []
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     return look.commands(states=STATES[wanted.state], since_us=wanted.since_us, limit=limit)
 
 
@@ -64,7 +67,7 @@ def command_fields(row: CommandRow) -> dict[str, object]:
 
 def why_lock(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Asked, list[Answer]]:
     """Say what ran under a lock last, or at an instant; raise Unknown if nothing ever did."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     resource = name if ":" in name else resource_named("lock", name)
     now_us = look.clock_us()
     last = look.commands_under(resource, limit=1)
@@ -80,7 +83,7 @@ def why_lock(store: Store, tenant: str, name: str, at: str | None = None) -> tup
     return Asked(name, tenant, at_us, now_us), [Answer(verdict, (*told, *ticks))]
 
 
-def _told_at(look: SqlLooking, resource: str, at_us: int, now_us: int) -> tuple[str, list[str]]:
+def _told_at(look: "SqlLooking", resource: str, at_us: int, now_us: int) -> tuple[str, list[str]]:
     before = next(iter(look.commands_under(resource, until_us=at_us + 1, limit=1)), None)
     if before and (before.ended_us or (now_us if before.state == "running" else 0)) > at_us:
         return before.state, _told(before, f"At {rfc3339(at_us)} a command", now_us)

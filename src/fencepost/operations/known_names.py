@@ -6,7 +6,6 @@ from typing import NamedTuple
 from fencepost.config.find import config_path, projects_of
 from fencepost.operations.looking import Store
 from fencepost.operations.words import ago
-from fencepost.stores.looking import SqlLooking
 
 RUNS_MAX = 100
 STORED = ("schedule", "agent", "run")
@@ -21,7 +20,7 @@ class KnownName(NamedTuple):
 
 def stored_names(store: Store, tenant: str, kind: str, prefix: str) -> Iterator[KnownName]:
     """Yield the names of one kind in the store that begin so, in order; runs newest first."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     if kind == "run":
         found = look.runs_like(prefix, limit=RUNS_MAX) if prefix else look.runs(limit=RUNS_MAX)
         now_us = look.clock_us()

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from fencepost.flow.once import Once, once
-from fencepost.host.clock import SystemClock
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.ledger import ANSWER_MAX, COMPLETED, IN_PROGRESS, Done, Entry, NotDone, check_key
 from fencepost.operations.inside import ask
@@ -52,9 +51,11 @@ class Effect(NamedTuple):
     scope: str = "tenant"
 
 
-def once_command(key: str, effect: Effect, show: Print, warn: Callable[[str], None]) -> int:
+def once_command(
+    key: str, effect: Effect, show: Print, warn: Callable[[str], None], sleep: Callable[[float], None]
+) -> int:
     """Run a command whose effect shall happen once, or print what it printed then; return the exit code."""
-    steps = Once(ask, SystemClock().sleep, key, scope=effect.scope)
+    steps = Once(ask, sleep, key, scope=effect.scope)
     ran = False
 
     def run() -> str:

@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from fencepost.host.file_locks import readers_of
 from fencepost.operations.finding import Finding, Status
 from fencepost.operations.words import SECOND_US, counted, span
 from fencepost.ports.looking import Lingering
 from fencepost.ports.store import StoreFacts
-from fencepost.stores.looking import SqlLooking
+
+if TYPE_CHECKING:
+    from fencepost.stores.looking import SqlLooking
 
 LINGERING_US = 300 * SECOND_US  # our own transactions take milliseconds; a backup may take a minute
 SHOWN_MAX = 5
@@ -17,7 +20,7 @@ TWO_LOOKS_SECONDS = 0.2  # apart: who reads in both is not merely passing
 MEGABYTE = 1_000_000
 
 
-def left_open(facts: StoreFacts, look: SqlLooking, sleep: Callable[[float], None]) -> Iterator[Finding]:
+def left_open(facts: StoreFacts, look: "SqlLooking", sleep: Callable[[float], None]) -> Iterator[Finding]:
     """Name those who keep a store from clearing up, each with the way to end it."""
     if facts.kind == "sqlite":
         yield _held_log(facts.url.removeprefix("sqlite:"), sleep)

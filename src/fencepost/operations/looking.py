@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import Held, Turn, unattended_since_us
+from fencepost.model.moment import FOREVER_US
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone
 from fencepost.operations.commands import Command, commands
@@ -17,8 +19,10 @@ from fencepost.operations.preview import parse_moment
 from fencepost.operations.words import fate, kept_words, rfc3339, span
 from fencepost.ports.looking import AuditRow, Replay, TickRow
 from fencepost.ports.runs import AttemptRow, RunRow
-from fencepost.stores.looking import EVER_US, SqlLooking
 from fencepost.stores.runtime import RuntimeStore
+
+if TYPE_CHECKING:
+    from fencepost.stores.looking import SqlLooking
 
 Store = RuntimeStore  # what a door holds open and hands to operations
 LIVE_MAX = 10_000
@@ -107,12 +111,12 @@ class Filter:
     agent: str = ""
     state: str = ""
     since_us: int = 0
-    before: tuple[int, str] = (EVER_US, "")  # when and by which id the last one of an earlier page was made
+    before: tuple[int, str] = (FOREVER_US, "")  # when and by which id the last one of an earlier page was made
 
 
 def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Listing:
     """Return runs, newest first."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     found = look.runs(
         state=wanted.state,
         schedule=wanted.schedule,
@@ -129,7 +133,7 @@ def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Listi
 
 def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = False) -> Listing:
     """Return what runs and what waits, in the order in which it will be leased, and who else is in the projects."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     live = look.live(limit=LIVE_MAX)
     wanted = [run for run in live if not waiting_only or run.state == RunState.READY]
     held, waiters, workplaces, now_us = store.leases(), store.waiters(), store.workplaces(), look.clock_us()
@@ -155,14 +159,14 @@ def _unattended(held: Held | None, now_us: int) -> Unattended | None:
 
 def dead_waiting(store: Store, tenant: str) -> int:
     """Count the dead letters that wait for a person."""
-    return SqlLooking(store.dialect, tenant).health(late_us=0).dead
+    return store.reads(tenant).health(late_us=0).dead
 
 
 def list_dead(
-    store: Store, tenant: str, *, schedule: str = "", before: tuple[int, str] = (EVER_US, ""), limit: int
+    store: Store, tenant: str, *, schedule: str = "", before: tuple[int, str] = (FOREVER_US, ""), limit: int
 ) -> Listing:
     """Return the dead letters that nobody has dealt with, newest first, each with its last log lines."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     found = look.runs(state=RunState.DEAD.value, schedule=schedule, kept=True, before=before, limit=limit)
     if not found:
         _check_names(look, Filter(schedule=schedule))
@@ -176,29 +180,29 @@ def list_ticks(
     schedule: str,
     *,
     from_us: int = 0,
-    until_us: int = EVER_US,
+    until_us: int = FOREVER_US,
     disposition: str = "",
-    before: tuple[int, str] = (EVER_US, ""),
+    before: tuple[int, str] = (FOREVER_US, ""),
     limit: int,
 ) -> list[TickRow]:
     """Return the recorded ticks of a schedule, newest first."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     if look.schedule(schedule) is None:
         raise unknown(look, schedule, kinds=("schedule",))
     return look.ticks(schedule, from_us=from_us, until_us=until_us, disposition=disposition, before=before, limit=limit)
 
 
 def list_audit(
-    store: Store, tenant: str, *, verb: str = "", subject: str = "", before_seq: int = EVER_US, limit: int
+    store: Store, tenant: str, *, verb: str = "", subject: str = "", before_seq: int = FOREVER_US, limit: int
 ) -> list[AuditRow]:
     """Return audit rows, newest first."""
-    return SqlLooking(store.dialect, tenant).audit(verb=verb, subject=subject, before_seq=before_seq, limit=limit)
+    return store.reads(tenant).audit(verb=verb, subject=subject, before_seq=before_seq, limit=limit)
 
 
 def show(store: Store, tenant: str, text: str) -> Detail:
     """Return everything about the run that an id, or the unique beginning of one, means."""
     run = find_run(store, tenant, text)
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     listing = _listing(store, look, tenant, [run])
     attempts = look.attempts([run.id]).get(run.id, ())
     replays = look.replays([run], limit=LINKS_MAX).get(run.id, ())
@@ -212,7 +216,7 @@ def find_run(store: Store, tenant: str, text: str) -> RunRow:
     exact = store.run(text, tenant=tenant)
     if exact is not None:
         return exact
-    found = SqlLooking(store.dialect, tenant).runs_like(text, limit=LIKE_MAX + 1) if text else []
+    found = store.reads(tenant).runs_like(text, limit=LIKE_MAX + 1) if text else []
     if len(found) == 1:
         return found[0]
     if not found:
@@ -228,12 +232,12 @@ def _pruned(store: Store, tenant: str) -> str:
 
 def moment(store: Store, tenant: str, schedule: str, text: str) -> datetime:
     """Read an instant, or a wall time of a schedule's zone."""
-    facts = SqlLooking(store.dialect, tenant).schedule(schedule)
+    facts = store.reads(tenant).schedule(schedule)
     zone = schedule_from_json(facts.definition).timezone if facts else ""
     return parse_moment(text, find_zone(zone)) if zone else parse_instant(text)
 
 
-def unknown(look: SqlLooking, name: str, *, kinds: Sequence[str]) -> Invalid:
+def unknown(look: "SqlLooking", name: str, *, kinds: Sequence[str]) -> Invalid:
     """Return the error that says that there is no such name, and which one is near."""
     names = [one.name for one in look.names() if one.kind in kinds and not one.retired]
     near = get_close_matches(name, names, n=1)
@@ -260,7 +264,7 @@ def ending_words(run: RunRow) -> str:
     return f"{run.state}: {fate(run.reason, run.exit_code)}"
 
 
-def _check_names(look: SqlLooking, wanted: Filter) -> None:
+def _check_names(look: "SqlLooking", wanted: Filter) -> None:
     """Say so if nothing was found because of a name that nobody ever gave."""
     if wanted.schedule and look.schedule(wanted.schedule) is None:
         raise unknown(look, wanted.schedule, kinds=("schedule",))
@@ -268,7 +272,7 @@ def _check_names(look: SqlLooking, wanted: Filter) -> None:
         raise unknown(look, wanted.agent, kinds=("agent",))
 
 
-def _listing(store: Store, look: SqlLooking, tenant: str, runs: list[RunRow]) -> Listing:
+def _listing(store: Store, look: "SqlLooking", tenant: str, runs: list[RunRow]) -> Listing:
     """Add to each waiting run where it stands; what has ended needs no look at the queue."""
     now_us = look.clock_us()
     if not any(run.state == RunState.READY for run in runs):

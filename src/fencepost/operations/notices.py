@@ -4,7 +4,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.moment import FOREVER_US
 from fencepost.operations.looking import Store
 from fencepost.operations.words import rfc3339
-from fencepost.stores.notices import NoticeHealth, NoticeRow
+from fencepost.ports.notices import NoticeHealth, NoticeRow
 
 
 def list_notices(

@@ -17,7 +17,6 @@ from fencepost.drawing.plots import (
 )
 from fencepost.model.disposition import DispositionKind
 from fencepost.operations.looking import Store
-from fencepost.stores.charts import SqlCharts
 
 DAY_US = 86_400_000_000
 DAYS, HOURS = 30, 24
@@ -31,7 +30,7 @@ def schedule_plots(store: Store, tenant: str, schedule: str, timezone: str) -> l
     now_us = store.clock_us()
     zone: tzinfo = ZoneInfo(timezone) if timezone else UTC
     buckets = by_day(now_us - (DAYS - 1) * DAY_US, now_us + 1, zone)
-    spans = SqlCharts(store.dialect, tenant).spans(schedule, since_us=buckets.edges[0] - DAY_US, limit=SPANS_MAX)
+    spans = store.charts(tenant).spans(schedule, since_us=buckets.edges[0] - DAY_US, limit=SPANS_MAX)
     found = [durations(spans, buckets), costs(spans, buckets), outcomes(spans, buckets)]
     return [one for one in found if not one.is_empty]
 
@@ -40,7 +39,7 @@ def tick_plots(store: Store, tenant: str) -> list[Plot]:
     """Return what became of the ticks of all schedules, by days in UTC."""
     now_us = store.clock_us()
     buckets = by_day(now_us - (DAYS - 1) * DAY_US, now_us + 1, UTC)
-    bins = SqlCharts(store.dialect, tenant).tick_bins(buckets.edges[0], buckets.edges[-1], bin_us=DAY_US)
+    bins = store.charts(tenant).tick_bins(buckets.edges[0], buckets.edges[-1], bin_us=DAY_US)
     found = [dispositions(bins, buckets, KINDS), dispositions(bins, buckets, [one for one in KINDS if one != "run"])]
     found[1] = replace(found[1], title="Ticks without a run")
     return [one for one in found if not one.is_empty]
@@ -50,6 +49,6 @@ def now_plots(store: Store, tenant: str) -> list[Plot]:
     """Return how many waited, began and were taken over within the last day, by the hour in UTC."""
     now_us = store.clock_us()
     buckets = by_hour(now_us, HOURS)
-    facts = SqlCharts(store.dialect, tenant).attempts(buckets.edges[0], buckets.edges[-1], limit=ATTEMPTS_MAX)
+    facts = store.charts(tenant).attempts(buckets.edges[0], buckets.edges[-1], limit=ATTEMPTS_MAX)
     found = [queue_depth(facts, buckets, now_us), starts(facts, buckets)]
     return [] if all(one.is_empty for one in found) else found

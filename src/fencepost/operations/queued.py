@@ -6,8 +6,8 @@ from fencepost.model.notice import Notice
 from fencepost.model.run import RunState
 from fencepost.operations.looking import LIVE_MAX, Listing, Seen, Store, list_live
 from fencepost.operations.words import rfc3339
+from fencepost.ports.notices import run_notice
 from fencepost.ports.runs import RunRow
-from fencepost.stores.notices import run_notice
 
 EVENT = "queued"
 LOOK_SECONDS = 2.0

@@ -8,7 +8,6 @@ from fencepost.operations.commands import Command
 from fencepost.operations.fields import live_fields
 from fencepost.operations.looking import LIKE_MAX, LIVE_MAX, Detail, Listing, Store, list_live, show
 from fencepost.ports.looking import CommandRow
-from fencepost.stores.looking import SqlLooking
 
 
 class Guarded(NamedTuple):
@@ -27,7 +26,7 @@ class Present(NamedTuple):
 
 def show_any(store: Store, tenant: str, text: str) -> Detail | Guarded | Present:
     """Return everything about what an id, or the unique beginning of one, means."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     rows = look.commands_like(text, limit=LIKE_MAX + 1) if text else []
     if not rows:
         return _without_row(store, tenant, text)

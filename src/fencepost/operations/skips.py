@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
+from fencepost.model.moment import FOREVER_US
 from fencepost.operations.looking import Store
 from fencepost.operations.timeline import Told, tell_ticks
-from fencepost.stores.looking import EVER_US, SqlLooking
 
 Place = tuple[int, str, str]
-NEWEST: Place = (EVER_US, "", "")
+NEWEST: Place = (FOREVER_US, "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Skips:
 
 def skips(store: Store, tenant: str, *, disposition: str = "", before: Place = NEWEST, limit: int) -> Skips:
     """Return one page of what was skipped; a few questions for each schedule on it."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     rows = look.skips(disposition=disposition, before=before, limit=limit + 1)
     kept = rows[:limit]
     now_us = look.clock_us()

@@ -12,10 +12,10 @@ from fencepost.model.retention import check_retention
 from fencepost.ports.pruning import Place
 from fencepost.ports.store import LeaseStore
 from fencepost.stores import backup as backups
-from fencepost.stores.care import SqlCare
 from fencepost.stores.leases import SqlLeases
 
 if TYPE_CHECKING:
+    from fencepost.stores.care import SqlCare
     from fencepost.stores.runtime import RuntimeStore
 
 TOLD_EVERY = 500  # rows
@@ -114,6 +114,6 @@ def _told(found: backups.Backup, progress: Callable[[int, int], None]) -> Iterat
             progress(count, found.count)
 
 
-def _care(store: LeaseStore) -> SqlCare:
+def _care(store: LeaseStore) -> "SqlCare":
     assert isinstance(store, SqlLeases), "other stores are refused when they are opened"
     return store.care()

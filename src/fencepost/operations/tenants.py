@@ -6,7 +6,6 @@ from typing import NamedTuple
 from fencepost.config.kinds import check_name, did_you_mean
 from fencepost.model.errors import Unknown
 from fencepost.operations.looking import Store
-from fencepost.stores.looking import SqlLooking
 
 ALWAYS = "default"  # whoever names no other tenant has this one, from the first moment on
 SHOWN_MAX = 20
@@ -29,7 +28,7 @@ def standings(store: Store, names: Sequence[str] | None = None) -> list[Standing
     now_us = store.clock_us()
     found = []
     for name in store.registry().tenants() if names is None else names:
-        pulse = SqlLooking(store.dialect, name).health(late_us=now_us - LATE_US)
+        pulse = store.reads(name).health(late_us=now_us - LATE_US)
         found.append(Standing(name, pulse.schedules, pulse.running, pulse.ready, pulse.dead, pulse.overdue))
     return found
 

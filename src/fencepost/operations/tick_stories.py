@@ -27,7 +27,6 @@ from fencepost.operations.words import (
 )
 from fencepost.ports.looking import AuditRow, PauseFacts, TickRow
 from fencepost.ports.runs import RunRow
-from fencepost.stores.looking import EVER_US
 
 IN_THE_WAY_MAX = 3
 DECISIONS_MAX = 5  # of one schedule within the time in which a decision is written
@@ -57,7 +56,7 @@ class Records(Protocol):
         """Return the pauses of a schedule, and the halts, that cover an instant."""
         ...
 
-    def audit(self, *, verb: str, subject: str, until_us: int = EVER_US, limit: int) -> list[AuditRow]:
+    def audit(self, *, verb: str, subject: str, until_us: int = FOREVER_US, limit: int) -> list[AuditRow]:
         """Return audit rows, newest first."""
         ...
 

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.disposition import DispositionKind
+from fencepost.model.moment import FOREVER_US
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.looking import Store, unknown
 from fencepost.operations.tick_stories import Storyteller, behind_of
 from fencepost.ports.looking import AuditRow, PauseFacts, ScheduleFacts, TickRow
 from fencepost.ports.runs import RunRow
-from fencepost.stores.looking import EVER_US, SqlLooking
+
+if TYPE_CHECKING:
+    from fencepost.stores.looking import SqlLooking
 
 RUNS_MAX = 200  # looked through for what was in the way of the ticks of one page
 PAUSES_MAX = 200
@@ -41,11 +45,11 @@ def timeline(
     schedule: str,
     *,
     disposition: str = "",
-    before: tuple[int, str] = (EVER_US, ""),
+    before: tuple[int, str] = (FOREVER_US, ""),
     limit: int,
 ) -> Timeline:
     """Return one page of a schedule's ticks."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     facts = look.schedule(schedule)
     if facts is None:
         raise unknown(look, schedule, kinds=("schedule",))
@@ -56,7 +60,7 @@ def timeline(
     return Timeline(now_us, _zone(facts), told, (kept[-1].tick_us, kept[-1].occurrence) if more else None)
 
 
-def tell_ticks(look: SqlLooking, facts: ScheduleFacts, kept: Sequence[TickRow], now_us: int) -> list[Told]:
+def tell_ticks(look: "SqlLooking", facts: ScheduleFacts, kept: Sequence[TickRow], now_us: int) -> list[Told]:
     """Tell what became of some ticks of one schedule, newest first."""
     definition = schedule_from_json(facts.definition)
     runs = look.named_runs(row.run_id for row in kept if row.run_id)
@@ -76,7 +80,7 @@ def _zone(facts: ScheduleFacts) -> Zone | None:
 class _Remembered:
     """Answers what a story needs from what was asked for the whole page at once."""
 
-    def __init__(self, look: SqlLooking, kept: Sequence[TickRow]) -> None:
+    def __init__(self, look: "SqlLooking", kept: Sequence[TickRow]) -> None:
         self._look = look
         self._kept = kept
         self._alive: list[RunRow] | None = None
@@ -120,7 +124,7 @@ class _Remembered:
             return self._look.pauses_at(schedule, at_us)
         return [one for one in self._pauses if one.since_us <= at_us < one.until_us]
 
-    def audit(self, *, verb: str, subject: str, until_us: int = EVER_US, limit: int) -> list[AuditRow]:
+    def audit(self, *, verb: str, subject: str, until_us: int = FOREVER_US, limit: int) -> list[AuditRow]:
         """Return what was asked or decided last before an instant."""
         if verb not in self._audit:
             self._audit[verb] = self._look.audit(verb=verb, subject=subject, limit=PAUSES_MAX)

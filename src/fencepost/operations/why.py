@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from fencepost.model.definition import ScheduleDefinition, Trigger, calendar_of, schedule_from_json, trigger_of
 from fencepost.model.disposition import DispositionKind
@@ -19,7 +20,9 @@ from fencepost.operations.pulse import is_overdue, next_tick_us, silence
 from fencepost.operations.tick_stories import Storyteller, pause_words
 from fencepost.operations.words import SECOND_US, ago, gate_words, kept_words, rfc3339, wall
 from fencepost.ports.looking import ScheduleFacts, TickRow, VersionFacts
-from fencepost.stores.looking import SqlLooking
+
+if TYPE_CHECKING:
+    from fencepost.stores.looking import SqlLooking
 
 ROWS_MAX = 5
 
@@ -48,7 +51,7 @@ class Asked:
 
 def why(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Asked, list[Answer]]:
     """Answer for an instant (one answer for each tick there), or without one for the last tick."""
-    look = SqlLooking(store.dialect, tenant)
+    look = store.reads(tenant)
     facts = look.schedule(name)
     if facts is None:
         raise _no_schedule(look, name)
@@ -76,7 +79,7 @@ def answer_fields(asked: Asked, answer: Answer) -> dict[str, object]:
 class _Inquiry:
     """One schedule, one moment of the store, one question."""
 
-    def __init__(self, store: Store, tenant: str, look: SqlLooking, facts: ScheduleFacts) -> None:
+    def __init__(self, store: Store, tenant: str, look: "SqlLooking", facts: ScheduleFacts) -> None:
         self._store = store
         self._tenant = tenant
         self._look = look
@@ -315,7 +318,7 @@ class _Inquiry:
         return self._store.run(run_id, tenant=self._tenant) is not None
 
 
-def _no_schedule(look: SqlLooking, name: str) -> Invalid:
+def _no_schedule(look: "SqlLooking", name: str) -> Invalid:
     if any(one.name == name and one.kind == "agent" for one in look.names()):
         return Invalid(
             f"{name!r} is an agent and has no ticks; ask for its schedule, or see: fencepost runs --agent {name}"

@@ -74,7 +74,7 @@ class Stream:
 
     def _chunk_size(self) -> int:
         text = self._line().partition(b";")[0]
-        if not text or len(text) > 8 or text.strip(b"0123456789abcdefABCDEF"):  # noqa: PLR2004
+        if not text or len(text) > 8 or text.strip(b"0123456789abcdefABCDEF"):  # noqa: PLR2004  # hexadecimal digits of 4 GB
             raise Invalid("a chunk begins with its size.")
         return int(text, 16)
 

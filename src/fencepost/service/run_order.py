@@ -24,8 +24,8 @@ class RunOrder(NamedTuple):
     log: str
     cgroup: str | None = None
     folder: str = "/"  # where the agent works
-    gates: dict[str, str] = {}  # by the name that the agent's definition uses: the target that was raised  # noqa: RUF012
-    gate_env: dict[str, str] = {}  # what references of the gates lead to  # noqa: RUF012
+    gates: dict[str, str] = {}  # noqa: RUF012  # by the name that the agent's definition uses: the target that was raised
+    gate_env: dict[str, str] = {}  # noqa: RUF012  # what references of the gates lead to
     predecessors: tuple[Held, ...] = ()
     apart: Project | None = None  # in a worktree of whose repository the agent works
     checkpoint: str | None = None

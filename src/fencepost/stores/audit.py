@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from fencepost.model.audit import Entry, Link, Seal, Sealed, check_goes_on
+from fencepost.model.audit import Entry, Link, Loose, Seal, Sealed, check_goes_on
 from fencepost.model.notice import Notice
 from fencepost.stores.notices import put_notices
 from fencepost.stores.registry_writing import write_audit
@@ -13,13 +12,6 @@ from fencepost.stores.transaction import Dialect, Transaction
 SEALS_AT_ONCE = 100
 
 Notarize = Callable[[Sequence[Entry], Seal | None], tuple[Sequence[Link], Seal]]
-
-
-class Loose(NamedTuple):
-    """What is not sealed yet."""
-
-    entries: int
-    since_us: int | None
 
 
 class SqlAudit:

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from fencepost.model.moment import FOREVER_US
 from fencepost.ports.looking import (
     AuditRow,
     CommandRow,
@@ -24,7 +25,6 @@ from fencepost.stores.ticks import MONTH_US
 from fencepost.stores.transaction import Dialect, Row
 
 BEYOND = "\U0010ffff"  # sorts after every character that follows a prefix
-EVER_US = 2**63 - 1
 
 
 class SqlLooking:
@@ -48,7 +48,7 @@ class SqlLooking:
         agent: str = "",
         since_us: int = 0,
         kept: bool = False,
-        before: tuple[int, str] = (EVER_US, ""),
+        before: tuple[int, str] = (FOREVER_US, ""),
         limit: int,
     ) -> list[RunRow]:
         """Return runs, newest first; `kept` no discarded ones, `before` only those that come after this one in the list."""
@@ -70,7 +70,7 @@ class SqlLooking:
         rows = self._rows("look_commands", states=json.dumps(states), since_us=since_us, limit=limit)
         return [CommandRow(*row) for row in rows]
 
-    def commands_under(self, resource: str, *, until_us: int = EVER_US, limit: int) -> list[CommandRow]:
+    def commands_under(self, resource: str, *, until_us: int = FOREVER_US, limit: int) -> list[CommandRow]:
         """Return the guarded commands under a lock that began before an instant, newest first."""
         rows = self._rows("look_commands_under", resource=resource, until_us=until_us, limit=limit)
         return [CommandRow(*row) for row in rows]
@@ -159,9 +159,9 @@ class SqlLooking:
         schedule: str,
         *,
         from_us: int = 0,
-        until_us: int = EVER_US,
+        until_us: int = FOREVER_US,
         disposition: str = "",
-        before: tuple[int, str] = (EVER_US, ""),
+        before: tuple[int, str] = (FOREVER_US, ""),
         limit: int,
     ) -> list[TickRow]:
         """Return the recorded ticks that touch [from, until), newest first."""
@@ -178,7 +178,7 @@ class SqlLooking:
         return [TickRow(*row) for row in rows]
 
     def skips(
-        self, *, disposition: str = "", before: tuple[int, str, str] = (EVER_US, "", ""), limit: int
+        self, *, disposition: str = "", before: tuple[int, str, str] = (FOREVER_US, "", ""), limit: int
     ) -> list[TickRow]:
         """Return the ticks of all schedules that made no run, the latest decision first."""
         rows = self._rows(
@@ -213,7 +213,7 @@ class SqlLooking:
         return [PauseFacts(*row) for row in self._rows("look_held_back", at_us=at_us)]
 
     def audit(
-        self, *, verb: str = "", subject: str = "", until_us: int = EVER_US, before_seq: int = EVER_US, limit: int
+        self, *, verb: str = "", subject: str = "", until_us: int = FOREVER_US, before_seq: int = FOREVER_US, limit: int
     ) -> list[AuditRow]:
         """Return audit rows, newest first."""
         kind, _, run_id = subject.partition(":")

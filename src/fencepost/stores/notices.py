@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
 from fencepost.model.moment import FOREVER_US
 from fencepost.model.notice import SUMMARY_MAX, Delivery, Notice, Wish, last_lines, settled_events
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import RunState
+from fencepost.ports.notices import NoticeHealth, NoticeRow, run_notice
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.transaction import Dialect, Transaction
 
@@ -17,29 +17,6 @@ SENT_FOR_US, DEAD_FOR_US = 7 * DAY_US, 30 * DAY_US
 LATE_US = 15 * 60 * 1_000_000
 PAGE = 500
 ERROR_MAX = 500
-
-
-class NoticeHealth(NamedTuple):
-    """How the outbox stands: late ones are due, and nobody takes them."""
-
-    late: int
-    waiting: int
-    dead: int
-    last_error: str | None
-
-
-class NoticeRow(NamedTuple):
-    """One notice, as whoever looks after them sees it."""
-
-    name: str
-    event: str
-    subject: str
-    state: str
-    attempt: int
-    at_us: int
-    due_us: int
-    error: str | None
-    seq: int
 
 
 class SqlNotices:
@@ -170,17 +147,3 @@ def end_notice(run: RunRow, fence: int | None, settlement: Settlement, report: R
         more["last_log"] = last_lines(report.last_log)
     key = f"{events[0]} {run.id} {fence or 0}"
     return [run_notice(run, key, events, state=settlement.state.value, reason=reason, **more)]
-
-
-def run_notice(run: RunRow, key: str, events: Sequence[str], **facts: object) -> Notice:
-    """Return a notice about a run."""
-    body = {
-        "tenant": run.tenant,
-        "run_id": run.id,
-        "agent": run.agent,
-        "schedule": run.schedule,
-        "trigger": run.trigger,
-        "attempt": run.attempt,
-        **facts,
-    }
-    return Notice(run.tenant, key, events, f"run:{run.id}", run.schedule or "", body)

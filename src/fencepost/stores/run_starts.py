@@ -9,9 +9,10 @@ from collections.abc import Collection, Sequence
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.lease import HELD
 from fencepost.model.run import TriggerKind
+from fencepost.ports.notices import run_notice
 from fencepost.ports.runs import Starting
 from fencepost.stores.lease_rows import kept, leases_of
-from fencepost.stores.notices import put_notices, run_notice
+from fencepost.stores.notices import put_notices
 from fencepost.stores.run_ends import fate_of_attempt
 from fencepost.stores.transaction import Transaction
 

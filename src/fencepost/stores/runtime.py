@@ -14,9 +14,11 @@ from fencepost.stores.workplaces import SqlWorkplaces
 
 if TYPE_CHECKING:
     from fencepost.stores.cells import SqlCells
+    from fencepost.stores.charts import SqlCharts
     from fencepost.stores.deliveries import SqlDeliveries
     from fencepost.stores.hooks import SqlHooks
     from fencepost.stores.keys import SqlKeys
+    from fencepost.stores.looking import SqlLooking
     from fencepost.stores.metering import SqlMetering
     from fencepost.stores.registry import SqlRegistry
 
@@ -97,3 +99,15 @@ class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, S
         from fencepost.stores.metering import SqlMetering
 
         return SqlMetering(self._dialect)
+
+    def reads(self, tenant: str) -> "SqlLooking":
+        """Return the questions about one tenant that write nothing."""
+        from fencepost.stores.looking import SqlLooking
+
+        return SqlLooking(self._dialect, tenant)
+
+    def charts(self, tenant: str) -> "SqlCharts":
+        """Return what the pictures of one tenant are drawn from."""
+        from fencepost.stores.charts import SqlCharts
+
+        return SqlCharts(self._dialect, tenant)

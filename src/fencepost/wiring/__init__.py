@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from fencepost.model.process import Host
     from fencepost.model.rights import Rights
     from fencepost.operations.projects import Ground
+    from fencepost.operations.simulation.machine import VirtualClock
+    from fencepost.ports.clock import Clock
     from fencepost.ports.gate import Gate
     from fencepost.ports.processes import Processes
     from fencepost.ports.store import LeaseStore
@@ -308,6 +310,33 @@ def this_hosts_processes() -> Processes:
     from fencepost.host.processes import system_processes
 
     return system_processes(SystemClock())
+
+
+def system_clock() -> Clock:
+    """Return the clock of this machine."""
+    from fencepost.host.clock import SystemClock
+
+    return SystemClock()
+
+
+def sqlite_version() -> str:
+    """Return which SQLite there is, or raise StoreUnavailable if it can corrupt a file."""
+    import apsw
+
+    from fencepost.stores.sqlite.store import check_library
+
+    version: str = apsw.sqlite_lib_version()
+    check_library(version)
+    return version
+
+
+def simulated_store(path: str, clock: VirtualClock) -> RuntimeStore:
+    """Make a store for a simulation, which goes by its clock and is thrown away."""
+    from fencepost.stores.runtime import RuntimeStore
+    from fencepost.stores.sqlite.store import Opening
+
+    opening = Opening(path, clock=clock, boot="simulated", network_kind=lambda _: None, throwaway=True)
+    return RuntimeStore(opening.open(new_id="simulated"))
 
 
 def this_machine() -> Host:

@@ -53,7 +53,7 @@ def proof_from(headers: Mapping[str, str]) -> Proof | None:
     fence, resources = headers.get(FENCE.lower(), ""), headers.get(RESOURCE.lower(), "")
     if not fence and not resources:
         return None
-    if not (fence.isascii() and fence.isdigit() and len(fence) < 20 and 0 < int(fence) <= FENCE_MAX):  # noqa: PLR2004
+    if not (fence.isascii() and fence.isdigit() and len(fence) < 20 and 0 < int(fence) <= FENCE_MAX):  # noqa: PLR2004  # digits of the largest fence
         raise Invalid(f"{FENCE} is one whole number from 1 to {FENCE_MAX}, and comes with {RESOURCE}.")
     if len(resources) > VALUE_MAX:
         raise Invalid(f"{RESOURCE} is too long.")

@@ -66,7 +66,7 @@ def parse_head(raw: bytes) -> Head:
         raise Invalid("lines of a request end with CR LF, and nothing else.")
     line, *lines = text[:-4].split("\r\n")
     words = line.split(" ")
-    if len(words) != 3 or not TOKEN.fullmatch(words[0]) or words[2] != "HTTP/1.1":  # noqa: PLR2004
+    if len(words) != 3 or not TOKEN.fullmatch(words[0]) or words[2] != "HTTP/1.1":  # noqa: PLR2004  # as RFC 9112 says
         raise Invalid("the first line is: METHOD /path HTTP/1.1")
     if not TARGET.fullmatch(words[1]) or _climbs(words[1].partition("?")[0]):
         raise Invalid("the target is a plain path from / on, without .. or //, and no address of another host.")
@@ -111,7 +111,7 @@ def _length(headers: tuple[tuple[str, str], ...]) -> int | None:
         return None
     if length is None:
         return 0
-    if not (length.isascii() and length.isdigit() and len(length) < 16):  # noqa: PLR2004
+    if not (length.isascii() and length.isdigit() and len(length) < 16):  # noqa: PLR2004  # as RFC 9112 says
         raise Invalid("Content-Length is a number.")
     return int(length)
 

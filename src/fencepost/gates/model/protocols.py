@@ -82,7 +82,7 @@ def _look_gemini(path: str, body: bytes) -> Asked:
 
 
 def _anthropic_error(status: int, words: str) -> dict[str, Any]:
-    kind = "permission_error" if status == 403 else "api_error"  # noqa: PLR2004
+    kind = "permission_error" if status == 403 else "api_error"  # noqa: PLR2004  # 403 of HTTP
     return {"type": "error", "error": {"type": kind, "message": words}}
 
 
@@ -91,7 +91,7 @@ def _openai_error(_: int, words: str) -> dict[str, Any]:
 
 
 def _gemini_error(status: int, words: str) -> dict[str, Any]:
-    kind = "PERMISSION_DENIED" if status == 403 else "UNAVAILABLE"  # noqa: PLR2004
+    kind = "PERMISSION_DENIED" if status == 403 else "UNAVAILABLE"  # noqa: PLR2004  # 403 of HTTP
     return {"error": {"code": status, "message": words, "status": kind}}
 
 

@@ -25,7 +25,7 @@ class Server:
         """Carry out one command."""
         return self._explained(doing, lambda: self._connected().execute_command(*command))
 
-    def evaluate(self, script: str, keys: Sequence[object], args: Sequence[object], *, doing: str) -> Any:  # noqa: ANN401
+    def evaluate(self, script: str, keys: Sequence[object], args: Sequence[object], *, doing: str) -> Any:  # noqa: ANN401  # the library has no types
         """Carry out a script, by its hash where the server knows it."""
         return self._explained(doing, lambda: self._connected().register_script(script)(keys=keys, args=args))
 
@@ -56,7 +56,7 @@ class Server:
         texts = {_text(name): _text(value) for name, value in found.items()}
         return texts if all(name in texts for name in names) else None
 
-    def _connected(self) -> Any:  # noqa: ANN401
+    def _connected(self) -> Any:  # noqa: ANN401  # the library has no types
         if self._client is None:
             redis = _library()
             self._client = redis.Redis.from_url(
@@ -70,7 +70,7 @@ class Server:
             )
         return self._client
 
-    def _explained(self, doing: str, ask: Any) -> Any:  # noqa: ANN401
+    def _explained(self, doing: str, ask: Any) -> Any:  # noqa: ANN401  # the library has no types
         redis = _library()
         try:
             return ask()
@@ -83,7 +83,7 @@ class Server:
             raise Misconfigured(f"cannot {doing}: {_first(error)}.") from None
 
 
-def _library() -> Any:  # noqa: ANN401
+def _library() -> Any:  # noqa: ANN401  # the library has no types
     try:
         import redis
     except ImportError:
@@ -91,7 +91,7 @@ def _library() -> Any:  # noqa: ANN401
     return redis
 
 
-def _never() -> Any:  # noqa: ANN401
+def _never() -> Any:  # noqa: ANN401  # the library has no types
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 

@@ -51,7 +51,7 @@ class Bucket:
         except (FencepostError, Moved):
             return
 
-    def _client(self) -> Any:  # noqa: ANN401
+    def _client(self) -> Any:  # noqa: ANN401  # the library has no types
         if self._opened is None:
             boto3, config = _library()
             self._opened = boto3.client(
@@ -70,7 +70,7 @@ class Bucket:
             )
         return self._opened
 
-    def _explained(self, doing: str, ask: Callable[[], Any]) -> Any:  # noqa: ANN401
+    def _explained(self, doing: str, ask: Callable[[], Any]) -> Any:  # noqa: ANN401  # the library has no types
         _library()
         from botocore import exceptions
 
@@ -85,7 +85,7 @@ class Bucket:
             raise GateUnreachable(f"cannot {doing}: {_first(error)}.{unknown}") from None
 
 
-def _meaning(response: Any, doing: str) -> Exception:  # noqa: ANN401
+def _meaning(response: Any, doing: str) -> Exception:  # noqa: ANN401  # the library has no types
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code = response.get("Error", {}).get("Code", "")
     said = f"{code}: {response.get('Error', {}).get('Message', '')}".rstrip(" .:")

@@ -47,7 +47,7 @@ class SqliteLink:
 
     dialect = "sqlite"
 
-    def __init__(self, connection: Any) -> None:  # noqa: ANN401
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401  # of whichever driver
         self._connection = connection
 
     def begin(self) -> None:
@@ -93,7 +93,7 @@ class PsycopgLink:
 
     dialect = "postgres"
 
-    def __init__(self, connection: Any) -> None:  # noqa: ANN401
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401  # of whichever driver
         self._connection = connection
 
     def begin(self) -> None:
@@ -127,7 +127,7 @@ class PsycopgLink:
 class AlchemyLink:
     """SQLAlchemy's own transaction on a connection, for either database."""
 
-    def __init__(self, connection: Any) -> None:  # noqa: ANN401
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401  # of whichever driver
         self._connection = connection
         dialects = {"postgresql": "postgres", "sqlite": "sqlite"}
         if connection.dialect.name not in dialects:

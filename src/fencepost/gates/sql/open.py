@@ -28,7 +28,7 @@ class Database(Protocol):
         """Make the tables, though somebody else may do the same."""
         ...
 
-    def run_script(self, connection: Any, script: str) -> None:  # noqa: ANN401
+    def run_script(self, connection: Any, script: str) -> None:  # noqa: ANN401  # of whichever driver
         """Run statements inside the open transaction, and refuse those that would end it."""
         ...
 
@@ -101,7 +101,7 @@ class SqliteDatabase:
         """Make the tables."""
         making()
 
-    def run_script(self, connection: Any, script: str) -> None:  # noqa: ANN401
+    def run_script(self, connection: Any, script: str) -> None:  # noqa: ANN401  # of whichever driver
         """Run statements that may not end the transaction."""
         import sqlite3
 
@@ -171,7 +171,7 @@ class PostgresDatabase:
         except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
             return  # somebody else made it at the same time, which IF NOT EXISTS does not see
 
-    def run_script(self, connection: Any, script: str) -> None:  # noqa: ANN401
+    def run_script(self, connection: Any, script: str) -> None:  # noqa: ANN401  # of whichever driver
         """Run statements that may not end the transaction."""
         # Inside DO, PostgreSQL itself refuses COMMIT and its kin; a script cannot be looked through for them safely.
         connection.execute("SELECT set_config('fencepost.script', %s, true)", (script,))

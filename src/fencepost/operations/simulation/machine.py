@@ -75,9 +75,9 @@ class Crew:
         self,
         traces: Traces,  # noqa: ARG002  # there is nobody to end
         *,
-        grace_seconds: float,  # noqa: ARG002
-        kill_seconds: float,  # noqa: ARG002
-        spare: Collection[int] = (),  # noqa: ARG002
+        grace_seconds: float,  # noqa: ARG002  # part of the port
+        kill_seconds: float,  # noqa: ARG002  # part of the port
+        spare: Collection[int] = (),  # noqa: ARG002  # part of the port
     ) -> bool:
         """Tell that all are gone."""
         return True

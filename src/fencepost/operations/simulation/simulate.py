@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from fencepost.flow.ticker import Ticker
 from fencepost.model.moment import from_us, to_us
@@ -17,29 +18,29 @@ from fencepost.operations.simulation.stage import Live, Stage, in_us
 from fencepost.operations.simulation.tally import Report, Tally
 from fencepost.operations.simulation.working import Workers
 from fencepost.ports.ticks import Around, DueSchedule, NewRun, TickPlan
-from fencepost.stores.runtime import RuntimeStore
-from fencepost.stores.sqlite.store import Opening
+
+if TYPE_CHECKING:
+    from fencepost.stores.runtime import RuntimeStore
 
 STUCK_MAX = 100  # steps at one instant; then whatever is due cannot be decided yet, and time goes on
 AGAIN_US = 1_000_000
 
 Progress = Callable[[datetime], None]
+Opener = Callable[[str, VirtualClock], "RuntimeStore"]
 
 
-def simulate(scenario: Scenario, *, progress: Progress = lambda _: None) -> Report:
+def simulate(scenario: Scenario, open_store: Opener, *, progress: Progress = lambda _: None) -> Report:
     """Let the schedules live through the span and return what became of them."""
-    with TemporaryDirectory(prefix="fencepost-simulate-") as folder, _stage(scenario, folder) as stage:
+    with TemporaryDirectory(prefix="fencepost-simulate-") as folder, _stage(scenario, open_store, folder) as stage:
         _World(stage).run(progress)
         return Report(scenario, stage.tallies)
 
 
 @contextmanager
-def _stage(scenario: Scenario, folder: str) -> Iterator[Stage]:
+def _stage(scenario: Scenario, open_store: Opener, folder: str) -> Iterator[Stage]:
     """Make a store that holds the definitions, applied right before the span begins."""
     clock = VirtualClock(to_us(scenario.start) - 1)
-    path = os.path.join(folder, "state.db")
-    opening = Opening(path, clock=clock, boot="simulated", network_kind=lambda _: None, throwaway=True)
-    store = RuntimeStore(opening.open(new_id="simulated"))
+    store = open_store(os.path.join(folder, "state.db"), clock)
     try:
         stage = Stage(scenario, store, clock)
         wanted = want(scenario.tenant, "simulated", agents=scenario.agents, schedules=scenario.schedules)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from fencepost.flow.tick_rows import Meaning, meaning_of
@@ -21,7 +22,9 @@ from fencepost.operations.simulation.purse import Purse
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.tally import Tally
 from fencepost.ports.ticks import Counted, DueSchedule
-from fencepost.stores.runtime import RuntimeStore
+
+if TYPE_CHECKING:
+    from fencepost.stores.runtime import RuntimeStore
 
 EVER_US = 1 << 62
 TTL_SECONDS = 10 * 366 * 86_400.0  # nobody renews here: a lease ends with its run, or with the machine
@@ -41,7 +44,7 @@ class Live:
 class Stage:
     """Where a simulation takes place."""
 
-    def __init__(self, scenario: Scenario, store: RuntimeStore, clock: VirtualClock) -> None:
+    def __init__(self, scenario: Scenario, store: "RuntimeStore", clock: VirtualClock) -> None:
         self.scenario = scenario
         self.store = store
         self.clock = clock

@@ -8,6 +8,6 @@ import sys
 if "collections" not in sys.modules:
     sys.modules["collections"] = sys.modules["collections.abc"] = _collections_abc
     try:
-        import apsw  # noqa: F401
+        import apsw  # noqa: F401  # whether it is there
     finally:
         del sys.modules["collections"], sys.modules["collections.abc"]

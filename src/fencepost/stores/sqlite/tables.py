@@ -48,7 +48,7 @@ class SqliteTables:
         if not set(columns) <= set(kinds):
             raise Invalid(f"the backup has columns that the table {table} of this Fencepost does not have.")
         names = ", ".join(map(_quoted, columns))
-        statement = f"INSERT INTO {_quoted(table)} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+        statement = f"INSERT INTO {_quoted(table)} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608  # names are quoted, values are parameters
         values = [tuple(_stored(row[name], kinds[name]) for name in columns) for row in rows]
         self._connection.executemany(statement, values)
 

@@ -255,6 +255,8 @@ def examined(_: Store, tenant: str, door: Door) -> list[Finding]:
         log_folder=door.log_folder,
         open_store=door.open_store,
         check_config=load,
+        clock=wiring.system_clock(),
+        ask_sqlite=wiring.sqlite_version,
         shows_host=wiring.is_tenant_of_this_machine(tenant),
         memory_of=wiring.kept_seals,
     )
