@@ -247,7 +247,7 @@ def test_a_damaged_backup_changes_nothing(rig: Rig, file: Path, damage: str) -> 
     ("change", "sentence"),
     [
         ({"schema": 99}, "has schema 99, this Fencepost knows"),
-        ({"fencepost_backup": 2}, "written by a newer Fencepost"),
+        ({"fencepost_backup": 3}, "written by a newer Fencepost"),
     ],
 )
 def test_a_backup_of_a_newer_fencepost_is_refused(

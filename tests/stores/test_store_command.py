@@ -55,7 +55,7 @@ def test_backup_and_restore_say_what_they_did_and_what_is_lost(
     assert "every lease is void" in out
     assert "What happened between" in out
     code, out, _ = run(capsys, "restore", file, "--yes", "--json")
-    assert set(json.loads(out)) == {"store", "rows", "floor", "lost_from", "lost_until", "lost_seals"}
+    assert set(json.loads(out)) == {"store", "tenant", "rows", "floor", "lost_from", "lost_until", "lost_seals"}
 
 
 def test_bump_prints_the_new_floor(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,9 @@ class Runtime:
         if isinstance(rig, PostgresRig):
             tables = ", ".join(f"fencepost.{name}" for name in TABLES.split(", "))
             rig._admin.execute(f"TRUNCATE {tables}")
-            rig._admin.execute("DELETE FROM fencepost.meta WHERE key IN ('tzdata', 'tzdata_underway')")
+            rig._admin.execute(
+                "DELETE FROM fencepost.meta WHERE key IN ('tzdata', 'tzdata_underway') OR key LIKE 'moved:%'"
+            )
         self.store = RuntimeStore(rig.store)
         self.definitions: dict[str, dict[str, ScheduleDefinition]] = {}
         self.agents: dict[str, dict[str, AgentDefinition]] = {}

@@ -156,7 +156,7 @@ def _stored(kind: str, typed: Typed, current: str) -> Iterator[KnownName]:
     """Ask the store that the line means; one that is not there yet is not made."""
     if typed.values.get("--config"):
         os.environ["FENCEPOST_CONFIG"] = typed.values["--config"]
-    url = wiring.store_url(typed.values.get("--store"))
+    url = wiring.store_url(typed.values.get("--store"), typed.values.get("--tenant"))
     if not wiring.may_be_there(url):
         return
     signal.alarm(PATIENCE_SECONDS)  # which ends this process; how long a busy machine took to get here does not count

@@ -64,7 +64,7 @@ def become_cron(argv: list[str]) -> int:
 def open_store(args: argparse.Namespace) -> Store | LeaseStore:
     """Open the store that the command line means, if it is there; a store of cells is tried anew."""
     options.use_config(args)
-    url = wiring.existing_store(args.store)
+    url = wiring.existing_store(args.store, args.tenant)
     return wiring.probe_leases(url) if wiring.is_cells(url) else wiring.open_runtime(url)
 
 

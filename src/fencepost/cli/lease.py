@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
     if "--config" in options:
         os.environ["FENCEPOST_CONFIG"] = options["--config"]
     tenant = wiring.tenant_name(options.get("--tenant"))
-    url = wiring.existing_store(options.get("--store"))
+    url = wiring.existing_store(options.get("--store"), tenant)
     store = wiring.open_leases(url)
     try:
         if verb == "list":

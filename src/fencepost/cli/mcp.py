@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     from fencepost.model.access import Role
 
     options.use_config(args)
-    url = wiring.existing_store(args.store)
+    url = wiring.existing_store(args.store, args.tenant)
     if args.http is not None:
         return _serve_http(args, url)
     if args.read_only and args.allow:

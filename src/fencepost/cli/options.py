@@ -97,7 +97,8 @@ def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
     known.
     """
     use_config(args)
-    store = wiring.open_runtime(wiring.store_url(args.store) if make else wiring.existing_store(args.store))
+    find = wiring.store_url if make else wiring.existing_store
+    store = wiring.open_runtime(find(args.store, args.tenant))
     try:
         for notice in store.facts().notices:
             render.tell(notice)
@@ -111,7 +112,7 @@ def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
 def url_of(args: argparse.Namespace) -> str:
     """Return the store that the command line means."""
     use_config(args)
-    return wiring.store_url(args.store)
+    return wiring.store_url(args.store, args.tenant)
 
 
 def tenant_of(args: argparse.Namespace) -> str:

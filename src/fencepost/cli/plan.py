@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from fencepost import wiring
 from fencepost.cli import options, render
-from fencepost.cli.registry import Desk, common_options, desk, file_of, this_file
-from fencepost.config.find import resolved_store
+from fencepost.cli.registry import Desk, common_options, desk, file_of, tenant_for, this_file
 from fencepost.config.load import Config, load
 from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
@@ -58,10 +57,9 @@ def main(argv: list[str]) -> int:
 @contextmanager
 def planning(args: argparse.Namespace, config: Config) -> Iterator[tuple[Desk, str]]:
     """Open the registry and say which store is meant; for one that is not there yet, an empty one stands in."""
-    url = args.store or os.environ.get("FENCEPOST_STORE")
-    url = url or resolved_store(config.settings.store, config.path, os.environ)
-    with wiring.planning_url(url) as args.store, desk(args, config) as at:
-        yield at, at.url if args.store == url else f"{url} (new)"
+    url = wiring.store_of_config(args.store, config, tenant_for(args, config))
+    with wiring.planning_url(url) as found, desk(args, config, url=found) as at:
+        yield at, at.url if found == url else f"{url} (new)"
 
 
 def parser() -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from fencepost import wiring
-from fencepost.config.find import config_path, resolved_store, store_url_of, tenant_of
+from fencepost.config.find import config_path
 from fencepost.config.kinds import check_name
 from fencepost.config.load import Config
 from fencepost.model.errors import Invalid
@@ -53,20 +53,17 @@ def file_of(args: argparse.Namespace) -> str:
 
 
 @contextmanager
-def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Desk]:
+def desk(args: argparse.Namespace, config: Config | None = None, *, url: str | None = None) -> Iterator[Desk]:
     """Open the registry for as long as the block lasts; `config` is the file that was read already, if one was."""
-    url = args.store or os.environ.get("FENCEPOST_STORE")
-    tenant = args.tenant or os.environ.get("FENCEPOST_TENANT")
-    if tenant:
-        check_name(tenant)
     if config:
-        url = url or resolved_store(config.settings.store, config.path, os.environ)
-        tenant = tenant or config.settings.tenant
+        tenant = tenant_for(args, config)
+        url = url or wiring.store_of_config(args.store, config, tenant)
     else:
-        path = file_of(args) if args.config else config_path(os.environ, os.getcwd())
-        ours = store_url_of(path, os.environ) if path and not url else wiring.store_url(None)
-        url = wiring.existing_store(args.store) if url else ours
-        tenant = tenant or tenant_of(path, os.environ)
+        if args.config:
+            os.environ["FENCEPOST_CONFIG"] = file_of(args)
+        tenant = wiring.tenant_name(args.tenant)
+        check_name(tenant)
+        url = wiring.existing_store(args.store, tenant)
     store = wiring.open_runtime(url)
     try:
         for notice in store.facts().notices:
@@ -76,6 +73,13 @@ def desk(args: argparse.Namespace, config: Config | None = None) -> Iterator[Des
         yield Desk(store.facts().url, tenant, actor(), store)
     finally:
         store.close()
+
+
+def tenant_for(args: argparse.Namespace, config: Config) -> str:
+    """Return whose registry a file's definitions go to."""
+    tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or config.settings.tenant
+    check_name(tenant)
+    return str(tenant)
 
 
 def this_file(config: Config) -> FileId:

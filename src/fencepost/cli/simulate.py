@@ -12,7 +12,6 @@ from fencepost.cli import options, render
 from fencepost.cli.progress_bar import ProgressBar
 from fencepost.cli.registry import file_of
 from fencepost.cli.simulate_page import load_page, page
-from fencepost.config.find import resolved_store
 from fencepost.config.load import Config, load
 from fencepost.model.budget import parse_usd
 from fencepost.model.cron_warnings import cron_warnings
@@ -139,9 +138,8 @@ def _of_registry(args: argparse.Namespace) -> Scenario:
 
 def _history(args: argparse.Namespace, config: Config, tenant: str) -> Mapping[str, Expected]:
     """Look into the records of the file's store, if there is one: a simulation makes none, and needs none."""
-    url = args.store or os.environ.get("FENCEPOST_STORE")
     try:
-        url = url or resolved_store(config.settings.store, config.path, os.environ)
+        url = wiring.store_of_config(args.store, config, tenant)
         if not wiring.may_be_there(url):
             return {}
         with closing(wiring.open_runtime(url)) as store:

@@ -14,6 +14,7 @@ from fencepost.cli.progress_bar import ProgressBar
 from fencepost.config.find import config_path
 from fencepost.config.load import load, load_settings
 from fencepost.model.duration import format_duration, parse_duration
+from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
 from fencepost.operations import store_care
 from fencepost.operations.audit import Accepted, accept_losses
@@ -25,6 +26,7 @@ examples:
   fencepost store backup ~/fencepost.backup
   fencepost store restore ~/fencepost.backup --store postgresql://db/fencepost
   fencepost store bump --to 1794781370283797    after a gate's fence_regress
+  fencepost store backup finance.backup --tenant finance --move
   fencepost store prune --dry-run
   fencepost store migrate --store postgresql://owner@db.example/fencepost
 """
@@ -53,6 +55,10 @@ def parser() -> argparse.ArgumentParser:
     actions.add_parser("migrate", parents=[common], help="bring the store to this program's schema")
     backup = actions.add_parser("backup", parents=[common], help="write one state of the store to a file")
     backup.add_argument("file", metavar="FILE")
+    backup.add_argument("--tenant", metavar="T", help="only what is this tenant's")
+    backup.add_argument(
+        "--move", action="store_true", help="with --tenant: let it leave this store, for the one where FILE is restored"
+    )
     restore = actions.add_parser("restore", parents=[common], help="replace the store's content by a backup's")
     restore.add_argument("file", metavar="FILE")
     restore.add_argument("--yes", action="store_true", help="do not ask, even if the store is not empty")
@@ -78,9 +84,25 @@ def migrate(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 
 def backup(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Write one state of the store to a file."""
+    if args.move and not args.tenant:
+        raise Invalid("--move is for one tenant: add --tenant T.")
     with opened(args, wiring.existing_store) as store, ProgressBar("backing up") as bar:
-        done = store_care.backup(store, args.file, progress=lambda rows: bar.to(rows, words=f"{rows:,} rows"))
-    return f"backed up {done.rows} rows of store {done.store} to {done.path}.", done._asdict()
+
+        def tell(rows: int) -> None:
+            bar.to(rows, words=f"{rows:,} rows")
+
+        if args.move:
+            by = actor_of(os.environ)
+            done = store_care.send_away(store, args.file, tenant=args.tenant, by=by, progress=tell)
+        else:
+            done = store_care.backup(store, args.file, tenant=args.tenant, progress=tell)
+    sentence = f"backed up {done.rows} rows of store {done.store} to {done.path}."
+    if args.move:
+        sentence += (
+            f"\nTenant {args.tenant} has left: nothing of it happens here any more. Let it go on in its new store with:\n"
+            f"fencepost store restore {done.path} --store URL"
+        )
+    return sentence, {**done._asdict(), "tenant": args.tenant, "moved": args.move}
 
 
 def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
@@ -90,12 +112,16 @@ def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
             store,
             args.file,
             confirm=lambda url: args.yes or bar.aside(lambda: ask(url)),
+            by=actor_of(os.environ),
             progress=lambda rows, of: bar.to(rows, of, words=f"{rows:,} of {of:,} rows"),
         )
     losses = _accept_losses(args)
     lost_from, lost_until = format_instant(done.lost_from), format_instant(done.lost_until)
+    whose = (
+        f"as store {done.store}; every lease is" if done.tenant is None else f"of tenant {done.tenant}; its leases are"
+    )
     sentence = (
-        f"restored {done.rows} rows as store {done.store}; every lease is void, fences go on above {done.floor}.\n"
+        f"restored {done.rows} rows {whose} void, fences go on above {done.floor}.\n"
         f"What happened between {lost_from} and {lost_until} is lost."
     )
     for one in losses:
@@ -103,7 +129,7 @@ def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
             f"\nThe audit of tenant {one.tenant} goes on after seal {one.after}; seals up to {one.lost}, which this "
             "machine\nremembers, are lost with it. Other machines want the same word: fencepost audit accept --note TEXT"
         )
-    facts = {"store": done.store, "rows": done.rows, "floor": done.floor}
+    facts = {"store": done.store, "tenant": done.tenant, "rows": done.rows, "floor": done.floor}
     lost_seals = [one._asdict() for one in losses]
     return sentence, {**facts, "lost_from": lost_from, "lost_until": lost_until, "lost_seals": lost_seals}
 
@@ -128,7 +154,10 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     settings = load(path).settings if path else load_settings()
     kept_for = timedelta(seconds=parse_duration(args.retention or settings.retention))
     tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or settings.tenant
-    with closing(wiring.open_runtime(wiring.existing_store(args.store))) as store, ProgressBar("pruning") as bar:
+    with (
+        closing(wiring.open_runtime(wiring.existing_store(args.store, tenant))) as store,
+        ProgressBar("pruning") as bar,
+    ):
         gone = store_care.prune(
             store,
             tenant=tenant,
@@ -146,9 +175,11 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 ACTIONS = {"migrate": migrate, "backup": backup, "restore": restore, "bump": bump, "prune": prune}
 
 
-def opened(args: argparse.Namespace, find: Callable[[str | None], str] = wiring.store_url) -> closing[LeaseStore]:
+def opened(
+    args: argparse.Namespace, find: Callable[[str | None, str | None], str] = wiring.store_url
+) -> closing[LeaseStore]:
     """Open the store that the command line means, for as long as the block lasts."""
-    return closing(wiring.open_store(find(args.store)))
+    return closing(wiring.open_store(find(args.store, getattr(args, "tenant", None))))
 
 
 def ask(url: str) -> bool:

@@ -60,7 +60,11 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     path = config_path(os.environ, os.getcwd())
     config = load(path) if path else None
     settings = config.settings if config else load_settings()
-    url = wiring.store_url(args.store)
+    url = (
+        wiring.store_of_config(args.store, config, settings.tenant)
+        if config
+        else wiring.store_url(args.store, settings.tenant)
+    )
     workers = args.workers if works else 0
     if not 0 <= workers <= WORKERS_MAX:
         raise Invalid(f"--workers is a number from 0 to {WORKERS_MAX}, not {workers}.")

@@ -33,7 +33,8 @@ def main(argv: list[str]) -> int:
 
     options.use_config(args)
     # Whoever started us may be about to make the store; a person who names a file that is not there is mistaken.
-    url = wiring.existing_store(args.store) if args.parent is None else wiring.store_url(args.store)
+    find = wiring.existing_store if args.parent is None else wiring.store_url
+    url = find(args.store, args.tenant)
     address = Address(args.host, args.port, tuple(args.allow_host))
     return serve(url, options.tenant_of(args), address, parent=args.parent)
 

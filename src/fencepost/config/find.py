@@ -66,16 +66,22 @@ def _speaks_of_us(path: str) -> bool:
     return "fencepost" in _part(_table(path, is_ours=False), "tool")
 
 
-def store_url_of(path: str, environ: Mapping[str, str]) -> str:
-    """Return the store that a configuration or this user names, or the one that belongs to its path."""
-    return resolved_store(_general(path, environ).get("store"), path, environ)
+def store_url_of(path: str, environ: Mapping[str, str], tenant: str | None = None) -> str:
+    """Return where a configuration or this user keeps a tenant, or the store that belongs to the configuration's path."""
+    return resolved_store(_store_of(_general(path, environ), environ, tenant), path, environ)
 
 
-def store_url_of_user(environ: Mapping[str, str]) -> str | None:
-    """Return the store that this user's own settings name, where there is no configuration."""
+def store_url_of_user(environ: Mapping[str, str], tenant: str | None = None) -> str | None:
+    """Return where this user's own settings keep a tenant, where there is no configuration."""
     path = user_path(environ)
-    store = _user_settings(environ).get("store") if path else None
+    store = _store_of(_user_settings(environ), environ, tenant) if path else None
     return resolved_store(store, path, environ) if path and store else None
+
+
+def _store_of(settings: dict[str, Any], environ: Mapping[str, str], tenant: str | None) -> object:
+    """Return the store of a tenant, by default the one whose definitions the configuration holds."""
+    whose = tenant or environ.get("FENCEPOST_TENANT") or settings.get("tenant", "default")
+    return _part(settings, "stores").get(whose, settings.get("store"))
 
 
 def resolved_store_of(path: str, environ: Mapping[str, str]) -> str:
@@ -213,9 +219,13 @@ def _user_settings(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def anchor_store(settings: dict[str, Any], path: str) -> dict[str, Any]:
-    """Take a store that is named relatively from the folder of the file that names it."""
-    store = settings.get("store")
-    return {**settings, "store": _anchored(store, path)} if isinstance(store, str) else settings
+    """Take stores that are named relatively from the folder of the file that names them."""
+    found = dict(settings)
+    if isinstance(store := found.get("store"), str):
+        found["store"] = _anchored(store, path)
+    if isinstance(stores := found.get("stores"), dict):
+        found["stores"] = {name: _anchored(one, path) if isinstance(one, str) else one for name, one in stores.items()}
+    return found
 
 
 def _part(table: dict[str, Any], name: str) -> dict[str, Any]:

@@ -223,6 +223,13 @@ def _store(value: object) -> str:
     return text
 
 
+def _stores(value: object) -> dict[str, str]:
+    found = _table(value)
+    for tenant in found:
+        check_name(tenant)
+    return {tenant: _store(one) for tenant, one in found.items()}
+
+
 def _variables(value: object) -> dict[str, str]:
     return {_variable(name): _text(one) for name, one in _table(value).items()}
 
@@ -357,6 +364,7 @@ REFERENCE = Kind("secret reference", _reference)
 REFERENCES = Kind("list of secret references", lambda value: tuple(_reference(one) for one in _texts(value)))
 LOCATION = Kind("text or secret reference", _location)
 STORE = Kind("text or secret reference", _store)
+STORES_OF = Kind("table of stores by tenant", _stores)
 VARIABLES = Kind("table of texts", _variables)
 HEADERS = Kind("table of texts or secret references", _headers)
 NETWORKS = Kind("list of addresses and networks", _networks)

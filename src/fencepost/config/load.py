@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fencepost.config import schema
@@ -37,6 +38,11 @@ class Settings(NamedTuple):
     http_allow: tuple[str, ...] = ()
     web_url: str = ""
     name: str = ""
+    stores: Mapping[str, str] = MappingProxyType({})  # of tenants that are kept elsewhere
+
+    def store_of(self, tenant: str) -> str:
+        """Return where a tenant is kept, as it was written."""
+        return self.stores.get(tenant, self.store)
 
 
 NOTHING_SAID = Settings()

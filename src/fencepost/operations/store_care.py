@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.flow.pruner import ORDER, Pruner
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.gate import FLOOR_MAX
 from fencepost.model.retention import check_retention
 from fencepost.ports.pruning import Place
@@ -37,6 +37,7 @@ class Restored(NamedTuple):
     floor: int
     lost_from: datetime
     lost_until: datetime
+    tenant: str | None  # whose content it was; None: everybody's
 
 
 def quietly(_rows: int) -> None:
@@ -47,29 +48,57 @@ def unheard(_done: int, _of: int) -> None:
     """Say nothing about progress."""
 
 
-def backup(store: LeaseStore, path: str, *, progress: Callable[[int], None] = quietly) -> BackedUp:
-    """Write one state of the store to a file."""
-    rows = _care(store).export(lambda snapshot: backups.write(path, snapshot, progress))
+def backup(
+    store: LeaseStore, path: str, *, tenant: str | None = None, progress: Callable[[int], None] = quietly
+) -> BackedUp:
+    """Write one state of the store, or of one tenant, to a file."""
+    care = _care(store)
+    if tenant is not None and care.is_empty(tenant):
+        raise Unknown(f'{store.facts().url} holds nothing of a tenant "{tenant}". Nothing was written.')
+    rows = care.export(lambda snapshot: backups.write(path, snapshot, progress), tenant)
     return BackedUp(path, rows, store.facts().id)
 
 
+def send_away(
+    store: LeaseStore, path: str, *, tenant: str, by: str, progress: Callable[[int], None] = quietly
+) -> BackedUp:
+    """Let a tenant leave this store, for the one where the file is restored; raise Busy while it runs something.
+
+    Whoever is killed in between does it again: a tenant that has left can be written to a file as often as wanted.
+    """
+    backup_of = partial(backup, store, path, tenant=tenant, progress=progress)
+    if _care(store).is_empty(tenant):
+        return backup_of()  # which refuses
+    _care(store).send_away(tenant, actor=by)
+    return backup_of()
+
+
 def restore(
-    store: LeaseStore, path: str, *, confirm: Callable[[str], bool], progress: Callable[[int, int], None] = unheard
+    store: LeaseStore,
+    path: str,
+    *,
+    confirm: Callable[[str], bool],
+    by: str = "",
+    progress: Callable[[int, int], None] = unheard,
 ) -> Restored:
-    """Replace the store's content by a backup's; `confirm` is asked unless the store is empty.
+    """Replace the store's content, or one tenant's, by a backup's; `confirm` is asked unless there is none.
 
     Every lease is void afterwards: a live holder finds out at its next renewal. No fence is ever given out twice.
     """
     care, facts = _care(store), store.facts()
     with backups.opened(path, newest_schema=facts.schema) as found:
-        if not care.is_empty() and not confirm(facts.url):
-            raise Invalid(
-                f"{facts.url} is not empty; to replace what it holds, say so with --yes. Nothing was changed."
-            )
         header = found.header
+        if not care.is_empty(header.tenant) and not confirm(facts.url):
+            what = "is not empty" if header.tenant is None else f"holds something of tenant {header.tenant}"
+            raise Invalid(f"{facts.url} {what}; to replace what it holds, say so with --yes. Nothing was changed.")
         rows = partial(_told, found, progress)
-        floor = care.replace(rows, store_id=header.store_id, above=header.highest_fence)
-        return Restored(header.store_id, found.count, floor, header.taken_at, backups.instant(care.clock_us()))
+        if header.tenant is None:
+            floor = care.replace(rows, store_id=header.store_id, above=header.highest_fence)
+        else:
+            floor = care.take_in(rows, tenant=header.tenant, above=header.highest_fence, actor=by)
+        lost_until = backups.instant(care.clock_us())
+        store_id = header.store_id if header.tenant is None else facts.id
+        return Restored(store_id, found.count, floor, header.taken_at, lost_until, header.tenant)
 
 
 def bump(store: LeaseStore, *, to: int | None = None) -> int:

@@ -19,6 +19,7 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.registry import ChangeKind, Plan
 from fencepost.model.zone import tzdata_version
 from fencepost.stores.hooks import HookChanges, write_hooks
+from fencepost.stores.moving import check_stays
 from fencepost.stores.owners import Meeting, Membership
 from fencepost.stores.registry_writing import Writing, write_audit
 from fencepost.stores.transaction import Dialect, Transaction
@@ -157,6 +158,7 @@ def _begin(tx: Transaction, decision: Decision, staged: tuple[str, int] | None =
     """Record what is decided, and return the instant; None if it was planned on what is no longer so."""
     tenant, planned = decision.tenant, decision.planned
     tx.rows("lock_registry", tenant=tenant)
+    check_stays(tx, tenant)
     if revision(tx, tenant) != decision.revision or tx.rows("applying_of", tenant=tenant):
         return None
     if staged is not None and tx.rows("staged_steps", id=staged[0])[0][0] != staged[1]:

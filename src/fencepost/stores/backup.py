@@ -15,7 +15,7 @@ from fencepost.model.errors import Invalid, StoreUnavailable
 from fencepost.model.instant import EPOCH, format_instant, parse_instant
 from fencepost.stores.care import Snapshot
 
-FORMAT = 1
+FORMAT, OF_TENANT = 1, 2  # an older program must not take one tenant's for a whole store
 AS_JSON = (
     "resources",
     "owed_gates",
@@ -32,6 +32,7 @@ class Header(NamedTuple):
     schema: int
     taken_at: datetime
     highest_fence: int
+    tenant: str | None = None  # whose it is; None: everybody's
 
 
 def write(path: str, snapshot: Snapshot, progress: Progress) -> int:
@@ -72,8 +73,13 @@ def _write(file: IO[bytes], snapshot: Snapshot, progress: Progress) -> int:
 
 
 def _header(snapshot: Snapshot) -> dict[str, object]:
+    whose = (
+        {"fencepost_backup": FORMAT}
+        if snapshot.tenant is None
+        else {"fencepost_backup": OF_TENANT, "tenant": snapshot.tenant}
+    )
     return {
-        "fencepost_backup": FORMAT,
+        **whose,
         "store_id": snapshot.store_id,
         "schema": snapshot.schema,
         "taken_at": format_instant(instant(snapshot.clock_us)),
@@ -136,11 +142,12 @@ class Backup:
         content = self._parse(self._file.readline())
         if "fencepost_backup" not in content:
             raise Invalid(f"{self._path} is no backup of Fencepost.")
-        if content["fencepost_backup"] != FORMAT:
+        if content["fencepost_backup"] not in (FORMAT, OF_TENANT):
             raise Invalid(f"the backup {self._path} was written by a newer Fencepost; upgrade this one to restore it.")
         try:
             store_id, taken_at = str(content["store_id"]), parse_instant(content["taken_at"])
-            return Header(store_id, int(content["schema"]), taken_at, int(content["highest_fence"]))
+            tenant = None if content["fencepost_backup"] == FORMAT else str(content["tenant"])
+            return Header(store_id, int(content["schema"]), taken_at, int(content["highest_fence"]), tenant)
         except (KeyError, TypeError, ValueError, Invalid):
             raise Invalid(f"the backup {self._path} has a header that cannot be read. Nothing was changed.") from None
 

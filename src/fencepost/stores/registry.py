@@ -19,6 +19,7 @@ from fencepost.stores import applying
 from fencepost.stores.applying import Decision
 from fencepost.stores.hooks import plan_hooks
 from fencepost.stores.lease_rows import storable
+from fencepost.stores.moving import check_stays
 from fencepost.stores.owners import Meeting, meet
 from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
@@ -166,11 +167,17 @@ class SqlRegistry:
 
     def unhalt(self, tenant: str, *, actor: str) -> list[PauseEntry]:
         """End the halt; return what was ended."""
-        return self._dialect.write(lambda tx: _resume(tx, tenant, EVERYTHING, actor=actor, verb="unhalt"))
+
+        def work(tx: Transaction) -> list[PauseEntry]:
+            check_stays(tx, tenant)
+            return _resume(tx, tenant, EVERYTHING, actor=actor, verb="unhalt")
+
+        return self._dialect.write(work)
 
 
 def _state(tx: Transaction, wanted: Wanted) -> tuple[datetime, Meeting, int]:
     """Return what an apply is planned on, all of one moment."""
+    check_stays(tx, wanted.tenant)
     return _now(tx), meet(tx, wanted), applying.revision(tx, wanted.tenant)
 
 

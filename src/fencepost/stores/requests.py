@@ -13,6 +13,7 @@ from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import Counted, NewRun
 from fencepost.stores.batches import SqlBatches
 from fencepost.stores.bulk import put_batch
+from fencepost.stores.moving import check_stays
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of
 from fencepost.stores.ticks import MONTH_US, has_budget, has_time_budget, live_run, make_room, put_runs, send_runs
@@ -187,6 +188,7 @@ def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahea
 
 
 def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
+    check_stays(tx, tenant)
     rows = tx.rows("names_to_run", tenant=tenant)
     if any(known == name for known, _, retired in rows if retired):
         return Unknown(f"{name!r} is retired: its file no longer defines it. Define it again, then: fencepost apply")

@@ -41,7 +41,7 @@ class Tables(Protocol):
         """Return the names of all tables."""
         ...
 
-    def rows(self, table: str) -> Iterator[dict[str, Any]]:
+    def rows(self, table: str, tenant: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table one by one, however many there are, as plain JSON values by column."""
         ...
 
@@ -49,7 +49,7 @@ class Tables(Protocol):
         """Let nobody else write to any table until the transaction ends."""
         ...
 
-    def clear(self, table: str) -> None:
+    def clear(self, table: str, tenant: str | None = None) -> None:
         """Delete all rows of a table."""
         ...
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from fencepost.config.load import Config
     from fencepost.host.kept_seals import KeptSeals
     from fencepost.host.worktree import Repository, Worktree
     from fencepost.model.light import Callable, Iterator
@@ -65,16 +66,31 @@ def worktree_keeper(url: str) -> PutAway:
     return put_away
 
 
-def store_url(explicit: str | None) -> str:
-    """Return the store of every other command: named, or the configuration's or this user's, or else the one of `exec`."""
+def store_url(explicit: str | None, tenant: str | None = None) -> str:
+    """Return the store of every other command: named, or where the configuration or this user keeps the tenant, or else the one of `exec`."""
     from fencepost.config.find import config_path, store_url_of, store_url_of_user
 
     if explicit or os.environ.get("FENCEPOST_STORE"):
         return exec_store_url(explicit)
     path = config_path(os.environ, os.getcwd())
     if path:
-        return store_url_of(path, os.environ)
-    return store_url_of_user(os.environ) or exec_store_url(None)
+        return store_url_of(path, os.environ, tenant)
+    return store_url_of_user(os.environ, tenant) or exec_store_url(None)
+
+
+def store_of_config(explicit: str | None, config: Config, tenant: str) -> str:
+    """Return the store that a configuration's definitions go to; raise Misconfigured if its map and a person name two."""
+    from fencepost.config.find import resolved_store
+
+    mapped = resolved_store(config.settings.store_of(tenant), config.path, os.environ)
+    named = explicit or os.environ.get("FENCEPOST_STORE")
+    if named and named != mapped and tenant in config.settings.stores:
+        how = "--store" if explicit else "FENCEPOST_STORE"
+        raise Misconfigured(
+            f"{config.path} keeps tenant {tenant} in {shown(mapped)}, and {how} names another store; a tenant never spans two. "
+            f"Leave {how} out, or change the file's stores after the tenant was moved: fencepost store backup --help"
+        )
+    return named or mapped
 
 
 def machine_store(explicit: str | None) -> Iterator[str]:
@@ -105,7 +121,7 @@ def is_tenant_of_this_machine(tenant: str) -> bool:
         return False  # a configuration that cannot be read says nothing of whose it is
 
 
-def existing_store(explicit: str | None) -> str:
+def existing_store(explicit: str | None, tenant: str | None = None) -> str:
     """Return the store of a command that looks or acts: a file that somebody names must be there.
 
     Else a slip of the pen would be answered with a new store in which nothing ever happened.
@@ -113,7 +129,7 @@ def existing_store(explicit: str | None) -> str:
     named = explicit or os.environ.get("FENCEPOST_STORE")
     if named:
         refuse_missing(named, "--store" if explicit else "FENCEPOST_STORE")
-    return store_url(explicit)
+    return store_url(explicit, tenant)
 
 
 def refuse_missing(url: str, how: str, makers: str = "fencepost apply, up, exec or store migrate") -> None:

@@ -20,9 +20,15 @@ SELECT tablename FROM pg_catalog.pg_tables
  ORDER BY tablename
 """
 # Whoever reads a backup must not be able to adopt what was under way.
-ROWS = sql.SQL("SELECT to_jsonb(one) - 'kept' - 'adopt_key' FROM {table} AS one")
+ROWS = sql.SQL("SELECT to_jsonb(one) - 'kept' - 'adopt_key' FROM {table} AS one{which}")
 LOCK = sql.SQL("LOCK TABLE {tables} IN EXCLUSIVE MODE")
-CLEAR = sql.SQL("DELETE FROM {table}")
+CLEAR = sql.SQL("DELETE FROM {table}{which}")
+# Which rows are a tenant's: by its name, or by the run that they tell of.
+BY_TENANT = {
+    "tenant": sql.SQL(" WHERE tenant = %s"),
+    "run_id": sql.SQL(" WHERE run_id IN (SELECT id FROM fencepost.run WHERE tenant = %s)"),
+}
+COLUMNS = b"SELECT column_name FROM information_schema.columns WHERE table_schema = 'fencepost' AND table_name = %s"
 ADD = sql.SQL(
     "INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE "
     "SELECT {columns} FROM jsonb_populate_recordset(NULL::{table}, %s::jsonb)"
@@ -47,18 +53,27 @@ class PostgresTables:
         """Return the names of all tables."""
         return [name for (name,) in self._connection.execute(NAMES).fetchall()]
 
-    def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table one by one, however many there are, as plain JSON values by column."""
-        for (row,) in self._connection.cursor().stream(ROWS.format(table=_named(table))):
+    def rows(self, table: str, tenant: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table, or those of one tenant, one by one, as plain JSON values by column."""
+        which, values = self._which(table, tenant)
+        for (row,) in self._connection.cursor().stream(ROWS.format(table=_named(table), which=which), values):
             yield row
 
     def lock(self) -> None:
         """Let nobody else write to any table until the transaction ends; readers go on."""
         self._connection.execute(LOCK.format(tables=sql.SQL(", ").join(map(_named, self.names()))))
 
-    def clear(self, table: str) -> None:
-        """Delete all rows of a table."""
-        self._connection.execute(CLEAR.format(table=_named(table)))
+    def clear(self, table: str, tenant: str | None = None) -> None:
+        """Delete all rows of a table, or those of one tenant; those of its runs before the runs themselves."""
+        which, values = self._which(table, tenant)
+        self._connection.execute(CLEAR.format(table=_named(table), which=which), values)
+
+    def _which(self, table: str, tenant: str | None) -> tuple[sql.SQL, list[str] | None]:
+        if tenant is None:
+            return sql.SQL(""), None
+        columns = {name for (name,) in self._connection.execute(COLUMNS, [table]).fetchall()}
+        named = next((spelled for name, spelled in BY_TENANT.items() if name in columns), None)
+        return (named, [tenant]) if named else (sql.SQL(" WHERE false"), None)
 
     def add(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows that have the same columns; those that are not named get their default."""

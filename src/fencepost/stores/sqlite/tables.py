@@ -11,6 +11,7 @@ import apsw
 from fencepost.model.errors import Invalid
 
 LEFT_OUT = "adopt_key"  # whoever reads a backup must not be able to adopt what was under way
+NONE = " WHERE false"
 BYTES = "\\x"  # how a backup begins the hexadecimal text of bytes, as PostgreSQL does
 
 
@@ -27,19 +28,22 @@ class SqliteTables:
         )
         return [str(name) for (name,) in self._connection.execute(query)]
 
-    def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table one by one, however many there are, as plain JSON values by column."""
+    def rows(self, table: str, tenant: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table, or those of one tenant, one by one, as plain JSON values by column."""
         columns = [name for name in self._columns(table) if name != LEFT_OUT]
         names = ", ".join(map(_quoted, columns))
-        for row in self._connection.execute(f"SELECT {names} FROM {_quoted(table)}"):  # noqa: S608 - see above
+        which, values = self._which(table, tenant)
+        query = f"SELECT {names} FROM {_quoted(table)}{which}"  # noqa: S608 - see above
+        for row in self._connection.execute(query, values):
             yield dict(zip(columns, map(_plain, row), strict=True))
 
     def lock(self) -> None:
         """Do nothing: the whole file is locked already."""
 
-    def clear(self, table: str) -> None:
-        """Delete all rows of a table."""
-        self._connection.execute(f"DELETE FROM {_quoted(table)}")  # noqa: S608 - see above
+    def clear(self, table: str, tenant: str | None = None) -> None:
+        """Delete all rows of a table, or those of one tenant; those of its runs before the runs themselves."""
+        which, values = self._which(table, tenant)
+        self._connection.execute(f"DELETE FROM {_quoted(table)}{which}", values)  # noqa: S608 - see above
 
     def add(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows that have the same columns; those that are not named get their default."""
@@ -54,6 +58,17 @@ class SqliteTables:
 
     def settle(self) -> None:
         """Do nothing: SQLite's counters follow what is inserted."""
+
+    def _which(self, table: str, tenant: str | None) -> tuple[str, tuple[str, ...]]:
+        """Spell which rows are a tenant's: by its name, or by the run that they tell of."""
+        if tenant is None:
+            return "", ()
+        columns = self._columns(table)
+        if "tenant" in columns:
+            return " WHERE tenant = ?", (tenant,)
+        return (
+            (" WHERE run_id IN (SELECT id FROM run WHERE tenant = ?)", (tenant,)) if "run_id" in columns else (NONE, ())
+        )
 
     def _columns(self, table: str) -> dict[str, str]:
         query = "SELECT name, type FROM pragma_table_info(?)"

@@ -27,7 +27,7 @@ SELECT tenant, number, first_place, last_place, hash, at_us, key_id, mac
   FROM fencepost.seal WHERE tenant = %(tenant)s AND number > %(number)s ORDER BY number LIMIT %(limit)s
 
 -- :name sealed_entries
-SELECT seq, tenant, at_us, actor, verb, subject, detail, place, hash
+SELECT coalesce(said_seq, seq), tenant, at_us, actor, verb, subject, detail, place, hash
   FROM fencepost.audit WHERE tenant = %(tenant)s AND place BETWEEN %(first)s AND %(last)s ORDER BY place
 
 -- :name loose_count

@@ -26,3 +26,6 @@ SELECT greatest(coalesce((SELECT max(fence) FROM fencepost.resource), 0),
 
 -- :name store_clock_us
 SELECT fencepost.clock_us()
+
+-- :name drop_meta
+DELETE FROM fencepost.meta WHERE key = %(key)s

@@ -2,13 +2,15 @@
 SELECT agent, manifest, manifest_hash, name, version, definition, cursor_us, last_success_us
   FROM fencepost.schedule
  WHERE tenant = %(tenant)s AND name = %(name)s AND retired_us IS NULL
-   FOR UPDATE
+   AND NOT EXISTS (SELECT 1 FROM fencepost.meta WHERE key = 'moved:' || %(tenant)s)
+   FOR UPDATE OF schedule
 
 -- :name agent_to_run
 SELECT definition, hash
   FROM fencepost.agent
  WHERE tenant = %(tenant)s AND name = %(name)s AND retired_us IS NULL
-   FOR NO KEY UPDATE
+   AND NOT EXISTS (SELECT 1 FROM fencepost.meta WHERE key = 'moved:' || %(tenant)s)
+   FOR NO KEY UPDATE OF agent
 
 -- :name names_to_run
 SELECT name, 'schedule', retired_us IS NOT NULL FROM fencepost.schedule WHERE tenant = %(tenant)s

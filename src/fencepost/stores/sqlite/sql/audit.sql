@@ -27,7 +27,7 @@ SELECT tenant, number, first_place, last_place, hash, at_us, key_id, mac
   FROM seal WHERE tenant = :tenant AND number > :number ORDER BY number LIMIT :limit
 
 -- :name sealed_entries
-SELECT seq, tenant, at_us, actor, verb, subject, detail, place, hash
+SELECT coalesce(said_seq, seq), tenant, at_us, actor, verb, subject, detail, place, hash
   FROM audit WHERE tenant = :tenant AND place BETWEEN :first AND :last ORDER BY place
 
 -- :name loose_count

@@ -25,3 +25,6 @@ SELECT max(coalesce((SELECT max(fence) FROM resource), 0),
 
 -- :name store_clock_us
 SELECT wall_us()
+
+-- :name drop_meta
+DELETE FROM meta WHERE key = :key

@@ -2,11 +2,13 @@
 SELECT agent, manifest, manifest_hash, name, version, definition, cursor_us, last_success_us
   FROM schedule
  WHERE tenant = :tenant AND name = :name AND retired_us IS NULL
+   AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'moved:' || :tenant)
 
 -- :name agent_to_run
 SELECT definition, hash
   FROM agent
  WHERE tenant = :tenant AND name = :name AND retired_us IS NULL
+   AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'moved:' || :tenant)
 
 -- :name names_to_run
 SELECT name, 'schedule', retired_us IS NOT NULL FROM schedule WHERE tenant = :tenant

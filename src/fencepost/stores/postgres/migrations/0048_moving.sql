@@ -1,0 +1,3 @@
+-- A tenant may come from another store, where the numbers of its audit's entries were others. The chain's hashes are over
+-- those; here they are numbered anew, because another tenant may have the same.
+ALTER TABLE fencepost.audit ADD COLUMN said_seq bigint;  -- the number in the store where it was sealed, if that was another one
