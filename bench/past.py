@@ -31,8 +31,8 @@ def copy_runs(url: str, shares: dict[str, int], number: int) -> str:
         ((run_id,),) = execute(url, f"SELECT id FROM {place(url, 'run')} WHERE state = '{state}'")
         which = f"n % {whole} BETWEEN {first} AND {first + share - 1}"
         copies = Copies(url, str(run_id), max(SECOND_US, SPAN_US // number), number)
-        for low in range(1, number + 1, CHUNK):
-            span = series(url, low, min(low + CHUNK - 1, number))
+        for high in range(number, 0, -CHUNK):  # the oldest first, as they came: what is put before others splits pages
+            span = series(url, max(high - CHUNK + 1, 1), high)
             execute(url, *(f"{copies.of(table, columns, span)} AND {which}" for table, columns in tables.items()))
         first += share
     execute(url, "ANALYZE" if is_lite(url) else "VACUUM ANALYZE")
@@ -42,8 +42,8 @@ def copy_runs(url: str, shares: dict[str, int], number: int) -> str:
 def series(url: str, low: int, high: int) -> str:
     """Spell the numbers from one to another as a table."""
     if is_lite(url):
-        return f"(WITH RECURSIVE c(n) AS (SELECT {low} UNION ALL SELECT n + 1 FROM c WHERE n < {high}) SELECT n FROM c)"
-    return f"generate_series({low}::bigint, {high}) AS n"
+        return f"(WITH RECURSIVE c(n) AS (SELECT {high} UNION ALL SELECT n - 1 FROM c WHERE n > {low}) SELECT n FROM c)"
+    return f"generate_series({high}::bigint, {low}, -1) AS n"
 
 
 class Copies(NamedTuple):
