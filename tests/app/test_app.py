@@ -313,6 +313,42 @@ def test_a_platforms_screen_puts_and_retires_one_definition_at_a_time(app: Fence
         app.delete_schedule("nightly")
 
 
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"cron": "*/45 * * * *"}, "begins again"),
+        ({"timezone": "EST"}, "EST"),
+        ({"cron": "0 8 1 * mon"}, "day"),
+    ],
+)
+def test_a_schedule_that_probably_means_something_else_is_put_with_a_warning(
+    app: Fencepost, keys: dict[str, str], says: str
+) -> None:
+    app.apply()
+    app.put_agent("sweeper", {"engine": "command", "command": ["true"]})
+
+    with pytest.warns(UserWarning, match=f"schedule sweep: .*{says}") as told:
+        tag = app.put_schedule("sweep", {**SWEEP, **keys})
+
+    assert tag
+    assert {one.filename for one in told} == {__file__}
+
+
+def test_what_exec_ran_is_a_list_of_its_own(app: Fencepost) -> None:
+    app.apply()
+    for code in (0, 3):
+        words = ["fencepost", "exec", "--store", app.store_url, "--lock", "digest", "--", "sh", "-c", f"exit {code}"]
+        assert subprocess.run([sys.executable, "-m", *words], check=False).returncode == code
+
+    failed, well = app.commands()
+    assert (failed.state, failed.exit_code, failed.resource) == ("failed", 3, "lock:digest")
+    assert well.started_at < failed.started_at
+    assert failed.fence > well.fence
+    assert app.commands(state="succeeded") == [well]
+    assert asyncio.run(app.aio.commands(limit=1)) == [failed]
+    assert app.runs() == []
+
+
 def test_single_definitions_have_the_same_names_in_async_code(app: Fencepost) -> None:
     app.apply()
 

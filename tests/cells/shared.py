@@ -98,7 +98,6 @@ def pair_at(kind: str, folder: Path, ask: Callable[[str], Any], postgres_url: Ca
             yield _of_rig(lite)
     else:
         with postgres_rig(postgres_url()) as many:
-            many._admin.execute("TRUNCATE fencepost.guarded_tick")
             yield _of_rig(many)
 
 

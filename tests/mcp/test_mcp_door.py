@@ -167,6 +167,18 @@ def test_an_agent_finds_out_what_went_wrong_and_deals_with_it(site: Site, dead: 
     assert all(actor.endswith("by mcp") for actor in by)
 
 
+def test_an_agent_sees_what_exec_ran_and_why(site: Site) -> None:
+    site.configure(CONFIG)
+    site.fencepost("exec", "--lock", "digest", "--store", site.store, "--", "false", code=1)
+    (row,) = site.rows("runs")
+    calls: Calls = [("list_runs", {}), ("show_run", {"run": row["id"]}), ("why", {"schedule": "lock:digest"})]
+    listed, shown, why = (one["data"] for one in talk(site, calls)["answers"])
+
+    assert listed["runs"] == [row]
+    assert (shown["state"], shown["resource"]) == ("failed", "lock:digest")
+    assert "It failed with exit code 1" in " ".join(why["answers"][0]["sentences"])
+
+
 def test_why_an_agent_discards_a_dead_letter_stays_in_the_audit(site: Site, dead: str) -> None:
     (gone,) = talk(site, [("discard", {"run": dead, "note": "the source was closed"})])["answers"]
     (found,) = site.rows("audit", "list", "--verb", "discard")

@@ -174,7 +174,8 @@ class PostgresRig:
     def _reset(self) -> None:
         self._admin.execute(MANUAL_CLOCK)
         self._admin.execute("UPDATE manual_clock SET us = %s", [NOON_US])
-        self._admin.execute("TRUNCATE fencepost.resource, fencepost.lease, fencepost.waiter, fencepost.ledger")
+        tables = ("resource", "lease", "waiter", "ledger", "guarded_command", "guarded_tick")
+        self._admin.execute(f"TRUNCATE {', '.join(f'fencepost.{name}' for name in tables)}")
         self._admin.execute("UPDATE fencepost.meta SET value = '0' WHERE key = 'fence_high'")
 
 

@@ -209,6 +209,44 @@ def test_a_guarded_command_is_looked_at_by_its_id(web_on_both: WebDoor) -> None:
     assert web_on_both.ask("GET", f"{API}/runs/run-of-x", headers=stranger).status_code == 404
 
 
+def test_runs_and_guarded_commands_are_one_list_in_parts(busy: WebDoor) -> None:
+    ask = asking(busy)
+    runs = [ask("POST", "/runs", 202, json={"target": "digest"})["id"]]
+    for name in ("a", "b"):
+        answer = busy.store.acquire(claim(f"lock:{name}", id=name, label="make digest")._replace(is_command=True))
+        assert isinstance(answer, Granted)
+        busy.store.release(answer.lease, clean=True, code=0 if name == "a" else 3)
+
+    listed: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        part = ask("GET", f"/runs?limit=1&cursor={cursor}")
+        (row,) = part["items"]
+        assert row.keys() >= set(RUN_FIELDS)
+        listed.append(row["id"])
+        cursor = part["next"]
+
+    assert listed == ["run-of-b", "run-of-a", *runs]
+    (failed,) = ask("GET", "/runs?state=dead")["items"]
+    assert (failed["id"], failed["state"], failed["command"], failed["agent"]) == (
+        "run-of-b",
+        "failed",
+        "make digest",
+        None,
+    )
+    assert [row["id"] for row in ask("GET", "/runs?agent=digest")["items"]] == runs
+
+
+def test_why_tells_what_ran_under_a_lock(web_on_both: WebDoor) -> None:
+    answer = web_on_both.store.acquire(claim("lock:digest", id="x", label="make digest")._replace(is_command=True))
+    assert isinstance(answer, Granted)
+    web_on_both.store.release(answer.lease, clean=True, code=3)
+    (told,) = asking(web_on_both)("GET", "/schedules/lock:digest/why")["answers"]
+
+    assert "It failed with exit code 3" in " ".join(told["sentences"])
+    asking(web_on_both)("GET", "/schedules/lock:nothing/why", 404)
+
+
 def test_the_same_key_is_the_same_run_and_another_body_a_conflict(busy: WebDoor) -> None:
     ask = asking(busy)
     shown = {"Idempotency-Key": "order-4711"}

@@ -13,12 +13,14 @@ from fencepost.model.access import csrf_of, read_secret
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.gate import Proof
+from fencepost.model.lease import Granted, Refused
 from fencepost.model.ledger import Call
 from fencepost.operations.gates import Writer, raise_gate
 from fencepost.operations.looking import list_audit
 from fencepost.operations.requests import request_run
 from fencepost.web.dashboard.routes import ROOMS
 from fencepost.web.desk import Desk
+from tests.stores.rig import claim
 from tests.support.runtime import DEAD, new_id
 from tests.support.webdoor import HOST, WebDoor
 
@@ -271,6 +273,26 @@ def test_an_effect_in_doubt_is_ended_by_a_person(busy: WebDoor) -> None:
     entry = ledger.entry("default", "send mail <1>")
     assert entry is not None
     assert (entry.state, entry.answer) == ("completed", '{"id": 7}')
+
+
+def test_a_guarded_command_stands_among_the_runs_and_has_a_page(web_on_both: WebDoor) -> None:
+    asked = claim("lock:digest", id="x", label="make <b>digest</b> \x1b[2J")._replace(is_command=True)
+    answer = web_on_both.store.acquire(asked)
+    assert isinstance(answer, Granted)
+    person = Person(web_on_both)
+    assert "running" in words(person.looks("/runs/run-of-x"))
+    assert isinstance(web_on_both.store.acquire(claim("lock:digest", id="y")._replace(is_command=True)), Refused)
+    web_on_both.store.release(answer.lease, clean=True, code=3)
+
+    for path in ("/runs", "/leases"):
+        page = person.looks(path)
+        assert "make &lt;b&gt;digest" in page
+        assert 'href="/runs/run-of-x"' in page
+        assert "\x1b" not in page
+    page = words(person.looks("/runs/run-of-x"))
+    for said in ("failed", "exit code 3", "lock:digest", f"fence {answer.lease.fence}", "1 other command came in vain"):
+        assert said in page, said
+    assert Person(web_on_both, tenant="other").looks("/runs/run-of-x", 404)
 
 
 def test_another_tenants_things_are_not_there(busy: WebDoor) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from fencepost import wiring
 from fencepost.app.definitions import Definitions, Function, name_of, source_of, target_of
 from fencepost.app.options import AgentOptions, Moment, ScheduleOptions, Span
-from fencepost.app.run import Run, run_of
+from fencepost.app.run import ExecRun, Run, exec_run_of, run_of
 from fencepost.app.single import SingleDefinitions
 from fencepost.config.find import resolved_store
 from fencepost.config.schema import AGENTS
@@ -18,6 +18,8 @@ from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid, Misconfigured, Rollback
 from fencepost.operations import bulk, looking, requests
 from fencepost.operations.bulk import Triggered
+from fencepost.operations.guarded import list_commands
+from fencepost.operations.looking import Filter
 from fencepost.operations.registry import Planned, apply_config, file_id, plan_config
 from fencepost.operations.who import actor_of
 from fencepost.service.following import new_run_id, wait_for_end
@@ -242,6 +244,11 @@ class Fencepost(SingleDefinitions):
         with self._opened() as store:
             found = store.runs(tenant=self.tenant, state=state, schedule=schedule, agent=agent, limit=limit)
         return [run_of(row) for row in found]
+
+    def commands(self, *, state: str = "", limit: int = 100) -> list[ExecRun]:
+        """Return guarded commands, newest first; `state` is a run's: dead are those that failed or were lost."""
+        with self._opened() as store:
+            return [exec_run_of(row) for row in list_commands(store, self.tenant, Filter(state=state), limit=limit)]
 
     def wait(self, run_id: str, *, timeout: Span | None = None) -> Run:
         """Wait for a run to end and return it as it ended; raise Busy if it has not after `timeout`."""

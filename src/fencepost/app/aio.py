@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.app.definitions import Function
 from fencepost.app.options import Span
-from fencepost.app.run import Run
+from fencepost.app.run import ExecRun, Run
 from fencepost.operations.bulk import Triggered
 from fencepost.operations.registry import Planned
 
@@ -71,6 +71,10 @@ class AsyncFencepost:
     async def runs(self, *, state: str = "", schedule: str = "", agent: str = "", limit: int = 100) -> list[Run]:
         """Return runs, newest first."""
         return await to_thread(self._app.runs, state=state, schedule=schedule, agent=agent, limit=limit)
+
+    async def commands(self, *, state: str = "", limit: int = 100) -> list[ExecRun]:
+        """Return guarded commands, newest first; see Fencepost.commands."""
+        return await to_thread(self._app.commands, state=state, limit=limit)
 
     async def wait(self, run_id: str, *, timeout: Span | None = None) -> Run:  # noqa: ASYNC109  # the store's verb has it
         """Wait for a run to end; see Fencepost.wait."""

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from fencepost.model.moment import from_us
 from fencepost.model.run import RunState
+from fencepost.ports.looking import CommandRow
 from fencepost.ports.runs import RunRow
 
 MICRO = 1_000_000
@@ -44,6 +45,42 @@ class Run:
     def succeeded(self) -> bool:
         """Whether it ended well."""
         return self.state == RunState.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class ExecRun:
+    """One guarded command: what `fencepost exec` ran under a lock, as it was when it was looked at."""
+
+    id: str
+    tenant: str
+    resource: str
+    fence: int
+    command: str
+    host: str
+    state: str  # running, succeeded, failed, lost
+    started_at: datetime
+    ended_at: datetime | None
+    exit_code: int | None
+    refused: int  # so many came in vain meanwhile
+    refused_at: datetime | None
+
+
+def exec_run_of(row: CommandRow) -> ExecRun:
+    """Turn a store's row of a guarded command into what programs rely on."""
+    return ExecRun(
+        id=row.id,
+        tenant=row.tenant,
+        resource=row.resource,
+        fence=row.fence,
+        command=row.label,
+        host=row.host,
+        state=row.state,
+        started_at=from_us(row.started_us),
+        ended_at=_at(row.ended_us),
+        exit_code=row.exit_code,
+        refused=row.refused,
+        refused_at=_at(row.refused_us),
+    )
 
 
 def run_of(row: RunRow, *, earlier: bool = False) -> Run:

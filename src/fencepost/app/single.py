@@ -1,12 +1,13 @@
 """One definition at a time from Python, under the names that HTTP and MCP have for it: for a platform's own screens."""
 
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from fencepost.model.rights import NO_LISTS
 from fencepost.operations.looking import Store
-from fencepost.operations.single import Sent, check_sent, drop_definition, put_definition
+from fencepost.operations.single import Put, Sent, check_sent, drop_definition, put_definition
 
 
 class _App(Protocol):
@@ -26,14 +27,20 @@ class SingleDefinitions:
     def put_schedule(
         self: _App, name: str, definition: Mapping[str, Any], *, tag: str | None = None, take_over: bool = False
     ) -> str:
-        """Define one schedule, with the keys of [schedules.NAME]; return its tag."""
-        return _put(self, "schedule", name, definition, tag=tag, take_over=take_over)
+        """Define one schedule, with the keys of [schedules.NAME]; return its tag.
+
+        What is probably not meant, such as */45 in a cron, comes as a Python warning.
+        """
+        done = _put(self, "schedule", name, definition, tag=tag, take_over=take_over)
+        for one in done.planned.warnings:
+            warnings.warn(f"{one.what} {one.name}: {one.message}", stacklevel=2)
+        return done.tag
 
     def put_agent(
         self: _App, name: str, definition: Mapping[str, Any], *, tag: str | None = None, take_over: bool = False
     ) -> str:
         """Define one agent, with the keys of [agents.NAME]; return its tag."""
-        return _put(self, "agent", name, definition, tag=tag, take_over=take_over)
+        return _put(self, "agent", name, definition, tag=tag, take_over=take_over).tag
 
     def delete_schedule(self: _App, name: str, *, tag: str | None = None) -> None:
         """Retire one schedule that was put alone; its runs and ticks stay on record."""
@@ -44,10 +51,10 @@ class SingleDefinitions:
         _drop(self, "agent", name, tag)
 
 
-def _put(app: _App, kind: str, name: str, definition: Mapping[str, Any], *, tag: str | None, take_over: bool) -> str:
+def _put(app: _App, kind: str, name: str, definition: Mapping[str, Any], *, tag: str | None, take_over: bool) -> Put:
     check_sent(kind, definition, name)
     with app._opened() as store:  # noqa: SLF001  # the app's own part
-        done = put_definition(
+        return put_definition(
             store.registry(),
             kind,
             name,
@@ -58,7 +65,6 @@ def _put(app: _App, kind: str, name: str, definition: Mapping[str, Any], *, tag:
             expected=tag,
             take_over=take_over,
         )
-    return done.tag
 
 
 def _drop(app: _App, kind: str, name: str, tag: str | None) -> None:

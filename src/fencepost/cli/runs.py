@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from heapq import merge
 
 from fencepost.cli import options, render
 from fencepost.model.duration import parse_duration
@@ -10,9 +9,9 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
-from fencepost.operations.fields import MICRO, run_fields, usage_of
-from fencepost.operations.guarded import command_fields, list_commands
-from fencepost.operations.looking import Filter, Seen, Store, list_runs
+from fencepost.operations.fields import MICRO, usage_of
+from fencepost.operations.looking import Filter, Seen, Store
+from fencepost.operations.showing import list_past, past_fields
 from fencepost.operations.words import ago, span
 from fencepost.ports.looking import CommandRow
 
@@ -39,31 +38,18 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with options.opened(args) as store:
         wanted = Filter(args.schedule, args.agent, args.state or "", since_us(args.since, store) if args.since else 0)
-        listing = list_runs(store, options.tenant_of(args), wanted, limit=args.limit)
-        guarded = list_commands(store, options.tenant_of(args), wanted, limit=args.limit)
-    found = newest_first(listing.runs, guarded)[: args.limit]
+        now_us, found = list_past(store, options.tenant_of(args), wanted, limit=args.limit)
     if args.json:
         options.print_json(map(fields_of, found))
     else:
-        print_runs(found, listing.now_us)
+        print_runs(found, now_us)
     return 0
 
 
-def newest_first(runs: Sequence[Seen], guarded: Sequence[CommandRow]) -> list[Shown]:
-    """Return runs and guarded commands in one order, as each list has it."""
-    lists: list[Sequence[Shown]] = [runs, guarded]
-    return list(merge(*lists, key=_made, reverse=True))
-
-
-def _made(one: Shown) -> tuple[int, str]:
-    return (one.started_us, one.id) if isinstance(one, CommandRow) else (one.run.created_us, one.run.id)
-
-
 def fields_of(one: Shown) -> dict[str, object]:
-    """Return one of them as scripts see it."""
-    if isinstance(one, CommandRow):
-        return command_fields(one)
-    return {**run_fields(one), "usage": usage_of(one.attempts) or None}
+    """Return one of them as scripts see it, a run with what it used."""
+    more = {} if isinstance(one, CommandRow) else {"usage": usage_of(one.attempts) or None}
+    return {**past_fields(one), **more}
 
 
 def parser() -> argparse.ArgumentParser:

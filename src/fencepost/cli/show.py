@@ -15,9 +15,8 @@ from fencepost.operations.fields import MICRO, numbered, usage_of
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail
 from fencepost.operations.run_detail import detail_fields
-from fencepost.operations.showing import Guarded, Present, command_detail, show_any
+from fencepost.operations.showing import Guarded, Present, command_detail, command_lines, show_any
 from fencepost.operations.words import ago, counted, fate, gate_words, plain, rfc3339, span, why_so
-from fencepost.ports.looking import CommandRow
 from fencepost.ports.runs import AttemptRow
 
 EXAMPLES = """\
@@ -76,34 +75,6 @@ def print_command(found: Guarded | Present, *, as_json: bool) -> None:
         print(json.dumps(fields))
     else:
         _print_head(str(fields["id"]), str(fields["state"]), command_lines(found))
-
-
-def command_lines(found: Guarded | Present) -> Iterator[tuple[str, str]]:
-    """Yield how a command stands, what it is, and under which lock."""
-    if isinstance(found, Guarded):
-        row = found.row
-        yield "state", guarded_words(row, found.now_us)
-        yield "what", f"{plain(row.label)}, under {row.resource}"
-        yield "began", f"{rfc3339(row.started_us)} ({ago(row.started_us, found.now_us)}), fence {row.fence}, {row.host}"
-        if row.refused:
-            yield "refused", f"{counted(row.refused, 'other command')} came in vain, the last {rfc3339(row.refused_us)}"
-        return
-    one, now_us = found.command, found.listing.now_us
-    fence = f", fence {one.fence}" if one.fence else ""
-    yield "state", one.place.words(now_us) if one.place else f"running for {span(now_us - one.since_us)}{fence}"
-    yield "what", f"{plain(one.what)}, {'for' if one.place else 'under'} {one.resource}"
-    yield "process", one.where
-
-
-def guarded_words(row: CommandRow, now_us: int) -> str:
-    """Say how a guarded command ended, if it has."""
-    took = span((row.ended_us or now_us) - row.started_us)
-    if row.state == "running":
-        return f"running for {took}"
-    if row.ended_us is None:
-        return "lost: nobody has reported its end"
-    why = f": exit code {row.exit_code}" if row.state == "failed" else ""
-    return f"{row.state} after {took}, {ago(row.ended_us, now_us)}{why}"
 
 
 def _print_head(name: str, state: str, told: Iterable[tuple[str, str]]) -> None:

@@ -6,8 +6,8 @@ from contextlib import closing, suppress
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Unknown
-from fencepost.operations.guarded import why_lock
-from fencepost.operations.why import Answer, Asked, answer_fields, why
+from fencepost.operations.guarded import why_lock, why_named
+from fencepost.operations.why import Answer, Asked, answer_fields
 
 EXAMPLES = """\
   fencepost why nightly                            the last tick, and the next
@@ -35,11 +35,9 @@ def answered(args: argparse.Namespace) -> tuple[Asked, list[Answer]]:
     tenant = options.tenant_of(args)
     with options.opened(args) as store:
         try:
-            return why(store, tenant, args.name, args.at)
-        except Unknown as no_schedule:
-            with suppress(Unknown):
-                return why_lock(store, tenant, args.name, args.at)
-            unknown = no_schedule
+            return why_named(store, tenant, args.name, args.at)
+        except Unknown as neither:
+            unknown = neither
     with suppress(Unknown):
         for url in wiring.machine_store(args.store):
             with closing(wiring.open_runtime(url)) as own:

@@ -10,15 +10,16 @@ from fencepost.mcp.seat import Counter
 from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
 from fencepost.operations import registry
-from fencepost.operations.fields import dead_fields, live_fields, run_fields
+from fencepost.operations.fields import dead_fields, live_fields
+from fencepost.operations.guarded import why_named
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Detail, Filter, list_dead, list_live, list_runs
+from fencepost.operations.looking import Detail, Filter, list_dead, list_live
 from fencepost.operations.run_detail import detail_fields
 from fencepost.operations.schedule_detail import schedule_detail
 from fencepost.operations.schedule_fields import schedule_fields
-from fencepost.operations.showing import command_detail, show_any
+from fencepost.operations.showing import command_detail, list_past, past_fields, show_any
 from fencepost.operations.single import agent_fields
-from fencepost.operations.why import answer_fields, why
+from fencepost.operations.why import answer_fields
 
 LOG_LINES = 100
 LOG_BYTES_MAX = 65_536
@@ -59,11 +60,12 @@ def _add_definitions(server: MCPServer[Any], counter: Counter) -> None:
 
     @server.tool("why", title="Why did it (not) run?", annotations=LOOKS)
     def why_(
-        schedule: Name, at: Annotated[str, Field(description="an instant, or wall time of the schedule")] = ""
+        schedule: Annotated[str, Field(min_length=1, max_length=200, description="a schedule's name, or lock:NAME")],
+        at: Annotated[str, Field(description="an instant, or wall time of the schedule")] = "",
     ) -> dict[str, Any]:
-        """Say from recorded facts why a schedule ran, or did not: at an instant, or at its last tick."""
+        """Say from recorded facts why a schedule ran, or did not, at an instant or at its last tick; or what ran under a lock."""
         with counter.served(Role.READ) as (store, seat):
-            asked, answers = why(store, seat.tenant, schedule, at or None)
+            asked, answers = why_named(store, seat.tenant, schedule, at or None)
             return {"answers": [answer_fields(asked, answer) for answer in answers]}
 
 
@@ -79,10 +81,10 @@ def _add_runs(server: MCPServer[Any], counter: Counter) -> None:
 
     @server.tool("list_runs", title="List runs", annotations=LOOKS)
     def list_runs_(schedule: str = "", agent: str = "", state: State = "", limit: Limit = 20) -> dict[str, Any]:
-        """List runs, newest first; a waiting one has its position in the line."""
+        """List runs and guarded commands, newest first; a waiting run has its position in the line."""
         with counter.served(Role.READ) as (store, seat):
-            listing = list_runs(store, seat.tenant, Filter(schedule, agent, state), limit=limit)
-            return {"runs": [run_fields(seen) for seen in listing.runs]}
+            past = list_past(store, seat.tenant, Filter(schedule, agent, state), limit=limit)
+            return {"runs": [past_fields(one) for one in past.found]}
 
     @server.tool(title="Show a run", annotations=LOOKS)
     def show_run(run: RunId, log_lines: Annotated[int, Field(ge=0, le=LOG_LINES)] = 20) -> dict[str, Any]:

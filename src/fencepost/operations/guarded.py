@@ -1,6 +1,7 @@
 """What guarded commands came to: what `exec` ran under which lock, how it ended, and who came in vain."""
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fencepost.model.errors import Unknown
@@ -11,7 +12,7 @@ from fencepost.model.tick_claim import record_of
 from fencepost.model.zone import find_zone
 from fencepost.operations.looking import Filter, Store
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.why import Answer, Asked
+from fencepost.operations.why import Answer, Asked, why
 from fencepost.operations.words import ago, counted, rfc3339, span
 from fencepost.ports.looking import CommandRow
 
@@ -31,7 +32,7 @@ def list_commands(store: Store, tenant: str, wanted: Filter, *, limit: int) -> l
     if wanted.schedule or wanted.agent or wanted.state not in STATES:
         return []
     look = store.reads(tenant)
-    return look.commands(states=STATES[wanted.state], since_us=wanted.since_us, limit=limit)
+    return look.commands(states=STATES[wanted.state], since_us=wanted.since_us, before=wanted.before, limit=limit)
 
 
 def command_fields(row: CommandRow) -> dict[str, object]:
@@ -63,6 +64,16 @@ def command_fields(row: CommandRow) -> dict[str, object]:
         "refused": row.refused,
         "refused_at": rfc3339(row.refused_us),
     }
+
+
+def why_named(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Asked, list[Answer]]:
+    """Answer about the schedule of that name, else about the lock; raise Unknown if there is neither."""
+    try:
+        return why(store, tenant, name, at)
+    except Unknown as no_schedule:
+        with suppress(Unknown):
+            return why_lock(store, tenant, name, at)
+        raise no_schedule from None
 
 
 def why_lock(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Asked, list[Answer]]:

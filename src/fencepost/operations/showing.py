@@ -1,13 +1,34 @@
-"""What an id means wherever one can be shown: a run, a guarded command, or a command in a project or in its line."""
+"""Runs and guarded commands in one list, and what an id means: a run, a guarded command, or one in a project's line."""
 
+from collections.abc import Iterator, Sequence
+from heapq import merge
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.operations import guarded
 from fencepost.operations.commands import Command
-from fencepost.operations.fields import live_fields
-from fencepost.operations.looking import LIKE_MAX, LIVE_MAX, Detail, Listing, Store, list_live, show
+from fencepost.operations.fields import live_fields, run_fields
+from fencepost.operations.looking import (
+    LIKE_MAX,
+    LIVE_MAX,
+    Detail,
+    Filter,
+    Listing,
+    Seen,
+    Store,
+    list_live,
+    list_runs,
+    show,
+)
+from fencepost.operations.words import ago, counted, plain, rfc3339, span
 from fencepost.ports.looking import CommandRow
+
+
+class Past(NamedTuple):
+    """Runs and guarded commands, newest first, and the store's time when they were looked at."""
+
+    now_us: int
+    found: Sequence[Seen | CommandRow]
 
 
 class Guarded(NamedTuple):
@@ -22,6 +43,26 @@ class Present(NamedTuple):
 
     listing: Listing
     command: Command
+
+
+def list_past(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Past:
+    """Return runs and guarded commands in one order, newest first."""
+    listing = list_runs(store, tenant, wanted, limit=limit)
+    lists: list[Sequence[Seen | CommandRow]] = [
+        listing.runs,
+        guarded.list_commands(store, tenant, wanted, limit=limit),
+    ]
+    return Past(listing.now_us, list(merge(*lists, key=past_place, reverse=True))[:limit])
+
+
+def past_place(one: Seen | CommandRow) -> tuple[int, str]:
+    """Return where one of them stands in that order."""
+    return (one.started_us, one.id) if isinstance(one, CommandRow) else (one.run.created_us, one.run.id)
+
+
+def past_fields(one: Seen | CommandRow) -> dict[str, object]:
+    """Return one of them as scripts see it."""
+    return guarded.command_fields(one) if isinstance(one, CommandRow) else run_fields(one)
 
 
 def show_any(store: Store, tenant: str, text: str) -> Detail | Guarded | Present:
@@ -42,6 +83,37 @@ def command_detail(found: Guarded | Present) -> dict[str, object]:
     if isinstance(found, Guarded):
         return guarded.command_fields(found.row)
     return live_fields(found.command, found.listing)
+
+
+def command_lines(found: Guarded | Present) -> Iterator[tuple[str, str]]:
+    """Yield how a command stands, what it is, and under which lock, each with its label."""
+    if isinstance(found, Guarded):
+        row = found.row
+        yield "state", _guarded_words(row, found.now_us)
+        yield "what", f"{plain(row.label)}, under {row.resource}"
+        yield (
+            "began",
+            f"{rfc3339(row.started_us)} ({ago(row.started_us, found.now_us)}), fence {row.fence}, {plain(row.host)}",
+        )
+        if row.refused:
+            yield "refused", f"{counted(row.refused, 'other command')} came in vain, the last {rfc3339(row.refused_us)}"
+        return
+    one, now_us = found.command, found.listing.now_us
+    fence = f", fence {one.fence}" if one.fence else ""
+    yield "state", one.place.words(now_us) if one.place else f"running for {span(now_us - one.since_us)}{fence}"
+    yield "what", f"{plain(one.what)}, {'for' if one.place else 'under'} {one.resource}"
+    yield "process", one.where
+
+
+def _guarded_words(row: CommandRow, now_us: int) -> str:
+    """Say how a guarded command ended, if it has."""
+    took = span((row.ended_us or now_us) - row.started_us)
+    if row.state == "running":
+        return f"running for {took}"
+    if row.ended_us is None:
+        return "lost: nobody has reported its end"
+    why = f": exit code {row.exit_code}" if row.state == "failed" else ""
+    return f"{row.state} after {took}, {ago(row.ended_us, now_us)}{why}"
 
 
 def _without_row(store: Store, tenant: str, text: str) -> Detail | Present:

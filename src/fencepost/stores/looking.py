@@ -65,9 +65,23 @@ class SqlLooking:
         )
         return [run_of(row) for row in rows]
 
-    def commands(self, *, states: Sequence[str] = (), since_us: int = 0, limit: int) -> list[CommandRow]:
-        """Return guarded commands, newest first."""
-        rows = self._rows("look_commands", states=json.dumps(states), since_us=since_us, limit=limit)
+    def commands(
+        self,
+        *,
+        states: Sequence[str] = (),
+        since_us: int = 0,
+        before: tuple[int, str] = (FOREVER_US, ""),
+        limit: int,
+    ) -> list[CommandRow]:
+        """Return guarded commands, newest first; `before` only those that come after this one in the list."""
+        rows = self._rows(
+            "look_commands",
+            states=json.dumps(states),
+            since_us=since_us,
+            before_us=before[0],
+            before_id=before[1],
+            limit=limit,
+        )
         return [CommandRow(*row) for row in rows]
 
     def commands_under(self, resource: str, *, until_us: int = FOREVER_US, limit: int) -> list[CommandRow]:

@@ -109,21 +109,29 @@ class LiveRun(Shape):
     unattended_since: Instant | None = Field(description="since when its worker is gone, and its guard goes on alone")
 
 
-class GuardedCommand(BaseModel):
-    """What `exec` ran under a lock: no run of an agent, in the fields of a run that it has."""
+class GuardedCommand(Shape):
+    """What `exec` ran under a lock: in the fields of a run, of which those that only an agent's run has are null."""
 
     id: str
     tenant: str
+    agent: None
+    schedule: None
+    schedule_version: None
     trigger: str
+    tick: None
     state: str = Field(description="running, succeeded, failed, or lost: nobody has reported its end")
     reason: str | None
     attempt: int
     fence: int
     resource: str
     project: str | None
+    position: None
+    ready_at: None
     started_at: Instant | None
     ended_at: Instant | None
     exit_code: int | None
+    cost_usd: None
+    summary: None
     created_at: Instant | None
     worker: str
     command: str

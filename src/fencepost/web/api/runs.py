@@ -9,10 +9,10 @@ from fencepost.model.moment import to_us
 from fencepost.operations.bulk import Triggered, Wanted, request_many
 from fencepost.operations.fields import dead_fields, live_fields, run_fields
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Detail, Filter, Seen, Store, find_run, list_dead, list_runs, moment, show
+from fencepost.operations.looking import Detail, Filter, Seen, Store, find_run, list_dead, moment, show
 from fencepost.operations.requests import Requested, cancel, check_same, discard, replay, request_run
 from fencepost.operations.run_detail import detail_fields
-from fencepost.operations.showing import command_detail, show_any
+from fencepost.operations.showing import command_detail, list_past, past_fields, past_place, show_any
 from fencepost.operations.turns import LivePlace, live_after, live_place
 from fencepost.web.api import asking, models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair, turn
@@ -27,7 +27,7 @@ State = Annotated[str, Query(pattern="^(|ready|running|succeeded|dead|cancelled)
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=512)]
 
 
-@router.get("/runs", response_model=models.Page[models.Run])
+@router.get("/runs", response_model=models.Page[models.Run | models.GuardedCommand])
 async def runs(
     request: Request,
     *,
@@ -38,11 +38,11 @@ async def runs(
     limit: Limit = LIMIT,
     cursor: Cursor = "",
 ) -> dict[str, object]:
-    """List runs, newest first."""
+    """List runs and guarded commands, newest first."""
     since_us = to_us(parse_instant(since)) if since else 0
     wanted = Filter(schedule, agent, state, since_us, *([before] if (before := pair(cursor)) else []))
-    listing = await door_of(request).desk.ask(list_runs, caller_of(request).tenant, wanted, limit=limit + 1)
-    return page(listing.runs, limit, run_fields, _place)
+    past = await door_of(request).desk.ask(list_past, caller_of(request).tenant, wanted, limit=limit + 1)
+    return page(past.found, limit, past_fields, past_place)
 
 
 @router.post(
@@ -122,7 +122,7 @@ async def dead(request: Request, schedule: Plain = "", limit: Limit = LIMIT, cur
     more = {"before": before} if (before := pair(cursor)) else {}
     ask = door_of(request).desk.ask
     listing = await ask(list_dead, caller_of(request).tenant, schedule=schedule, limit=limit + 1, **more)
-    return page(listing.runs, limit, dead_fields, _place)
+    return page(listing.runs, limit, dead_fields, past_place)
 
 
 @router.get("/ps", response_model=models.Page[models.LiveRun])
@@ -144,10 +144,6 @@ def _live(
 ) -> dict[str, object]:
     listing, found = live_after(store, tenant, after, waiting_only=waiting_only, project=project)
     return page(found, limit, lambda one: live_fields(one, listing), live_place)
-
-
-def _place(seen: Seen) -> object:
-    return [seen.run.created_us, seen.run.id]
 
 
 def _made(made: Requested) -> dict[str, object]:

@@ -12,11 +12,12 @@ from fencepost.model.moment import to_us
 from fencepost.operations import registry as operations
 from fencepost.operations.backfill import backfill, backfill_fields
 from fencepost.operations.fields import tick_fields
+from fencepost.operations.guarded import why_named
 from fencepost.operations.looking import Store, list_ticks, moment
 from fencepost.operations.schedule_detail import schedule_detail as full
 from fencepost.operations.schedule_fields import pause_fields, schedule_fields, version_fields
 from fencepost.operations.single import tag_of
-from fencepost.operations.why import answer_fields, why
+from fencepost.operations.why import answer_fields
 from fencepost.ports.looking import TickRow
 from fencepost.ports.registry import BEYOND
 from fencepost.web.api import asking, models, schedule_models
@@ -82,8 +83,8 @@ async def ticks(
 async def why_it_ran(
     request: Request, schedule: str, at: Annotated[str | None, Query(max_length=200)] = None
 ) -> dict[str, object]:
-    """Say why it ran, or did not, at an instant: from recorded facts."""
-    asked, answers = await door_of(request).desk.ask(why, caller_of(request).tenant, schedule, at)
+    """Say why it ran, or did not, at an instant, or what ran under a lock (`lock:NAME`): from recorded facts."""
+    asked, answers = await door_of(request).desk.ask(why_named, caller_of(request).tenant, schedule, at)
     return {"answers": [answer_fields(asked, one) for one in answers]}
 
 

@@ -1,4 +1,4 @@
-"""Runs: the list, and one with its log, attempts, fence, gates, ledger and cost."""
+"""Runs and guarded commands: the list, and one with its log, attempts, fence, gates, ledger and cost."""
 
 import asyncio
 from typing import Annotated, NamedTuple
@@ -14,10 +14,20 @@ from fencepost.model.run import RunState
 from fencepost.operations.conversation import Exchange, conversation
 from fencepost.operations.fields import project_of, usage_of
 from fencepost.operations.gate_marks import marks_of
+from fencepost.operations.guarded import why_lock
 from fencepost.operations.log_reading import Glimpse, glimpse
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Detail, Filter, Store, find_run, list_runs, show
+from fencepost.operations.looking import Detail, Filter, Store, find_run, show
 from fencepost.operations.places import resources_in
+from fencepost.operations.showing import (
+    Guarded,
+    Present,
+    command_detail,
+    command_lines,
+    list_past,
+    past_place,
+    show_any,
+)
 from fencepost.operations.words import fate, readable, why_so
 from fencepost.web.api.paging import Cursor, pair, spelled
 from fencepost.web.dashboard.pages import page
@@ -43,16 +53,27 @@ class Shown(NamedTuple):
     talk: list[Exchange] | None  # what an agent printed that speaks in events
 
 
+class ShownCommand(NamedTuple):
+    """Everything about one command that is no run."""
+
+    id: str
+    command: str
+    state: str
+    told: list[tuple[str, str]]
+    resource: str
+    lock: list[str]  # what is on record of its lock by now
+
+
 @router.get("/runs")
 async def runs(
     request: Request, schedule: Plain = "", agent: Plain = "", state: Plain = "", cursor: Cursor = ""
 ) -> Response:
-    """List runs, newest first."""
+    """List runs and guarded commands, newest first."""
     kind = state if state in {one.value for one in RunState} else ""
     wanted = Filter(schedule, agent, kind, 0, *([before] if (before := pair(cursor)) else []))
-    listing = await door_of(request).desk.ask(list_runs, caller_of(request).tenant, wanted, limit=LISTED + 1)
-    kept = listing.runs[:LISTED]
-    following = spelled([kept[-1].run.created_us, kept[-1].run.id]) if len(listing.runs) > LISTED else None
+    past = await door_of(request).desk.ask(list_past, caller_of(request).tenant, wanted, limit=LISTED + 1)
+    kept = past.found[:LISTED]
+    following = spelled(past_place(kept[-1])) if len(past.found) > LISTED else None
     return page(
         request,
         "runs.html",
@@ -61,17 +82,19 @@ async def runs(
         first=not cursor,
         wanted=wanted,
         states=[one.value for one in RunState],
-        now_us=listing.now_us,
+        now_us=past.now_us,
         current="runs",
     )
 
 
 @router.get("/runs/{run_id}")
 async def run_page(request: Request, run_id: str, attempt: Plain = "") -> Response:
-    """Show one run; the beginning of its id is enough."""
+    """Show one run, or a guarded command; the beginning of its id is enough."""
     door = door_of(request)
     number = _number(attempt)
     shown = await door.desk.ask(_show, caller_of(request).tenant, run_id, door.log_folder, number)
+    if isinstance(shown, ShownCommand):
+        return page(request, "command.html", shown=shown, current="runs")
     return page(
         request,
         "run.html",
@@ -119,8 +142,10 @@ def _number(attempt: str) -> int | None:
     return int(attempt)
 
 
-def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | None) -> Shown:
-    detail = show(store, tenant, run_id)
+def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | None) -> Shown | ShownCommand:
+    detail = show_any(store, tenant, run_id)
+    if not isinstance(detail, Detail):
+        return _show_command(store, tenant, detail)
     run = detail.seen.run
     log = glimpse(detail.seen, folder, number=number, lines=LOG_LINES)
     return Shown(
@@ -135,6 +160,15 @@ def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | Non
         resources_in(run),
         conversation(run, log.text) if log else None,
     )
+
+
+def _show_command(store: Store, tenant: str, found: Guarded | Present) -> ShownCommand:
+    fields, told = command_detail(found), [*command_lines(found)]
+    resource = str(fields["resource"])
+    sentences: list[str] = []
+    if isinstance(found, Guarded):
+        sentences = [sentence for answer in why_lock(store, tenant, resource)[1] for sentence in answer.sentences]
+    return ShownCommand(str(fields["id"]), str(fields["command"]), str(fields["state"]), told, resource, sentences)
 
 
 def _log(store: Store, tenant: str, run_id: str, folder: str, number: int | None) -> str:

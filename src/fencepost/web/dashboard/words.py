@@ -26,6 +26,8 @@ SHAPES = {
     "ready": "wait",
     "succeeded": "tick",
     "dead": "cross",
+    "failed": "cross",
+    "lost": "warn",
     "cancelled": "stop",
     "run": "dot",
     "missed": "ring",

@@ -189,7 +189,7 @@ SELECT * FROM fencepost.run_fact
 -- All states if none is named.
 SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
   FROM fencepost.guarded_command_now
- WHERE tenant = %(tenant)s AND started_us >= %(since_us)s
+ WHERE tenant = %(tenant)s AND started_us >= %(since_us)s AND (started_us, id) < (%(before_us)s, %(before_id)s)
    AND (%(states)s = '[]' OR state IN (SELECT jsonb_array_elements_text(%(states)s::jsonb)))
  ORDER BY started_us DESC, id DESC
  LIMIT %(limit)s

@@ -171,7 +171,7 @@ SELECT * FROM run_fact
 -- All states if none is named.
 SELECT id, tenant, resource, fence, label, host, state, started_us, ended_us, exit_code, refused, refused_us
   FROM guarded_command_now
- WHERE tenant = :tenant AND started_us >= :since_us
+ WHERE tenant = :tenant AND started_us >= :since_us AND (started_us, id) < (:before_us, :before_id)
    AND (:states = '[]' OR state IN (SELECT value FROM json_each(:states)))
  ORDER BY started_us DESC, id DESC
  LIMIT :limit
