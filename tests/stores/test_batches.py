@@ -14,6 +14,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report, Turned, Wanted
 from fencepost.ports.ticks import NewRun
+from fencepost.stores.lane_look import Hunch
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import Rig, claim
 from tests.support.runtime import DEAD, MYSELF, SUCCEEDED, Runtime, new_id, together
@@ -22,10 +23,13 @@ BACK = Settlement(RunState.READY, Reason.LOST_BEFORE_START, uses_attempt=False)
 AGENT = AgentDefinition("agent", engine="python", function="m:f", in_process=True)
 
 
-@pytest.fixture
-def runtime(rig: Rig) -> Runtime:
+@pytest.fixture(params=[False, True], ids=["cold", "expecting"])
+def runtime(rig: Rig, request: pytest.FixtureRequest) -> Runtime:
+    """A store whose lane expects nothing, or plain runs of its agent as the last time: right or wrong, all is the same."""
     found = Runtime(rig)
     found.apply(AGENT)
+    if request.param:
+        found.store._hunch = Hunch("default", ("agent",), plain=True)  # what a turn leaves behind
     return found
 
 

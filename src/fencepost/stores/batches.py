@@ -10,9 +10,10 @@ from functools import cached_property
 
 from fencepost.model.lease import Lease
 from fencepost.ports.runs import Ended, LeasedRun, Turned, Wanted
-from fencepost.stores.grants import Hunch, grant
+from fencepost.stores.grants import grant
+from fencepost.stores.lane_look import Hunch
 from fencepost.stores.manifests import Manifests
-from fencepost.stores.run_ends import end_runs
+from fencepost.stores.run_ends import Unexpected, end_runs
 from fencepost.stores.runs import SqlRuns
 from fencepost.stores.transaction import Transaction
 
@@ -37,12 +38,16 @@ class SqlBatches(SqlRuns):
             absent.clear()
             if wanted is None:
                 return ()
-            return tuple(grant(tx, wanted, self._manifests, store_id=self._store_id, absent=absent, hunch=self._hunch))
+            hunch, self._hunch = self._hunch, None  # should it be wrong, the next try has none
+            leased = grant(tx, wanted, self._manifests, store_id=self._store_id, absent=absent, hunch=hunch)
+            self._hunch = Hunch.of(leased) if leased else hunch
+            return tuple(leased)
 
-        leased, lost = end_runs(self._dialect, ended, closing, lease)
+        try:
+            leased, lost = end_runs(self._dialect, ended, closing, lease)
+        except Unexpected:
+            leased, lost = end_runs(self._dialect, ended, closing, lease)
         turned = Turned(leased, tuple(sorted(lost)))
-        if turned.leased:
-            self._hunch = Hunch.of(turned.leased)
         if absent:  # made apart, because an insert may have to wait for another one
             self._dialect.write(lambda tx: tx.rows("ensure_resources", keys=json.dumps(sorted(absent))))
         return turned

@@ -28,9 +28,7 @@ class End(NamedTuple):
 
 def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[], None]]:
     """Write attempts down as ended; return a way to the runs' rows, and a way to tell those who want to hear of it."""
-    values = json.dumps(groups_of(ends))
-    settled = tx.later("settle_runs", ended=values)
-    tx.later("end_attempts", ended=values)
+    settled = _settle_alike(tx, ends) if _are_alike(ends) else _settle_each(tx, ends)
     tx.later("write_audit", entries=json.dumps(_entries(ends)))
     for one in ends:
         if one.settlement.alarm:
@@ -39,6 +37,42 @@ def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[]
         tx.later("announce", what="ready")
     notices = end_notices(tx, [(one.run, one.fence, one.settlement, one.report) for one in ends])
     return settled, lambda: put_notices(tx, notices())
+
+
+def _are_alike(ends: Sequence[End]) -> bool:
+    """Tell whether runs of one lease all ended for good in the same way, with nothing to tell; lanes have many such."""
+    first = ends[0]
+    settlement, report = first.settlement, first.report
+    return (
+        settlement == Settlement(settlement.state)
+        and settlement.state.terminal
+        and first.began
+        and report == Report(report.outcome, exit_code=0)
+        and all(
+            one.settlement is settlement
+            and one.report is report
+            and one.fence == first.fence
+            and one.lease_id == first.lease_id
+            and one.began
+            for one in ends
+        )
+    )
+
+
+def _settle_alike(tx: Transaction, ends: Sequence[End]) -> Later:
+    first, ids = ends[0], json.dumps([one.run.id for one in ends])
+    state = first.settlement.state.value
+    values = {"ids": ids, "fence": first.fence, "exit_code": 0}
+    settled = tx.later("settle_batch", **values, lease_id=first.lease_id, state=state)
+    tx.later("end_batch", **values, outcome=storable(first.report.outcome))
+    return settled
+
+
+def _settle_each(tx: Transaction, ends: Sequence[End]) -> Later:
+    values = json.dumps(groups_of(ends))
+    settled = tx.later("settle_runs", ended=values)
+    tx.later("end_attempts", ended=values)
+    return settled
 
 
 def groups_of(ends: Sequence[End]) -> dict[str, object]:

@@ -3,35 +3,21 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from fencepost.model import lease as rules
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.run import RunState
 from fencepost.ports.runs import LeasedRun, RunRow, Wanted
-from fencepost.stores.lane_look import Standings
+from fencepost.stores.lane_look import Hunch, Standings
 from fencepost.stores.lane_offers import Key, LaneOffer, offers_among
+from fencepost.stores.lane_takes import leased_alike, take_alike
 from fencepost.stores.lease_rows import claim_values, held_of, kept, owed_by, waiter_of
 from fencepost.stores.manifests import Manifests
 from fencepost.stores.run_rows import batch_entry, run_of
 from fencepost.stores.transaction import Later, Row, Transaction
 
 LOOKS_MAX = 4  # at a line in which nobody could go
-AGENTS_AHEAD = 5  # that are asked about before anybody knows whether they are next
-
-
-class Hunch(NamedTuple):
-    """Whose runs, of which agents, the next turn will probably meet: the same as the last one."""
-
-    tenant: str
-    agents: tuple[str, ...]
-
-    @classmethod
-    def of(cls, leased: Sequence[LeasedRun]) -> "Hunch":
-        """Expect more of what was leased last."""
-        agents = sorted({one.run.agent for one in leased if one.run.schedule is None})
-        return cls(leased[0].run.tenant, tuple(agents[:AGENTS_AHEAD]))
 
 
 def grant(
@@ -50,6 +36,10 @@ def grant(
         "lock_leases", ids=json.dumps([wanted.claim.id])
     )  # there is none yet; but whoever has all grants stand still is heeded
     facts = tx.later("fence_facts")
+    if hunch is not None and hunch.plain and wanted.starts >= wanted.limit:
+        runs, fence = take_alike(tx, wanted, hunch, manifests, worker=_worker(wanted.claim))
+        if runs:
+            return _write_alike(tx, runs, wanted, fence=fence, store_id=store_id, facts=facts())
     ahead = Standings(tx, hunch.tenant, hunch.agents) if hunch else None
     first = manifests.runs_of(tx, tx.rows("lane_next", limit=wanted.limit))
     if offers := _free_of_others(tx, list(offers_among(tx, first, wanted, ahead)), absent):
@@ -118,18 +108,12 @@ def _before(offer: LaneOffer, helds: Sequence[Held]) -> tuple[Held, ...]:
 def _take(
     tx: Transaction, offers: Sequence[LaneOffer], wanted: Wanted, store_id: str, facts: Sequence[Row]
 ) -> list[LeasedRun]:
-    ((floor, clock_us, store),) = facts
-    if store != store_id:
-        raise StoreUnavailable(f"the store was restored as {store} while it was in use; start again.")
+    floor, clock_us = _checked(facts, store_id)
     fence = rules.next_fence(max(offer.stored for offer in offers), floor, clock_us)
-    tx.remember(fence)
-    names = tuple(name for offer in offers for _, name in offer.keys)
-    claim = wanted.claim._replace(tenant=offers[0].run.tenant, resources=names)
-    resources = json.dumps(rules.keys_of(claim.tenant, claim.resources))
-    values = {**claim_values(claim._replace(resources=())), "resources": resources}
-    tx.later("insert_leases", leases=json.dumps([{**values, "fence": fence, "starts": wanted.starts > 0}]))
+    keys = [key for offer in offers for key in offer.keys]
+    claim = _write_lease(tx, wanted, offers[0].run.tenant, keys, fence)
     granted = _grant_resources(tx, offers, claim.id, fence)
-    worker = f"{claim.supervisor.host.name}:{claim.supervisor.pid}"
+    worker = _worker(claim)
     at_once = _startable(offers, wanted.starts)
     later = [one for one in offers if one not in at_once]
     taken = [
@@ -137,22 +121,58 @@ def _take(
         for started, group in ((True, at_once), (False, later))
         if group
     ]
-    _audit_leased(tx, offers, claim.id, fence, worker)
+    running = [_running(offer.run, claim.id, fence, worker) for offer in offers]
+    _audit_leased(tx, running, claim.id, fence, worker)
     left = _checkpoints(tx, offers)
     assert sum(len(rows()) for rows in taken) == len(offers), "the runs were locked while they were ready"
     written = sum(len(offer.keys) for offer in offers if not offer.granted_by_itself)
     assert granted() == written, "all resources are granted, or none"
     return [
         LeasedRun(
-            _running(offer.run, claim.id, fence, worker),
+            run,
             _lease_of(offer, claim, fence, store_id),
             offer.predecessors,
-            left.get(offer.run.id),
+            left.get(run.id),
             offer in at_once,
             None,
         )
-        for offer in offers
+        for offer, run in zip(offers, running, strict=True)
     ]
+
+
+def _write_alike(
+    tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, *, fence: int, store_id: str, facts: Sequence[Row]
+) -> list[LeasedRun]:
+    """Write down the one lease of runs that are taken already, and their first attempts."""
+    floor, _ = _checked(facts, store_id)
+    assert fence > floor, "a fence is above all that were given out before"
+    claim = _write_lease(tx, wanted, runs[0].tenant, [(run.tenant, f"run:{run.id}") for run in runs], fence)
+    worker = _worker(claim)
+    alike = {"number": 1, "lease_id": claim.id, "fence": fence, "worker": worker, "started": True}
+    tx.later("insert_attempts", runs=json.dumps({"ids": [[run.id for run in runs]], "given": [alike]}))
+    _audit_leased(tx, runs, claim.id, fence, worker)
+    return leased_alike(runs, wanted, fence, store_id)
+
+
+def _checked(facts: Sequence[Row], store_id: str) -> tuple[int, int]:
+    """Return the floor and the clock of a store that is still the one that was opened."""
+    ((floor, clock_us, store),) = facts
+    if store != store_id:
+        raise StoreUnavailable(f"the store was restored as {store} while it was in use; start again.")
+    return int(floor), int(clock_us)
+
+
+def _write_lease(tx: Transaction, wanted: Wanted, tenant: str, keys: Sequence[Key], fence: int) -> Claim:
+    """Write down one lease on all that the runs want."""
+    tx.remember(fence)
+    claim = wanted.claim._replace(tenant=tenant, resources=())
+    values = {**claim_values(claim), "resources": json.dumps(sorted(set(keys)))}
+    tx.later("insert_leases", leases=json.dumps([{**values, "fence": fence, "starts": wanted.starts > 0}]))
+    return claim
+
+
+def _worker(claim: Claim) -> str:
+    return f"{claim.supervisor.host.name}:{claim.supervisor.pid}"
 
 
 def _startable(offers: Sequence[LaneOffer], starts: int) -> set[LaneOffer]:
@@ -194,14 +214,14 @@ def _take_alike(
     return taken
 
 
-def _audit_leased(tx: Transaction, offers: Sequence[LaneOffer], lease_id: str, fence: int, worker: str) -> None:
+def _audit_leased(tx: Transaction, runs: Sequence[RunRow], lease_id: str, fence: int, worker: str) -> None:
     """Write down the decision once for all runs about which it says the same; most batches are alike."""
     alike: dict[tuple[int, str], list[str]] = defaultdict(list)
-    for offer in offers:
-        alike[offer.run.attempt + 1, offer.run.manifest_hash].append(offer.run.id)
+    for run in runs:
+        alike[run.attempt, run.manifest_hash].append(run.id)
     entries = [
         batch_entry(
-            offers[0].run.tenant,
+            runs[0].tenant,
             lease_id,
             ids,
             actor="leaser",

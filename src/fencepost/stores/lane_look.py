@@ -3,12 +3,32 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from fencepost.model.definition import schedule_from_json
-from fencepost.ports.runs import RunRow, Standing
+from fencepost.ports.runs import LeasedRun, RunRow, Standing
 from fencepost.stores.run_rows import ScheduleRow, schedules_of
 from fencepost.stores.run_standings import spending_beside
 from fencepost.stores.transaction import Transaction
+
+AGENTS_AHEAD = 5  # that are asked about before anybody knows whether they are next
+
+
+class Hunch(NamedTuple):
+    """Whose runs, of which agents, the next turn will probably meet: the same as the last one."""
+
+    tenant: str
+    agents: tuple[str, ...]
+    plain: bool  # they were new, wanted only themselves, and had nothing to do before their start
+
+    @classmethod
+    def of(cls, leased: Sequence[LeasedRun]) -> "Hunch":
+        """Expect more of what was leased last."""
+        agents = sorted({one.run.agent for one in leased if one.run.schedule is None})
+        plain = len(agents) <= AGENTS_AHEAD and all(
+            one.started and one.run.attempt == 1 and one.run.schedule is None for one in leased
+        )
+        return cls(leased[0].run.tenant, tuple(agents[:AGENTS_AHEAD]), plain)
 
 
 class Standings:

@@ -99,9 +99,23 @@ def _kind(run: RunRow) -> Kind | None:
 
 def _may_go(runs: Sequence[RunRow], wanted: Wanted, look: Look) -> set[Kind]:
     """Return the kinds of which even the run that waited longest may go; they differ in nothing else that counts."""
+    longest = _longest(runs)
+    return {kind for kind, run in longest.items() if wanted.recheck(run, look.standing(run)) is None}
+
+
+def _longest(runs: Sequence[RunRow]) -> dict[Kind, RunRow]:
     longest: dict[Kind, RunRow] = {}
     for run in runs:
         kind = _kind(run)
         if kind is not None and (kind not in longest or run.waiting_us < longest[kind].waiting_us):
             longest[kind] = run
-    return {kind for kind, run in longest.items() if wanted.recheck(run, look.standing(run)) is None}
+    return longest
+
+
+def are_fine(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, ahead: Standings) -> bool:
+    """Tell whether all of these, which nobody began and no schedule made, may start with nothing to do before."""
+    longest = list(_longest(runs).values())
+    look = Look(tx, longest, ahead)
+    return not look.halted and not any(
+        wanted.gates_of(run) or wanted.recheck(run, look.standing(run)) is not None for run in longest
+    )

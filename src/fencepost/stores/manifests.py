@@ -4,7 +4,8 @@ A run's row has the hash, and an empty manifest. One that an older program made 
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -57,9 +58,14 @@ class Manifests:
     def runs_of(self, tx: Transaction, rows: Sequence[Row]) -> list[RunRow]:
         """Read rows of one tenant that have no more of their manifests than the hash."""
         shared = {row[_HASH] for row in rows if not row[_MANIFEST]}
-        if unknown := sorted(shared - self._known.keys()):
-            self._learn(tx, rows[0][_TENANT], unknown)
-        return [run_of(row, row[_MANIFEST] or self._known[row[_HASH]]) for row in rows]
+        texts = self.texts_of(tx, rows[0][_TENANT], shared) if shared else {}
+        return [run_of(row, row[_MANIFEST] or texts[row[_HASH]]) for row in rows]
+
+    def texts_of(self, tx: Transaction, tenant: str, hashes: AbstractSet[str]) -> Mapping[str, str]:
+        """Return definitions by their hashes."""
+        if unknown := sorted(hashes - self._known.keys()):
+            self._learn(tx, tenant, unknown)
+        return self._known
 
     def _learn(self, tx: Transaction, tenant: str, unknown: Sequence[str]) -> None:
         if len(self._known) + len(unknown) > KNOWN_MAX:

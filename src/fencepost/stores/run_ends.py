@@ -20,8 +20,8 @@ T = TypeVar("T")
 Lost = dict[str, str]  # runs about which nothing was written, and why
 
 
-class _Unexpected(Exception):
-    """A lease or a run was not as its keeper had it."""
+class Unexpected(Exception):
+    """A lease or a run was not as its keeper had it; nothing of the transaction may stay."""
 
 
 def end_runs(
@@ -44,7 +44,7 @@ def end_runs(
     if _is_plain(ended):
         try:
             return carry_out(lambda tx: _end_as_expected(tx, ended, closing))
-        except _Unexpected:  # nothing of it was written
+        except Unexpected:  # nothing of it was written
             pass
     return carry_out(lambda tx: _end(tx, ended, closing))
 
@@ -77,7 +77,7 @@ def _end_as_expected(tx: Transaction, ended: Sequence[Ended], closing: Sequence[
     def lost() -> Lost:
         held = {one.id: one for one in leases_of(locked())}
         if any(fate_of(lease, held.get(lease.id)) != HELD for lease in leases.values()) or len(settled()) < len(ended):
-            raise _Unexpected
+            raise Unexpected
         notices()
         return {}
 

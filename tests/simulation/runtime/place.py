@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from fencepost.model.errors import FencepostError, StoreUnavailable
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.registry import SqlRegistry
-from fencepost.stores.run_ends import _Unexpected
+from fencepost.stores.run_ends import Unexpected
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.transaction import Dialect, Later, Row, Tables, Transaction
 from tests.simulation.clocks import DatabaseTime, Moment
@@ -154,13 +154,13 @@ class FaultyDialect:
             error=StoreUnavailable(UNREACHABLE),
             faults=self._faults,
         )
-        if isinstance(outcome, FencepostError | _Unexpected):
+        if isinstance(outcome, FencepostError | Unexpected):
             raise outcome
         return outcome  # type: ignore[return-value]  # what the work returned
 
     def _effect(
         self, verb: str, work: Callable[[Transaction], T], *, writes: bool, patient: bool
-    ) -> T | FencepostError | _Unexpected:
+    ) -> T | FencepostError | Unexpected:
         """Do it, and let the watcher look before anybody else gets a turn."""
         if not self._process.host.usable and not self._place.knobs.many_hosts:
             return StoreUnavailable("the host of this late request is down")
@@ -171,7 +171,7 @@ class FaultyDialect:
         try:
             carry_out = real.write if writes else real.read
             answer = carry_out(lambda tx: work(_Recorded(tx, names)), patient=patient)
-        except (FencepostError, _Unexpected) as error:  # the latter undoes a turn, which is then done with a look first
+        except (FencepostError, Unexpected) as error:  # the latter undoes a turn, which is then done with a look first
             self._log(verb, type(error).__name__)
             if writes:
                 assert self._place.watcher is not None

@@ -38,6 +38,66 @@ SELECT head.*
  ORDER BY ready.place_us, ready.id
  LIMIT %(limit)s
 
+-- :name lane_take
+-- What `lane_next` would find, leased and begun in the same breath, with the fence that `next_fence` would give. It is for
+-- runs that nobody had before, of no schedule, that want only themselves: if one of them is not like that, none is
+-- taken, so that nobody is passed by. Keeps the queue's own tables itself, and says whether all of them were found there.
+WITH RECURSIVE line (tenant, rank) AS (
+    (SELECT tenant, rank FROM fencepost.ready WHERE in_process = true ORDER BY tenant, rank LIMIT 1)
+    UNION ALL
+    SELECT next.tenant, next.rank
+      FROM line
+     CROSS JOIN LATERAL (SELECT ready.tenant, ready.rank FROM fencepost.ready
+                          WHERE in_process = true AND (ready.tenant, ready.rank) > (line.tenant, line.rank)
+                          ORDER BY ready.tenant, ready.rank LIMIT 1) AS next),
+first AS (
+    SELECT tenant, rank
+      FROM (SELECT tenant, rank, (SELECT fence FROM fencepost.served WHERE served.tenant = line.tenant) AS served
+              FROM line) AS each_line
+     WHERE NOT EXISTS (SELECT 1 FROM fencepost.pause
+                        WHERE pause.tenant = each_line.tenant AND schedule = ''
+                          AND since_us <= fencepost.clock_us() AND until_us > fencepost.clock_us())
+     ORDER BY served NULLS FIRST, tenant, rank
+     LIMIT 1),
+now AS MATERIALIZED (
+    SELECT us, greatest(us, 1 + (SELECT value::bigint FROM fencepost.meta WHERE key = 'fence_high')) AS fence
+      FROM (SELECT fencepost.clock_us() AS us) AS clock),
+next AS MATERIALIZED (
+    SELECT ready.ctid AS queued, head.*
+      FROM fencepost.ready
+     CROSS JOIN LATERAL (
+           SELECT run.ctid AS place, run.id,
+                  run.schedule IS NULL AND run.fence IS NULL AND run.attempt = 0 AND run.manifest = ''
+                  AND run.resources = '[[' || %(itself)s::text || ', "run:' || run.id || '"]]' AS is_plain
+             FROM fencepost.run
+            WHERE run.id = ready.id AND run.state = 'ready' AND run.in_process
+              FOR UPDATE SKIP LOCKED) AS head
+     WHERE ready.in_process = true AND ready.tenant = (SELECT tenant FROM first) AND ready.rank = (SELECT rank FROM first)
+       AND ready.place_us <= (SELECT us FROM now) AND ready.ready_us <= (SELECT us FROM now)
+     ORDER BY ready.place_us, ready.id
+     LIMIT %(limit)s),
+taken AS (
+    UPDATE fencepost.run
+       SET state = 'running', reason = NULL, attempt = 1, stop = NULL, kept = coalesce(kept, 0) + 1,
+           lease_id = %(lease_id)s, fence = now.fence, worker = %(worker)s, started_us = now.us
+      FROM next, now
+     WHERE run.ctid = next.place AND run.id = next.id AND run.state = 'ready'
+       AND NOT EXISTS (SELECT 1 FROM next AS other WHERE NOT other.is_plain)
+    RETURNING run.id, run.tenant, run.agent, run.trigger, run.idempotency_key, run.request_key, run.origin,
+              run.manifest_hash, run.payload, run.lease_max, run.priority, run.created_us, run.waiting_us, run.ready_us,
+              run.reserved_micro, run.counted_us, run.give_up_us, run.rank, run.place_us, run.requests, run.fence,
+              next.queued),
+gone AS (
+    DELETE FROM fencepost.ready USING taken WHERE ready.ctid = taken.queued AND ready.id = taken.id RETURNING 1),
+begun AS (
+    INSERT INTO fencepost.running (lease_id, id, tenant) SELECT %(lease_id)s, id, tenant FROM taken),
+served AS (
+    SELECT fencepost.note_served(tenant, max(fence)) FROM taken GROUP BY tenant)
+SELECT id, tenant, agent, trigger, idempotency_key, request_key, origin, manifest_hash, payload, lease_max, priority,
+       created_us, waiting_us, ready_us, reserved_micro, counted_us, give_up_us, rank, place_us, requests, fence,
+       (SELECT count(*) FROM gone) = (SELECT count(*) FROM taken), (SELECT count(*) FROM served)
+  FROM taken
+
 -- :name lane_lines
 -- As `ready_lines`, of the runs that lanes carry out.
 WITH RECURSIVE line (tenant, rank) AS (

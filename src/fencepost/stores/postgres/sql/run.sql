@@ -212,6 +212,28 @@ gone AS (
      WHERE running.lease_id = settled.lease_id AND running.id = settled.id AND settled.ended_us IS NOT NULL)
 SELECT id, ended_us FROM settled
 
+-- :name settle_batch
+-- As `settle_runs`, for runs of one lease that all ended for good in the same way, with nothing to report.
+WITH settled AS (
+    UPDATE fencepost.run
+       SET lease_id = NULL, worker = NULL, state = %(state)s, reason = NULL, resume = false, ended_us = now.us,
+           exit_code = %(exit_code)s, kept = coalesce(run.kept, 0) + 1
+      FROM (SELECT fencepost.clock_us() AS us OFFSET 0) AS now
+     WHERE run.id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND run.fence = %(fence)s
+       AND run.state = 'running'
+    RETURNING run.id, run.ended_us),
+gone AS (
+    DELETE FROM fencepost.running
+     WHERE running.lease_id = %(lease_id)s AND running.id = ANY (ARRAY(SELECT id FROM settled)))
+SELECT id, ended_us FROM settled
+
+-- :name end_batch
+-- As `end_attempts`, for the attempts of `settle_batch`.
+UPDATE fencepost.attempt
+   SET ended_us = coalesce(ended_us, now.us), outcome = %(outcome)s, exit_code = %(exit_code)s
+  FROM (SELECT fencepost.clock_us() AS us OFFSET 0) AS now
+ WHERE attempt.run_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND attempt.fence = %(fence)s
+
 -- :name end_attempts
 WITH given AS MATERIALIZED (
     SELECT %(ended)s::jsonb -> 'given' AS groups,

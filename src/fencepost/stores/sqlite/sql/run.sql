@@ -201,6 +201,20 @@ UPDATE run
  WHERE run.id = one.id AND +run.fence = one.fence AND run.state = 'running'
 RETURNING run.id, run.ended_us
 
+-- :name settle_batch
+-- As `settle_runs`, for runs of one lease that all ended for good in the same way, with nothing to report.
+UPDATE run
+   SET state = :state, reason = NULL, resume = false, ended_us = wall_us(), exit_code = :exit_code, lease_id = NULL,
+       worker = NULL
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND +fence = :fence AND state = 'running'
+RETURNING id, ended_us
+
+-- :name end_batch
+-- As `end_attempts`, for the attempts of `settle_batch`.
+UPDATE attempt
+   SET ended_us = coalesce(ended_us, wall_us()), outcome = :outcome, exit_code = :exit_code
+ WHERE run_id IN (SELECT value FROM json_each(:ids)) AND fence = :fence
+
 -- :name end_attempts
 WITH given AS MATERIALIZED (
     SELECT :ended -> 'ids' -> key AS ids, value ->> 'fence' AS fence, value ->> 'outcome' AS outcome,

@@ -1,0 +1,63 @@
+"""Runs that a lane takes in one go: all of a kind that was fine the last time, looked at once more after they were taken."""
+
+import json
+from collections.abc import Sequence
+from operator import itemgetter
+
+from fencepost.model.lease import Lease
+from fencepost.model.run import RunState
+from fencepost.ports.runs import LeasedRun, RunRow, Wanted
+from fencepost.stores.lane_look import Hunch, Standings
+from fencepost.stores.lane_offers import are_fine
+from fencepost.stores.manifests import Manifests
+from fencepost.stores.run_ends import Unexpected
+from fencepost.stores.transaction import Row, Transaction
+
+_PLACE, _FENCE, _FOUND = 18, 20, 21  # of a row of `lane_take`
+
+
+def take_alike(
+    tx: Transaction, wanted: Wanted, hunch: Hunch, manifests: Manifests, *, worker: str
+) -> tuple[list[RunRow], int]:
+    """Take the next runs if all of them are plain, and return them as they are now, with their fence; or none.
+
+    They are leased before anybody has looked whether they still may start. Nearly always they may; if one may not,
+    raise Unexpected.
+    """
+    ahead = Standings(tx, hunch.tenant, hunch.agents)
+    itself = json.dumps(hunch.tenant)
+    rows = tx.rows("lane_take", itself=itself, limit=wanted.limit, lease_id=wanted.claim.id, worker=worker)
+    if not rows:
+        return [], 0
+    rows.sort(key=itemgetter(_PLACE, 0))
+    first = rows[0]
+    texts = manifests.texts_of(tx, first[1], {row[7] for row in rows})
+    fence, owner = int(first[_FENCE]), json.dumps(first[1])
+    held = (wanted.claim.id, fence, worker)
+    runs = [_running(row, texts[row[7]], owner, held) for row in rows]
+    if not first[_FOUND] or not are_fine(tx, runs, wanted, ahead):
+        raise Unexpected
+    return runs, fence
+
+
+def _running(row: Row, manifest: str, owner: str, held: tuple[str, int, str]) -> RunRow:
+    """Read a row of `lane_take`: a run of no schedule that is in its first attempt."""
+    (run_id, tenant, agent, trigger, idempotency_key, request_key, origin, manifest_hash, payload, lease_max, priority,
+     created_us, waiting_us, ready_us, reserved_micro, counted_us, give_up_us, rank, place_us, requests, *_) = row  # fmt: skip
+    return RunRow._make((
+        run_id, tenant, agent, None, None, trigger, None, None, None, None, None, None, idempotency_key, request_key,
+        origin, manifest, manifest_hash, payload, f'[[{owner}, "run:{run_id}"]]', lease_max, False, priority,
+        RunState.RUNNING.value, None, created_us, waiting_us, ready_us, 1, False, None, *held, None,
+        None, None, reserved_micro, counted_us, None, None, None, None, give_up_us, rank, place_us, requests,
+    ))  # fmt: skip
+
+
+def leased_alike(runs: Sequence[RunRow], wanted: Wanted, fence: int, store_id: str) -> list[LeasedRun]:
+    """Put runs of one lease into a lane's hands."""
+    lease_id, tenant, ttl_seconds = wanted.claim.id, runs[0].tenant, wanted.claim.ttl_seconds
+    return [
+        LeasedRun(
+            run, Lease(lease_id, tenant, (f"run:{run.id}",), fence, run.id, store_id, ttl_seconds, ()), (), None, True
+        )
+        for run in runs
+    ]

@@ -1,0 +1,1 @@
+-- Nothing: on PostgreSQL, runs get room in their pages for a new version of each. Here a row is changed where it is.
