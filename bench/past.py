@@ -131,6 +131,7 @@ COLUMNS = """
 SELECT table_name, column_name, data_type FROM information_schema.columns JOIN information_schema.tables
  USING (table_schema, table_name)
  WHERE table_schema = 'fencepost' AND table_type = 'BASE TABLE' AND is_generated = 'NEVER'
+   AND table_name <> 'dead'  -- a trigger keeps it
 """
 LITE_COLUMNS = """
 SELECT m.name, c.name, c.type FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c

@@ -187,11 +187,15 @@ found AS (
     SELECT in_process, tenant, rank, place_us, id, ready_us, is_fresh, give_up_us, agent, schedule, project
       FROM fencepost.ready),
 held AS (SELECT coalesce(lease_id, ''), id, tenant, schedule FROM fencepost.run WHERE state = 'running'),
-noted AS (SELECT lease_id, id, tenant, schedule FROM fencepost.running)
+noted AS (SELECT lease_id, id, tenant, schedule FROM fencepost.running),
+died AS (SELECT tenant, created_us, id, discarded_us IS NULL FROM fencepost.run WHERE state = 'dead'),
+letters AS (SELECT tenant, created_us, id, is_kept FROM fencepost.dead)
 SELECT 'missing', wanted::text FROM (SELECT * FROM wanted EXCEPT SELECT * FROM found) AS wanted
 UNION ALL SELECT 'left', found::text FROM (SELECT * FROM found EXCEPT SELECT * FROM wanted) AS found
 UNION ALL SELECT 'not noted', held::text FROM (SELECT * FROM held EXCEPT SELECT * FROM noted) AS held
 UNION ALL SELECT 'still noted', noted::text FROM (SELECT * FROM noted EXCEPT SELECT * FROM held) AS noted
+UNION ALL SELECT 'no letter', died::text FROM (SELECT * FROM died EXCEPT SELECT * FROM letters) AS died
+UNION ALL SELECT 'letter of nobody', letters::text FROM (SELECT * FROM letters EXCEPT SELECT * FROM died) AS letters
 """
 MANUAL_CLOCK = f"""
 CREATE TABLE IF NOT EXISTS manual_clock AS SELECT {NOON_US}::bigint AS us;

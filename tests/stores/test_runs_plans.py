@@ -86,6 +86,8 @@ VALUES: dict[str, Any] = {
     "before_schedule": "",
     "before": "",
     "bin_us": 10,
+    "kept": True,
+    "before_id": "",
     "project": "",
     "decided_us": 90,
 }
@@ -131,6 +133,7 @@ HOT = {
     "runs_of_tick": "run_by_tick",
     "attempt_of": "attempt_pkey",
     "history_ticks": "tick_by_time",
+    "look_dead": "run_died",
     "look_skips": "tick_skips",
     "look_skipped": "tick_skips",
     "chart_ticks": "tick_skips",
@@ -146,6 +149,7 @@ MOVED = {
     "run_live run_running": "running_of_schedule",
     "run_soonest": "ready_later",
     "run_overdue": "ready_overdue",
+    "run_died": "dead_pkey run_pkey",
 }
 
 

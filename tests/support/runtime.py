@@ -28,7 +28,7 @@ SUCCEEDED = Settlement(RunState.SUCCEEDED)
 DEAD = Settlement(RunState.DEAD, Reason.EXIT_CODE)
 TABLES = (
     "tick, run, attempt, checkpoint, completion, schedule, schedule_version, agent, pause, audit, watermark, tally, "
-    "old_log, seal, wish, notice, access_key, hook, ready, running, served, delivery, gathering, meter, "
+    "old_log, seal, wish, notice, access_key, hook, ready, running, served, dead, delivery, gathering, meter, "
     "folded, unfolded, cell, guarded_tick, manifest"
 )
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from fencepost.model.moment import FOREVER_US
+from fencepost.model.run import RunState
 from fencepost.ports.looking import (
     AuditRow,
     CommandRow,
@@ -53,7 +54,7 @@ class SqlLooking:
     ) -> list[RunRow]:
         """Return runs, newest first; `kept` no discarded ones, `before` only those that come after this one in the list."""
         rows = self._rows(
-            "look_runs",
+            "look_dead" if state == RunState.DEAD.value else "look_runs",
             state=state,
             schedule=schedule,
             agent=agent,

@@ -16,7 +16,7 @@ from fencepost.stores.postgres.server import Connection
 # The queue's own tables are left out: the triggers of `run` make them anew, once nobody claims to have kept them.
 NAMES = b"""
 SELECT tablename FROM pg_catalog.pg_tables
- WHERE schemaname = 'fencepost' AND tablename NOT IN ('ready', 'running', 'served')
+ WHERE schemaname = 'fencepost' AND tablename NOT IN ('ready', 'running', 'served', 'dead')
  ORDER BY tablename
 """
 # Whoever reads a backup must not be able to adopt what was under way.

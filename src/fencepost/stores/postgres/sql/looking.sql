@@ -7,6 +7,16 @@ SELECT * FROM fencepost.run_fact
  ORDER BY created_us DESC, id DESC
  LIMIT %(limit)s
 
+-- :name look_dead
+SELECT run_fact.*
+  FROM fencepost.dead
+  JOIN fencepost.run_fact ON run_fact.id = dead.id
+ WHERE dead.tenant = %(tenant)s AND dead.created_us >= %(since_us)s
+   AND (%(schedule)s = '' OR run_fact.schedule = %(schedule)s) AND (%(agent)s = '' OR run_fact.agent = %(agent)s)
+   AND (NOT %(kept)s OR dead.is_kept) AND (dead.created_us, dead.id) < (%(before_us)s, %(before_id)s)
+ ORDER BY dead.created_us DESC, dead.id DESC
+ LIMIT %(limit)s
+
 -- :name look_prefix
 SELECT * FROM fencepost.run_fact
  WHERE tenant = %(tenant)s AND id >= %(prefix)s AND id < %(beyond)s
@@ -110,7 +120,7 @@ SELECT seq, at_us, actor, verb, subject, detail
 -- :name look_health
 SELECT (SELECT count(*) FROM fencepost.running WHERE tenant = %(tenant)s),
        (SELECT count(*) FROM fencepost.ready WHERE tenant = %(tenant)s),
-       (SELECT count(*) FROM fencepost.run WHERE tenant = %(tenant)s AND state = 'dead' AND discarded_us IS NULL),
+       (SELECT count(*) FROM fencepost.dead WHERE tenant = %(tenant)s AND is_kept),
        (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL),
        (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us <= %(late_us)s),
        (SELECT min(due_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us IS NOT NULL),

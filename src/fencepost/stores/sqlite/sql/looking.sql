@@ -6,6 +6,14 @@ SELECT * FROM run_fact
  ORDER BY created_us DESC, id DESC
  LIMIT :limit
 
+-- :name look_dead
+SELECT * FROM run_fact
+ WHERE tenant = :tenant AND created_us >= :since_us AND state = 'dead'
+   AND (:schedule = '' OR schedule = :schedule) AND (:agent = '' OR agent = :agent)
+   AND (NOT :kept OR discarded_us IS NULL) AND (created_us, id) < (:before_us, :before_id)
+ ORDER BY created_us DESC, id DESC
+ LIMIT :limit
+
 -- :name look_prefix
 SELECT * FROM run_fact
  WHERE tenant = :tenant AND id >= :prefix AND id < :beyond
