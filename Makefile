@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs profile-drain format clean
+.PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs bench-model-gate profile-drain format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -148,6 +148,9 @@ bench-costs: $(READY)  # what a tick, a run, a renewal and an idle worker cost a
 
 bench-startup: $(READY)
 	$(BIN)/python bench/startup.py
+
+bench-model-gate: $(READY)  # what the model gate adds to the first byte of an answer
+	PYTHONPATH=. $(BIN)/python bench/model_gate.py
 
 bench-drain: $(READY)
 	$(BIN)/pip install --quiet --group bench

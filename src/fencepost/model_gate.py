@@ -108,10 +108,11 @@ class Desk:
             while line := await reader.readline():
                 message = json.loads(line)
                 if "open" in message:
-                    self._passes.open(str(message["open"]), Terms(**message["terms"]))
-                    _say(writer, {"opened": True, "port": self.port, "protocol": PROTOCOL})
+                    terms, keeper = Terms(**message["terms"]), str(message.get("keeper", ""))
+                    opened = self._passes.open(str(message["open"]), terms, keeper)
+                    _say(writer, {"opened": opened, "port": self.port if opened else 0, "protocol": PROTOCOL})
                 if "keep" in message:
-                    kept = self._passes.find(str(message["keep"]))
+                    kept = self._passes.find_kept(str(message["keep"]), str(message.get("keeper", "")))
                 if kept is not None:
                     self._hear(message, kept, writer)
         except (ValueError, OSError, KeyError, TypeError):

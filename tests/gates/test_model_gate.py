@@ -1,9 +1,11 @@
 """The model gate, as its own program, before a provider on loopback: who may think, with which key, and for how much."""
 
+import gzip
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import httpx
 import pytest
 
 from fencepost.host.clock import SystemClock
+from fencepost.model.errors import GateUnreachable
 from fencepost.model.own_program import own_program
 from fencepost.service.channel import Channel
 from fencepost.service.model_line import ModelOrder, keep_pass, open_pass
@@ -49,16 +52,30 @@ class Gate:
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30)
         self.keepers: list[Channel] = []
 
-    def admit(self, provider: str, budget_micro: int | None = None, seconds: float = 60, shown: str = SHOWN) -> Channel:
+    def admit(
+        self,
+        provider: str,
+        budget_micro: int | None = None,
+        seconds: float = 60,
+        shown: str = SHOWN,
+        keeper: str = "",
+    ) -> Channel:
         terms = {"run_id": "r1", "provider": provider, "upstream": self.provider.url, "key": REAL_KEY}
         order = ModelOrder(
-            str(self.folder), self.port, shown, {**terms, "counts_sleep": False, "budget_micro": budget_micro}
+            str(self.folder), self.port, shown, {**terms, "counts_sleep": False, "budget_micro": budget_micro}, keeper
         )
-        open_pass(order)
-        keeper = keep_pass(order, SystemClock().awake_ns() + round(seconds * 1e9))
-        assert keeper is not None
-        self.keepers.append(keeper)
-        return keeper
+        until(lambda: self._opened(order))  # the pass of the test before is closed a moment after its connection
+        kept = keep_pass(order, SystemClock().awake_ns() + round(seconds * 1e9))
+        assert kept is not None
+        self.keepers.append(kept)
+        return kept
+
+    def _opened(self, order: ModelOrder) -> bool:
+        try:
+            open_pass(order)
+        except GateUnreachable:
+            return False
+        return True
 
     def extend(self, keeper: Channel, seconds: float) -> None:
         keeper.send(deadline_ns=SystemClock().awake_ns() + round(seconds * 1e9))
@@ -165,9 +182,10 @@ def test_geminis_key_in_the_address_is_not_sent_on(gate: Gate) -> None:
 
 @pytest.mark.parametrize("way", CALLS)
 def test_a_run_whose_lease_is_over_cannot_think(gate: Gate, way: str) -> None:
-    keeper = gate.admit(CALLS[way][0], seconds=0.3)
+    keeper = gate.admit(CALLS[way][0], seconds=60)
     assert gate.call(way).status_code == 200
-    until(lambda: gate.call(way).status_code == 403)
+    keeper.close()  # and with it the pass
+    keeper = gate.admit(CALLS[way][0], seconds=0)
 
     refused = gate.call(way)
 
@@ -254,6 +272,128 @@ def test_a_stream_that_goes_on_and_on_is_cut_where_the_budget_ends(gate: Gate) -
     keeper.close()
 
 
+def test_calls_side_by_side_share_one_budget(gate: Gate) -> None:
+    """Each of them alone would stay within it; what one has used, the others may not use again."""
+    budget = 200_000
+    keeper = gate.admit("anthropic", budget_micro=budget)
+
+    def one(_: int) -> bytes:
+        content = gate.content("anthropic", stream=True, words="SLOW", max_tokens=32_000)
+        with gate.client.stream("POST", "/v1/messages", **content) as answer:
+            return b"".join(answer.iter_bytes())
+
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(one, range(4)))
+
+    assert all(b"may cost 0.20 USD" in one for one in said)
+    cut = sum(b"was cut off" in one for one in said)  # on a busy machine one may come when all is spent
+    assert cut > 1
+    spent: list[int] = []
+
+    def settled() -> bool:
+        spent.extend(one["spent_micro"] for one in keeper.receive() if "spent_micro" in one)
+        return len(spent) == cut
+
+    until(settled)
+    assert 0.9 * budget < max(spent) < 1.1 * budget, "no more than the part that was under way comes on top"
+    keeper.close()
+
+
+def test_an_answer_that_cannot_be_cut_off_is_put_aside_as_a_whole(gate: Gate) -> None:
+    keeper = gate.admit("anthropic", budget_micro=200_000)
+
+    whole = gate.call("anthropic", max_tokens=32_000)
+    streamed = gate.call("anthropic", max_tokens=32_000, stream=True)
+
+    assert (whole.status_code, streamed.status_code) == (403, 200)
+    keeper.close()
+
+
+@pytest.mark.parametrize("way", CALLS)
+def test_what_stands_around_the_words_of_a_stream_is_not_counted_as_words(gate: Gate, way: str) -> None:
+    """A token of a stream comes in hundreds of bytes: by those, any small budget would be used up by a short answer."""
+    keeper = gate.admit(CALLS[way][0], budget_micro=round(COSTS[way] + 2048 * 15 + 40_000))
+    answer = gate.call(way, stream=True, words="LONG-WINDED")
+
+    assert answer.status_code == 200
+    assert len(answer.content) > 100_000
+    assert "may cost" not in answer.text
+    assert gate.told(keeper)["usage"]["output"] == OUTPUT
+    keeper.close()
+
+
+@pytest.mark.parametrize(
+    ("whose", "asked"),
+    [
+        ("responses", {"service_tier": "priority"}),
+        ("chat", {"service_tier": "priority"}),
+        ("anthropic", {"speed": "fast"}),
+    ],
+)
+def test_a_tier_without_a_price_passes_only_without_a_budget(gate: Gate, whose: str, asked: dict[str, Any]) -> None:
+    keeper = gate.admit(CALLS[whose][0], budget_micro=10_000_000)
+    refused = gate.call(whose, **asked)
+    free = gate.admit(CALLS[whose][0], shown=f"{SHOWN}-free")
+
+    assert (refused.status_code, "is not known" in refused.text) == (403, True)
+    assert gate.call(whose, key=f"{SHOWN}-free", **asked).status_code == 200
+    keeper.close()
+    free.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "gpt-5", "background": true, "background": false}',
+        b'{"model": "gpt-5", "x": {"y": 1, "y": 2}}',
+        b'{"model": "gpt-5"',
+        b'[{"model": "gpt-5"}]',
+        b"",
+    ],
+)
+def test_a_body_that_can_be_read_in_two_ways_is_handed_to_nobody(gate: Gate, body: bytes) -> None:
+    keeper = gate.admit("openai")
+    refused = gate.client.post("/v1/responses", content=body, headers=headers("openai", SHOWN))
+
+    assert (refused.status_code, "not one plain JSON object" in refused.text) == (403, True)
+    assert gate.provider.asked == []
+    keeper.close()
+
+
+def test_a_packed_body_in_which_anything_may_hide_is_refused(gate: Gate) -> None:
+    keeper = gate.admit("openai")
+    packed = gzip.compress(json.dumps({"model": "gpt-5", "background": True}).encode())
+    how = {**headers("openai", SHOWN), "content-encoding": "gzip"}
+    refused = gate.client.post("/v1/responses", content=packed, headers=how)
+
+    assert refused.status_code == 415
+    assert gate.provider.asked == []
+    keeper.close()
+
+
+def test_who_has_only_the_key_that_the_agent_shows_keeps_no_pass_open(gate: Gate) -> None:
+    guard = gate.admit("anthropic", seconds=0.3, keeper="of the guard")
+    terms = {"run_id": "r1", "provider": "anthropic", "upstream": gate.provider.url, "key": "k", "counts_sleep": False}
+    theirs = ModelOrder(str(gate.folder), gate.port, SHOWN, {**terms, "budget_micro": None})
+
+    assert keep_pass(theirs, SystemClock().awake_ns() + 10**12) is None
+    with pytest.raises(GateUnreachable):
+        open_pass(theirs)
+    until(lambda: gate.call("anthropic").status_code == 403)
+    guard.close()
+
+
+def test_an_hour_in_the_cache_costs_more_than_five_minutes(gate: Gate) -> None:
+    keeper = gate.admit("anthropic", budget_micro=10_000_000)
+    gate.call("anthropic", words="HOUR")
+
+    told = gate.told(keeper)
+
+    assert told["spent_micro"] == COSTS["anthropic"] + 3.75 * 100 + 6 * 300
+    assert told["usage"]["cache_write"] == 400
+    keeper.close()
+
+
 def test_a_model_without_a_price_passes_only_without_a_budget(gate: Gate) -> None:
     keeper = gate.admit("anthropic", budget_micro=1_000_000)
     unknown = gate.call("anthropic", model="claude-of-tomorrow-9")
@@ -280,6 +420,8 @@ def test_a_model_without_a_price_passes_only_without_a_budget(gate: Gate) -> Non
         ("openai", "POST", "/v1/fine_tuning/jobs"),
         ("gemini", "POST", "/v1beta/models/gemini-2.5-pro:batchGenerateContent"),
         ("gemini", "POST", "/v1beta/cachedContents"),
+        ("openai", "GET", "/v1/models/.."),
+        ("gemini", "POST", "/v1beta/models/..%2f..:generateContent"),
     ],
 )
 def test_what_outlives_a_lease_does_not_pass(gate: Gate, whose: str, method: str, path: str) -> None:

@@ -19,7 +19,7 @@ def test_the_list_says_of_which_day_it_is() -> None:
 @pytest.mark.parametrize("price", listed_prices().values(), ids=listed_prices())
 def test_a_price_rises_from_the_cache_to_the_answer_and_with_the_length(price: Price) -> None:
     assert 0 < price.cache_read <= price.input < price.output
-    assert price.input <= price.cache_write
+    assert price.input <= price.cache_write <= price.cache_write_hour <= 2 * price.input
     if price.long_from:
         assert price.input < price.long_input
         assert price.output < price.long_output

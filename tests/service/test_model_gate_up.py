@@ -148,6 +148,24 @@ def test_a_run_is_ended_at_the_call_that_would_pass_its_budget(site: Site, provi
         assert shown(site, site.runs()[0].id)["reason"] == "budget"
 
 
+@pytest.mark.parametrize("after", ["goes on trying", "ends as if all were well"])
+def test_a_command_is_ended_when_its_budget_is_spent_and_is_no_success(
+    site: Site, provider: Provider, after: str
+) -> None:
+    words = ("--model-gate", "anthropic", "--model-key", "env:PROVIDER_KEY", "--model-url", provider.url)
+    agent = (
+        f"{sys.executable} agent.py -1 > /dev/null"
+        if after == "goes on trying"
+        else f"{sys.executable} agent.py 50; true"
+    )
+    ran = site.try_fencepost("exec", "--lock", "z", *words, "--budget-usd", "0.05", "--", "sh", "-c", agent)
+
+    assert ran.returncode == 1
+    assert ran.stderr.count("may cost 0.05 USD (budget_usd)") == 1, "also where it tries again and again"
+    assert ("its budget is spent; the run was ended." in ran.stderr) == (after == "goes on trying")
+    assert not _alive(site)
+
+
 @pytest.mark.parametrize("how", ["frozen", "killed"])
 def test_what_a_command_left_behind_cannot_think_without_its_supervisor(
     site: Site, provider: Provider, how: str

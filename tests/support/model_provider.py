@@ -12,7 +12,7 @@ INPUT, OUTPUT, CACHED = 1000, 500, 200
 
 
 class Provider:
-    """A server in our hands: where it is, and what it was asked."""
+    """A server in our hands: where it is, and what it was asked. LONG-WINDED in a prompt makes an answer of many parts."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -62,7 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("content-length", "0")
             self.end_headers()
         elif said.get("stream") or "streamGenerateContent" in self.path:
-            self._stream(list(_events(self.path, said)), slow="SLOW" in body.decode())
+            first, second, *rest = _events(self.path, said)
+            wordy = [_little(self.path)] * 400 if "LONG-WINDED" in body.decode() else []
+            self._stream([first, second, *wordy, *rest], slow="SLOW" in body.decode())
         else:
             self._whole(_answer(self.path, said))
 
@@ -105,7 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _answer(path: str, said: dict[str, Any]) -> dict[str, Any]:
     if "/messages" in path:
-        usage = {"input_tokens": INPUT, "output_tokens": OUTPUT, "cache_read_input_tokens": CACHED}
+        usage: dict[str, Any] = {"input_tokens": INPUT, "output_tokens": OUTPUT, "cache_read_input_tokens": CACHED}
+        if "HOUR" in json.dumps(said):
+            kept = {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 300}
+            usage |= {"cache_creation_input_tokens": 400, "cache_creation": kept}
         text = [{"type": "text", "text": "hello"}]
         return {
             "id": "m",
@@ -156,6 +161,18 @@ def _events(path: str, said: dict[str, Any]) -> Iterator[bytes]:
         return
     yield _data({"candidates": [{"content": {"parts": [{"text": "hello"}]}}]})
     yield _data({"candidates": [], "usageMetadata": _gemini_usage()})
+
+
+def _little(path: str) -> bytes:
+    """Return a part of an answer that has one letter, and much around it, as parts of real ones have."""
+    around = {"id": "x" * 100, "object": "x" * 100, "obfuscation": "x" * 100}
+    if "/messages" in path:
+        return _named("content_block_delta", {"delta": {"type": "text_delta", "text": "a"}, **around})
+    if path.endswith("/chat/completions"):
+        return _data({"choices": [{"delta": {"role": "assistant", "content": "a"}}], **around})
+    if path.endswith("/responses"):
+        return _named("response.output_text.delta", {"delta": "a", **around})
+    return _data({"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}], **around})
 
 
 def _named(kind: str, document: dict[str, Any]) -> bytes:

@@ -19,6 +19,7 @@ class Price(NamedTuple):
     output: Decimal
     cache_read: Decimal
     cache_write: Decimal
+    cache_write_hour: Decimal
     long_from: int = 0
     long_input: Decimal = Decimal(0)
     long_output: Decimal = Decimal(0)
@@ -28,7 +29,10 @@ class Price(NamedTuple):
         is_long = self.long_from and usage.input + usage.cache_read + usage.cache_write > self.long_from
         by_input, by_output = (self.long_input, self.long_output) if is_long else (self.input, self.output)
         dearer = by_input / self.input if is_long and self.input else Decimal(1)
-        cached = (usage.cache_read * self.cache_read + usage.cache_write * self.cache_write) * dearer
+        written = (
+            usage.cache_write - usage.cache_write_hour
+        ) * self.cache_write + usage.cache_write_hour * self.cache_write_hour
+        cached = (usage.cache_read * self.cache_read + written) * dearer
         micro = usage.input * by_input + usage.output * by_output + cached
         return MicroUsd(int(micro.to_integral_value(ROUND_CEILING)))
 
@@ -58,4 +62,5 @@ def read_prices(listed: Mapping[str, Any]) -> dict[str, Price]:
 def _price(values: Mapping[str, Any]) -> Price:
     said = {name: int(value) if name == "long_from" else Decimal(str(value)) for name, value in values.items()}
     usual = {"cache_read": said["input"], "cache_write": said["input"]}
+    usual["cache_write_hour"] = said.get("cache_write", said["input"])
     return Price(**{**usual, **said})  # type: ignore[arg-type]  # each name has its type

@@ -22,6 +22,7 @@ from fencepost.service.custody import Term
 from fencepost.service.ends import DRAIN, INTERRUPTS, LOSSES, outcome_of, shown_code
 from fencepost.service.guard import ASK_PART
 from fencepost.service.listening import DONE, OVER_BUDGET, Listening, Told
+from fencepost.service.model_line import PASSED_SECONDS
 from fencepost.service.output import Output, hide
 from fencepost.service.run_answers import LOCAL, RunAnswers
 from fencepost.service.run_folder import RunFolder
@@ -31,7 +32,6 @@ from fencepost.service.stopwatch import Stopwatch
 
 STDIN = "stdin"
 GONE_LOOK_SECONDS = 0.01  # between two looks at a tree that is being killed
-PASSED_SECONDS = 5.0  # for an agent to say that its budget is spent
 READS_MAX = 8  # of one flood of output before others have their turn
 
 

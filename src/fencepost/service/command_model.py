@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from os.path import basename
 from typing import TYPE_CHECKING
 
-from fencepost.gates.model.recipes import recipe, scrubbed
+from fencepost.gates.model.recipes import scrubbed
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.service.custody import Term
 from fencepost.service.model_leading import Way, way_to
-from fencepost.service.model_line import ModelGateStarter, keep_pass, open_pass
+from fencepost.service.model_line import PASSED_SECONDS, ModelGateStarter, keep_pass, open_pass
 from fencepost.service.order import ModelWish
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ START_SECONDS, LOOK_SECONDS = 20.0, 0.05
 class CommandModel:
     """One pass, from before the lease to the end of the command."""
 
+    MOMENT_SECONDS = PASSED_SECONDS
+
     def __init__(
         self, wish: ModelWish, gate: ModelGateStarter, *, wait: Callable[[float], None], say: Callable[[str], None]
     ) -> None:
@@ -27,6 +29,7 @@ class CommandModel:
         self._wait, self._say = wait, say
         self._way: Way | None = None
         self._line: Channel | None = None
+        self.is_over = False  # a call would have passed its budget
 
     def await_gate(self) -> None:
         """Wait until the gate is there, or raise why it is not; best before there is a lease to hold meanwhile."""
@@ -38,12 +41,12 @@ class CommandModel:
             self._wait(LOOK_SECONDS)
         raise GateUnreachable(f"the model gate did not start within {START_SECONDS:.0f} s.")
 
-    def open(self, run_id: str, term: Term) -> None:
+    def open(self, run_id: str, program: str, term: Term) -> None:
         """Have a pass made, and open it until the lease's deadline."""
         self.await_gate()
-        wish = self._wish
+        wish, cli = self._wish, basename(program)
         self._way = way_to(
-            self._gate, wish.provider, run_id, url=wish.url, key=wish.key, budget_micro=wish.budget_micro
+            self._gate, wish.provider, cli, run_id, url=wish.url, key=wish.key, budget_micro=wish.budget_micro
         )
         order = self._way.order
         open_pass(order._replace(terms={**order.terms, "counts_sleep": term.counts_sleep}))
@@ -59,22 +62,26 @@ class CommandModel:
     def argv(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return the command's words; a CLI that goes by more than variables gets them behind its name."""
         assert self._way is not None, "it was opened"
-        known = recipe(self._wish.provider, basename(argv[0]))
-        return (argv[0], *known.args_for(self._way.url, self._way.order.shown), *argv[1:])
+        return (argv[0], *self._way.args, *argv[1:])
 
     def fds(self) -> list[int]:
         """Return what is to be waited for."""
         return [self._line.fd] if self._line else []
 
-    def hear(self) -> None:
-        """Hear what the gate has to say: that the budget is used up, or that it is gone."""
-        if self._line is None:
-            return
-        for message in self._line.receive():
-            if "over" in message:
+    def hears_of_the_end(self) -> bool:
+        """Hear what the gate has to say; True once, when a call would have passed the budget."""
+        was_over = self.is_over
+        if self._line is not None:
+            self._hear(self._line)
+        return self.is_over and not was_over
+
+    def _hear(self, line: "Channel") -> None:
+        for message in line.receive():
+            if "over" in message and not self.is_over:
+                self.is_over = True
                 self._say(str(message["over"]))
-        self._line.flush()
-        if self._line.closed:  # every call is refused from now on, and the command will say so
+        line.flush()
+        if line.closed:  # every call is refused from now on, and the command will say so
             self._line = None
 
     def extend(self, deadline_ns: int) -> None:

@@ -35,10 +35,13 @@ def not_started(argv: Sequence[str], number: int) -> Ending:
     return Ending(code, f"cannot run {argv[0]!r}: {os.strerror(number)}.")
 
 
-def ended(order: Order, why: str, status: int) -> Ending:
-    """Pass the agent's own end on, unless we ended it."""
+def ended(order: Order, why: str, status: int, *, over_budget: bool = False) -> Ending:
+    """Pass the agent's own end on, unless we ended it; one whose budget is spent has not succeeded."""
     if why == "timeout":
         return Ending(TIMED_OUT, f"timed out after {format_duration(order.timeout_seconds or 0)}; the run was ended.")
+    if why == "budget":
+        return Ending(FAILED, "its budget is spent; the run was ended.")
     if why == "guard gone":
         return Ending(FAILED, "the guard process was killed, so the run was ended.")
-    return Ending(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+    code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    return Ending(code or (FAILED if over_budget else 0))

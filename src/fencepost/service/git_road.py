@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 KIND = "git:"
 
 
-def led_to_gates(env: dict[str, str], targets: Iterable[str], tenant: str, tools: Tools) -> dict[str, str]:
-    """Return a run's environment in which git pushes to its gated branches through their gates."""
+def led_to_gates(
+    env: dict[str, str], targets: Iterable[str], tenant: str, tools: Tools, program: str = ""
+) -> dict[str, str]:
+    """Return a run's environment in which git, below a program, pushes to its gated branches through their gates."""
     wanted = [target for target in targets if target.startswith(KIND)]
     if not wanted:
         return env
@@ -31,4 +33,4 @@ def led_to_gates(env: dict[str, str], targets: Iterable[str], tenant: str, tools
             gate = tools.open_gate(target, tenant)
             assert isinstance(gate, GitGate), "its kind says so"
             gates.append((gate.target, gate.remote))
-    return led(env, road(gates, env).laid(os.path.join(state_folder(os.environ), FOLDER)))
+    return led(env, road(gates, env).laid(os.path.join(state_folder(os.environ), FOLDER)), program)

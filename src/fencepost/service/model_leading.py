@@ -26,11 +26,11 @@ class Led(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The way to the gate for one run: its pass, and the variables that lead there."""
+    """The way to the gate for one run: its pass, and the variables and arguments that lead there."""
 
     order: ModelOrder
     env: Mapping[str, str]
-    url: str
+    args: tuple[str, ...]
 
 
 def lead(
@@ -41,20 +41,23 @@ def lead(
         return Led(agent)
     if gate is None:
         raise Misconfigured("this worker has no model gate.")
-    way = way_to(gate, agent.model_gate, run.id, url=agent.model_url, key=key, budget_micro=budget_micro)
-    args = recipe(agent.model_gate, str(agent.options.get("preset", ""))).args_for(way.url, way.order.shown)
-    options = {**agent.options, "args": [*args, *agent.options.get("args", ())]} if args else agent.options
+    cli = str(agent.options.get("preset", ""))
+    way = way_to(gate, agent.model_gate, cli, run.id, url=agent.model_url, key=key, budget_micro=budget_micro)
+    options = {**agent.options, "args": [*way.args, *agent.options.get("args", ())]} if way.args else agent.options
     return Led(replace(agent, options=options), way.order, way.env, key)
 
 
-def way_to(gate: ModelGateStarter, provider: str, run_id: str, *, url: str, key: str, budget_micro: int | None) -> Way:
+def way_to(
+    gate: ModelGateStarter, provider: str, cli: str, run_id: str, *, url: str, key: str, budget_micro: int | None
+) -> Way:
     """Make the pass of a run with a key of its own; the real one goes to the gate alone."""
     port = gate.port()
     if port is None:
         if gate.trouble:
             raise Misconfigured(f"the model gate does not start: {gate.trouble}")
         raise GateUnreachable("the model gate is being started.")
-    known, here, shown = recipe(provider), f"http://127.0.0.1:{port}", f"fencepost-{run_id}-{os.urandom(16).hex()}"
+    known = recipe(provider, cli)
+    here, shown = f"http://127.0.0.1:{port}", f"fencepost-{run_id}-{os.urandom(16).hex()}"
     terms = {
         "run_id": run_id,
         "provider": provider,
@@ -63,4 +66,5 @@ def way_to(gate: ModelGateStarter, provider: str, run_id: str, *, url: str, key:
         "counts_sleep": False,  # who opens it knows
         "budget_micro": budget_micro,
     }
-    return Way(ModelOrder(gate.folder, port, shown, terms), known.env_for(here, shown), here)
+    order = ModelOrder(gate.folder, port, shown, terms, keeper=os.urandom(16).hex())
+    return Way(order, known.env_for(here, shown), known.args_for(here, shown))

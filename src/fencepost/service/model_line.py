@@ -19,6 +19,7 @@ PORT_FILE, SOCKET_FILE, TROUBLE_FILE = "port", "socket", "trouble"
 PAUSE_SECONDS = 2.0  # between two tries to start it
 ANSWER_SECONDS = 10.0
 KEEP_SECONDS = 2.0  # a guard has other things to look after
+PASSED_SECONDS = 5.0  # for an agent to say that its budget is spent
 # What a program of ours needs to reach a provider: none of the worker's secrets.
 HANDED_ON = (
     "PATH",
@@ -42,6 +43,7 @@ class ModelOrder(NamedTuple):
     port: int
     shown: str  # the key that the agent gets
     terms: dict[str, Any]
+    keeper: str = ""  # what its guard alone knows
 
     @property
     def socket(self) -> str:
@@ -107,7 +109,9 @@ def open_pass(order: ModelOrder) -> None:
     try:
         connection.settimeout(ANSWER_SECONDS)
         connection.connect(order.socket)
-        connection.sendall(json.dumps({"open": order.shown, "terms": order.terms}).encode() + b"\n")
+        connection.sendall(
+            json.dumps({"open": order.shown, "keeper": order.keeper, "terms": order.terms}).encode() + b"\n"
+        )
         answer = json.loads(connection.recv(4096) or b"{}")
     except (OSError, ValueError) as error:
         raise GateUnreachable(f"the model gate does not answer: {error}") from None
@@ -123,7 +127,8 @@ def keep_pass(order: ModelOrder, deadline_ns: int) -> Channel | None:
     try:
         connection.settimeout(KEEP_SECONDS)
         connection.connect(order.socket)
-        connection.sendall(json.dumps({"keep": order.shown, "deadline_ns": deadline_ns}).encode() + b"\n")
+        said = {"keep": order.shown, "keeper": order.keeper, "deadline_ns": deadline_ns}
+        connection.sendall(json.dumps(said).encode() + b"\n")
         if json.loads(connection.recv(4096) or b"{}").get("kept"):
             return Channel(connection)
     except (OSError, ValueError):

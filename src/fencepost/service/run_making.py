@@ -86,7 +86,7 @@ class Making:
             run,
             leased.lease,
             launch,
-            env=led_to_gates(env, leased.lease.gates, run.tenant, self._tools),
+            env=led_to_gates(env, leased.lease.gates, run.tenant, self._tools, str(agent.options.get("preset", ""))),
             secrets=(*given.secrets.values(), *([given.model_key] if given.model_key else [])),
             key=key,
             log=log_path(self._bench.log_folder, run.id, leased.lease.fence),

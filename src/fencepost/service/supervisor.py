@@ -75,6 +75,8 @@ class _Supervisor:
         self._overdue_ns = 0
         self._told_deadline_ns = 0
         self._ended: Message | None = None
+        self._give_up_ns: int | None = None  # when its time or its budget is over, and then why
+        self._give_up_why = "timeout"
         self._model = self._model_of(order)
 
     def run(self) -> Ending:
@@ -144,9 +146,12 @@ class _Supervisor:
         try:
             env = environment(os.environ, self._order, lease, folder=folder, key=key)
             if self._model is not None:
-                self._model.open(self._run_id, self._term)
+                self._model.open(self._run_id, self._order.argv[0], self._term)
                 env = self._model.environment(env)
-            self._start(lease, led_to_gates(env, lease.gates, self._order.tenant, self._tools))
+            self._start(
+                lease,
+                led_to_gates(env, lease.gates, self._order.tenant, self._tools, os.path.basename(self._order.argv[0])),
+            )
             return self._watch(answering)
         finally:
             self._last_resort.close()
@@ -176,13 +181,13 @@ class _Supervisor:
         """Wait for everything at once until the guard reports the end of the tree."""
         gc.enable()  # it was off for a quick start; from here on it may take days
         line, mailbox = self._guard.line.fd, self._mailbox.fd
-        give_up_ns = self._timeout_ns()
+        self._give_up_ns = self._timeout_ns()
         while self._ended is None:
             thinking = self._model.fds() if self._model is not None else []
             waited = [line, mailbox, *answering.fds(), *thinking]
-            ready, _, _ = select.select(waited, [], [], self._patience(give_up_ns))
+            ready, _, _ = select.select(waited, [], [], self._patience())
             if self._model is not None:
-                self._model.hear()
+                self._hear_model_gate(self._model)
             if mailbox in ready:
                 self._forward(self._mailbox.collect())
             self._heed_lease()
@@ -195,8 +200,8 @@ class _Supervisor:
             if self._custody.first_in_seconds() == 0 and self._last_resort.start():
                 self._custody.start()
             self._custody.look()
-            if give_up_ns is not None and self._tools.clock.awake_ns() >= give_up_ns:
-                self._end("timeout", self._grace * ASK_PART)
+            if self._give_up_ns is not None and self._tools.clock.awake_ns() >= self._give_up_ns:
+                self._end(self._give_up_why, self._grace * ASK_PART)
             if self._asked and self._term.now_ns() >= self._overdue_ns:
                 self._guard.kill()  # which closes the line, and we take its place
         return self._ending(self._ended)
@@ -205,15 +210,22 @@ class _Supervisor:
         seconds = self._order.timeout_seconds
         return None if seconds is None else self._tools.clock.awake_ns() + round(seconds * 1e9)
 
-    def _patience(self, give_up_ns: int | None) -> float:
+    def _hear_model_gate(self, model: CommandModel) -> None:
+        """Take note that the budget is spent; the command gets a moment to say so, and is ended then."""
+        if model.hears_of_the_end():
+            soon_ns = self._tools.clock.awake_ns() + round(model.MOMENT_SECONDS * 1e9)
+            if self._give_up_ns is None or soon_ns < self._give_up_ns:
+                self._give_up_ns, self._give_up_why = soon_ns, "budget"
+
+    def _patience(self) -> float:
         if self._asked:
             return max(0.0, (self._overdue_ns - self._term.now_ns()) / 1e9)
         waits = [self._term.left_seconds]
         first = self._custody.first_in_seconds()
         if first is not None:
             waits.append(first)
-        if give_up_ns is not None:
-            waits.append(max(0.0, (give_up_ns - self._tools.clock.awake_ns()) / 1e9))
+        if self._give_up_ns is not None:
+            waits.append(max(0.0, (self._give_up_ns - self._tools.clock.awake_ns()) / 1e9))
         return min(waits)
 
     def _hear(self, message: Message) -> None:
@@ -288,7 +300,8 @@ class _Supervisor:
         why = self._asked or ended["why"]
         if why in ("lost", "deadline") or "late" in ended or self._kept.lost:
             return self._lost()
-        return ending.ended(self._order, why, ended["ended"])
+        over_budget = self._model is not None and self._model.is_over
+        return ending.ended(self._order, why, ended["ended"], over_budget=over_budget)
 
     def _lost(self) -> Ending:
         return ending.lost(self._kept.lost or self._kept.trouble)

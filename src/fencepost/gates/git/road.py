@@ -1,10 +1,12 @@
 """The road of a plain `git push` in a run: settings of git, for that run alone, that lead it to the gate.
 
 They stand in the file that `GIT_CONFIG_SYSTEM` names, which includes the real one. Variables such as `GIT_CONFIG_COUNT` would
-need no file, but a program that hands on some of them and not others breaks every git command.
+need no file, but a program that hands on some of them and not others breaks every git command. Gemini CLI gives its shell another
+`GIT_CONFIG_SYSTEM`, and keeps the others: there they name the file.
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -19,6 +21,9 @@ SECTION = "fencepostgate"
 ASK_SECONDS = 10.0
 PROTOCOLS = "GIT_ALLOW_PROTOCOL"
 SYSTEM, NO_SYSTEM = "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"
+COUNT, KEY, VALUE, INCLUDE = "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "include.path"
+OWN_SYSTEM = ("gemini",)
+LAID = re.compile(rf"/{FOLDER}/[0-9a-f]{{32}}\.gitconfig$")
 NONE = "none"
 
 
@@ -44,11 +49,17 @@ class Road(NamedTuple):
         return path
 
 
-def led(env: Mapping[str, str], path: str) -> dict[str, str]:
-    """Return an environment in which git goes by the file."""
+def led(env: Mapping[str, str], path: str, program: str = "") -> dict[str, str]:
+    """Return an environment in which git goes by the file, also below a program that has settings of its own for git."""
     kept = {name: value for name, value in env.items() if name != NO_SYSTEM}
     allowed = {PROTOCOLS: f"{env[PROTOCOLS]}:fencepost"} if PROTOCOLS in env else {}
-    return kept | {SYSTEM: path} | allowed
+    return kept | {SYSTEM: path} | allowed | (_counted(env, path) if program in OWN_SYSTEM else {})
+
+
+def _counted(env: Mapping[str, str], path: str) -> dict[str, str]:
+    number = env.get(COUNT, "0")
+    place = int(number) if number.isdecimal() else 0
+    return {COUNT: str(place + 1), f"{KEY}{place}": INCLUDE, f"{VALUE}{place}": path}
 
 
 def road(gates: Iterable[tuple[str, str]], env: Mapping[str, str]) -> Road:
@@ -80,7 +91,11 @@ def road(gates: Iterable[tuple[str, str]], env: Mapping[str, str]) -> Road:
 
 def environment_before(environ: Mapping[str, str], before: str) -> dict[str, str]:
     """Return the variables as they were without the road, for a git that is to go on to the remote itself."""
-    kept = {name: value for name, value in environ.items() if name != SYSTEM}
+    kept = {
+        name: os.devnull if name.startswith(VALUE) and LAID.search(value) else value
+        for name, value in environ.items()
+        if name != SYSTEM
+    }
     return kept | ({NO_SYSTEM: "1"} if before == NONE else {SYSTEM: before} if before else {})
 
 

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from fencepost.gates.model.meter import Meter
 from fencepost.gates.model.passes import Pass, Passes
-from fencepost.gates.model.protocols import OUTPUT_RESERVED_MAX, Asked, Protocol, is_free, protocol_at
+from fencepost.gates.model.protocols import Asked, Protocol, is_free, protocol_at
 from fencepost.model.llm_price import Price, Prices, price_of
 from fencepost.model.llm_usage import BYTES_PER_TOKEN, Usage
 
@@ -86,24 +86,28 @@ class ModelGate:
                 run.protocol,
                 f"fencepost: {request.method} {path} does not pass the model gate; batches and files outlive a lease.",
             )
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refused(
+                run.protocol, "fencepost: a call whose body is packed cannot be looked at; send it plain.", 415
+            )
         asked = run.protocol.look(path, await _body(request, run.protocol))
-        if asked.refused:
+        if asked.refused and request.method == "POST":
             raise Refused(run.protocol, f"fencepost: {asked.refused}; it was not made.")
         return self._priced(run, asked, free=is_free(request.method, path))
 
     def _priced(self, run: Pass, asked: Asked, *, free: bool) -> Call:
         """Put aside what the call costs at least, or refuse it."""
         price = None if free else price_of(asked.model, self._prices)
-        if not free and price is None and run.terms.budget_micro is not None:
+        if not free and (price is None or asked.tier) and run.terms.budget_micro is not None:
+            what = f"model {asked.model[:100]!r}" + (f" at the tier {asked.tier[:30]!r}" if asked.tier else "")
+            how = "ask for the default tier" if asked.tier else "list it in prices.toml"
             raise Refused(
-                run.protocol,
-                f"fencepost: the price of model {asked.model[:100]!r} is not known, and this run has a budget_usd; "
-                "list it in prices.toml.",
+                run.protocol, f"fencepost: the price of {what} is not known, and this run has a budget_usd; {how}."
             )
-        expected = Usage(len(asked.body) // BYTES_PER_TOKEN, min(asked.output_max, OUTPUT_RESERVED_MAX))
+        expected = Usage(len(asked.body) // BYTES_PER_TOKEN, asked.output)
         reserved = price.cost(expected) if price else 0
         if not run.reserve(reserved):
-            raise Refused(run.protocol, run.over())
+            raise Refused(run.protocol, run.over("not made"))
         return Call(run, asked, price, reserved, expected)
 
     async def _send(self, request: Request, call: Call) -> Response:
@@ -140,7 +144,7 @@ async def _stream(answer: httpx.Response, call: Call) -> AsyncIterator[bytes]:
     run = call.run
     is_events = answer.headers.get("content-type", "").startswith("text/event-stream")
     meter = Meter(run.protocol, streams=is_events, expected=call.expected)
-    why = ""
+    why, held = "", call.reserved
     parts = answer.aiter_raw()
     whole = False
     try:
@@ -151,15 +155,17 @@ async def _stream(answer: httpx.Response, call: Call) -> AsyncIterator[bytes]:
                 break
             meter.feed(data)
             yield data
-            room = run.room()
-            if call.price and room is not None and call.cost(meter.usage) > room + call.reserved:
-                why = run.over()
+            more = max(0, call.cost(meter.usage) - held)  # put aside as it grows: other calls run up the same budget
+            if run.reserve(more):
+                held += more
+            else:
+                why = run.over("cut off")
         if why and is_events:
             yield run.protocol.error_event(why)
     finally:
         meter.finish()
         usage = _used(answer, meter, call, whole=whole)
-        run.settle(call.reserved, call.cost(usage), usage)
+        run.settle(held, call.cost(usage), usage)
         await answer.aclose()
     if why and not is_events:
         raise ConnectionAbortedError(why)  # what is half an answer shall not look like a whole one

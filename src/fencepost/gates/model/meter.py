@@ -1,7 +1,7 @@
 """Counts what an answer uses while it streams by; nothing of it is kept but numbers."""
 
 from fencepost.gates.model.protocols import Protocol, document_of
-from fencepost.model.llm_usage import BYTES_PER_TOKEN, Usage
+from fencepost.model.llm_usage import BYTES_PER_TOKEN, Usage, letters_of
 
 LINE_MAX = 4_000_000  # what is longer has no counts that we could find
 WHOLE_MAX = 16_000_000
@@ -18,11 +18,10 @@ class Meter:
         self._counted = Usage()
         self._has_counts = False
         self._rest = bytearray()
-        self._bytes = 0
+        self._letters = 0
 
     def feed(self, data: bytes) -> None:
         """Take in a part."""
-        self._bytes += len(data)
         self._rest += data
         if not self._streams:
             del self._rest[WHOLE_MAX:]
@@ -40,10 +39,12 @@ class Meter:
     @property
     def usage(self) -> Usage:
         """What was used so far: as the provider counts, and where it has not yet, by size."""
+        so_far = self._letters // BYTES_PER_TOKEN
         if not self._has_counts:
-            return self._expected._replace(output=self._bytes // BYTES_PER_TOKEN if self._streams else 0)
-        guessed = self._bytes // BYTES_PER_TOKEN // 4  # most of an event is not text
-        return self._counted if not self._streams else self._counted._replace(output=max(self._counted.output, guessed))
+            return self._expected._replace(output=so_far)
+        if self._protocol.name != "anthropic":  # which alone counts the answer before it has begun; the others know
+            return self._counted
+        return self._counted._replace(output=max(self._counted.output, so_far))
 
     @property
     def counted(self) -> Usage | None:
@@ -51,10 +52,10 @@ class Meter:
         return self._counted if self._has_counts else None
 
     def _hear(self, line: bytes) -> None:
-        if self._protocol.marker not in line:
+        if not (line.startswith(b"data:") if self._streams else self._protocol.marker in line):
             return
-        text = line.removeprefix(b"data:").strip().strip(b",[]") if self._streams else line
-        for document in _documents(text):
+        for document in _documents(line.removeprefix(b"data:") if self._streams else line):
+            self._letters += letters_of(document) if self._streams else 0
             usage = self._protocol.usage(document)
             if usage is not None:
                 self._counted, self._has_counts = self._counted.or_more(usage), True

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from hashlib import sha256
+from hmac import compare_digest
 from typing import Any, NamedTuple
 
 from fencepost.gates.model.protocols import PROTOCOLS, Protocol
@@ -26,8 +27,9 @@ class Terms(NamedTuple):
 class Pass:
     """One run at the gate."""
 
-    def __init__(self, terms: Terms, clock: Clock) -> None:
+    def __init__(self, terms: Terms, clock: Clock, keeper: str) -> None:
         self.terms = terms
+        self.keeper = keeper  # what its guard proves itself by: the key that the agent shows does not
         self.protocol: Protocol = PROTOCOLS[terms.provider]
         self._clock = clock
         self._deadline_ns = 0  # nothing passes before its guard has said until when
@@ -82,14 +84,14 @@ class Pass:
         self._reserved -= reserved
         self._spent += spent
         self._usage = self._usage.plus(usage)
-        self._say(spent_micro=self._spent, usage=self._usage._asdict())
+        self._say(spent_micro=self._spent, usage=self._usage.told())
 
-    def over(self) -> str:
-        """Take note that a call would pass the budget, and return it in words."""
+    def over(self, what: str) -> str:
+        """Take note that a call would pass the budget, and return in words what became of it."""
         budget, spent = MicroUsd(self.terms.budget_micro or 0), MicroUsd(self._spent)
         words = (
             f"fencepost: run {self.terms.run_id} may cost {show_usd(budget)} USD (budget_usd) and has spent "
-            f"{show_usd(spent)}; this call would pass that. It was not made, and the run ends."
+            f"{show_usd(spent)}; this call would pass that. It was {what}, and the run ends."
         )
         self._say(over=words)
         return words
@@ -109,14 +111,19 @@ class Passes:
     def __len__(self) -> int:
         return len(self._passes)
 
-    def open(self, shown: str, terms: Terms) -> Pass:
-        """Make a pass for a run; it opens with its first deadline."""
-        made = self._passes[_digest(shown)] = Pass(terms, self._clock)
-        return made
+    def open(self, shown: str, terms: Terms, keeper: str = "") -> bool:
+        """Make a pass for a run, unless there is one; it opens with its first deadline."""
+        there = self._passes.setdefault(_digest(shown), made := Pass(terms, self._clock, keeper))
+        return there is made
 
     def find(self, shown: str) -> Pass | None:
         """Return the pass of a run by the key that its agent shows."""
         return self._passes.get(_digest(shown))
+
+    def find_kept(self, shown: str, keeper: str) -> Pass | None:
+        """Return the pass of a run to whoever proves to be its guard."""
+        found = self.find(shown)
+        return found if found is not None and compare_digest(found.keeper.encode(), keeper.encode()) else None
 
     def remove(self, one: Pass) -> None:
         """Close a pass for good."""

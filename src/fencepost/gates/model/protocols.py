@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 from fencepost.model.llm_usage import Usage, anthropic_usage, gemini_usage, openai_usage
 
 OUTPUT_RESERVED_MAX = 2048  # an agent asks for far more than it gets; what comes is counted as it comes
+TIERS = (None, "", "auto", "default", "standard", "standard_only", "flex")  # at the listed price, or below
 
 
 class Asked(NamedTuple):
     """What a call is about, as far as the gate has to know."""
 
     model: str = ""
-    output_max: int = 0
+    output: int = 0  # what is put aside for its answer: one that does not stream cannot be cut off
     body: bytes = b""
     refused: str = ""  # why it must not be made, if so
+    tier: str = ""  # another price than the listed one, by its name
 
 
 class Protocol(NamedTuple):
@@ -40,31 +42,43 @@ class Protocol(NamedTuple):
 
 
 def document_of(body: bytes) -> dict[str, Any]:
-    """Read a body; what is no object is empty."""
+    """Read a body; what is no object, or could be read in two ways, is empty."""
     try:
-        found = json.loads(body)
+        found = json.loads(body, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands there twice")
+    return found
 
 
 def _paths(*patterns: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(one, re.ASCII) for one in patterns)
 
 
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else OUTPUT_RESERVED_MAX
+def _asked(said: Mapping[str, Any], model: object, limit: object, body: bytes, *, streams: bool) -> Asked:
+    most = limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else OUTPUT_RESERVED_MAX
+    tier = next(
+        (str(said[name]) for name in ("service_tier", "serviceTier", "speed") if said.get(name) not in TIERS), ""
+    )
+    refused = "" if said or body.strip() == b"{}" else "its body is not one plain JSON object"
+    return Asked(str(model), min(most, OUTPUT_RESERVED_MAX) if streams else most, body, refused, tier)
 
 
 def _look_anthropic(_: str, body: bytes) -> Asked:
     said = document_of(body)
-    return Asked(str(said.get("model", "")), _whole(said.get("max_tokens")), body)
+    return _asked(said, said.get("model", ""), said.get("max_tokens"), body, streams=bool(said.get("stream")))
 
 
 def _look_openai(path: str, body: bytes) -> Asked:
     said = document_of(body)
     limit = said.get("max_output_tokens") or said.get("max_completion_tokens") or said.get("max_tokens")
-    asked = Asked(str(said.get("model", "")), _whole(limit), body)
+    asked = _asked(said, said.get("model", ""), limit, body, streams=bool(said.get("stream")))
     if said.get("background"):
         return asked._replace(refused="a background response would outlive the run's lease")
     options = said.get("stream_options")
@@ -76,9 +90,13 @@ def _look_openai(path: str, body: bytes) -> Asked:
 
 
 def _look_gemini(path: str, body: bytes) -> Asked:
-    config = document_of(body).get("generationConfig")
+    said = document_of(body)
+    config = said.get("generationConfig")
     limit = config.get("maxOutputTokens") if isinstance(config, dict) else None
-    return Asked(path.rpartition("/models/")[2].partition(":")[0], _whole(limit), body)
+    model = path.rpartition("/models/")[2].partition(":")[0]
+    return _asked(
+        said, model, limit, body, streams=False
+    )  # it may stream a list, which cannot be cut off as events can
 
 
 def _anthropic_error(status: int, words: str) -> dict[str, Any]:
@@ -95,7 +113,7 @@ def _gemini_error(status: int, words: str) -> dict[str, Any]:
     return {"error": {"code": status, "message": words, "status": kind}}
 
 
-ID = r"[A-Za-z0-9_.@-]+"
+ID = r"[A-Za-z0-9_@-][A-Za-z0-9_.@-]*"
 ANTHROPIC = Protocol(
     "anthropic",
     _paths(r"POST /v1/messages", r"POST /v1/messages/count_tokens", rf"GET /v1/models(/{ID})?"),

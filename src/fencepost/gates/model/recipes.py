@@ -29,8 +29,8 @@ class Recipe(NamedTuple):
 def recipe(provider: str, preset: str = "") -> Recipe:
     """Return the recipe for a provider, and for the CLI that speaks with it."""
     listed = _listed()
-    said, cli = listed[provider], listed["cli"].get(preset, {})
-    return Recipe(said["upstream"], said["key"], said["env"], tuple(cli.get("args", ())))
+    said, cli = listed[provider], listed["cli"].get(preset, {}).get(provider, {})
+    return Recipe(said["upstream"], said["key"], {**said["env"], **cli.get("env", {})}, tuple(cli.get("args", ())))
 
 
 def scrubbed(env: Mapping[str, str], key: str) -> dict[str, str]:
