@@ -100,7 +100,7 @@ def uninstall(argv: list[str]) -> int:
 def change_settings(args: argparse.Namespace, *, removing: bool) -> int:
     """Work everything out first, so that a file that cannot be read leaves all others as they are."""
     project = os.getcwd() if args.project else None
-    clis = hook_files.named_clis(args.cli, os.environ)
+    clis = hook_files.named_clis(args.cli, os.environ, in_project=args.project)
     hold = Hold(turn=getattr(args, "hold", "turn") == "turn", strict=getattr(args, "strict", False))
     for change in hook_files.changes(clis, project, os.environ, removing=removing, hold=hold):
         print_change(change, dry_run=args.dry_run)
@@ -138,7 +138,9 @@ def install_parser(name: str) -> argparse.ArgumentParser:
         f"{does} the settings of Claude Code, Codex and Gemini. Everything else in them stays as it is.",
         INSTALL_EXAMPLES.replace("install", name) + (HOLD_EXAMPLES if name == "install" else ""),
     )
-    made.add_argument("cli", nargs="*", metavar="CLI", help="claude, codex, gemini (default: those that are here)")
+    made.add_argument(
+        "cli", nargs="*", metavar="CLI", help="claude, codex, gemini, qwen, copilot (default: those that are here)"
+    )
     where = made.add_mutually_exclusive_group()
     where.add_argument("--user", action="store_true", help="in this user's own settings (default)")
     where.add_argument("--project", action="store_true", help="in the settings of the project in this folder")

@@ -29,6 +29,7 @@ class Cli(NamedTuple):
     milliseconds: bool = False
     end_seconds: int = 5
     idle: str = ""  # the matcher of notices that it waits for its person
+    in_project: bool = True  # whether a project can bring hooks of its own in that file
 
 
 CLIS = {
@@ -40,6 +41,13 @@ CLIS = {
     "gemini": Cli(
         "gemini", "gemini", ".gemini", "", "settings.json", "BeforeTool", "BeforeAgent", "AfterAgent",
         "run_shell_command|write_file|replace|mcp_.*", milliseconds=True,
+    ),
+    "qwen": Cli(
+        "qwen", "qwen", ".qwen", "", "settings.json", "PreToolUse", "UserPromptSubmit", "Stop", "", milliseconds=True,
+    ),
+    "copilot": Cli(
+        "copilot", "copilot", ".copilot", "COPILOT_HOME", "settings.json", "PreToolUse", "UserPromptSubmit", "Stop", "",
+        in_project=False,
     ),
 }  # fmt: skip
 

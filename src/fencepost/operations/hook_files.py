@@ -41,15 +41,17 @@ class Standing(NamedTuple):
     broken: str = ""  # a file that cannot be read
 
 
-def named_clis(names: Iterable[str], environ: Mapping[str, str]) -> list[Cli]:
+def named_clis(names: Iterable[str], environ: Mapping[str, str], *, in_project: bool = False) -> list[Cli]:
     """Return the CLIs that are meant: those named, or those that are on this machine."""
     chosen = list(names)
     for name in chosen:
         if name not in CLIS:
             raise Invalid(f"there are hooks for {', '.join(CLIS)}, not for {name!r}.")
+        if in_project and not CLIS[name].in_project:
+            raise Invalid(f"hooks for {name} go into your home: fencepost hook install {name}")
     if chosen:
         return [CLIS[name] for name in dict.fromkeys(chosen)]
-    here = [cli for cli in CLIS.values() if is_here(cli, environ)]
+    here = [cli for cli in CLIS.values() if is_here(cli, environ) and (cli.in_project or not in_project)]
     if not here:
         raise Invalid(f"none of {', '.join(CLIS)} was found here; name one: fencepost hook install claude")
     return here
@@ -127,7 +129,7 @@ def standings(environ: Mapping[str, str], cwd: str) -> Iterator[Standing]:
 
 
 def _standing(cli: Cli, environ: Mapping[str, str], cwd: str) -> Standing:
-    folders = [folder_of(cli, None, environ), folder_of(cli, cwd, environ)]
+    folders = [folder_of(cli, None, environ), *([folder_of(cli, cwd, environ)] if cli.in_project else [])]
     names = dict.fromkeys([cli.file, "settings.json", "settings.local.json"]) if cli.name == "claude" else (cli.file,)
     found, off = [], ""
     for path in (os.path.join(folder, name) for folder in dict.fromkeys(folders) for name in names):
