@@ -12,7 +12,7 @@ from tests.agents.settings import FENCEPOST, GATEWAY, Settings, set_up, write
 from tests.support.repository import make_repository
 from tests.support.site import Site
 
-HOOKED = ("claude", "codex", "gemini")  # whose hooks `fencepost hook install` writes
+HOOKED = ("claude", "codex", "gemini", "qwen", "copilot")  # whose hooks `fencepost hook install` writes
 KEPT = ("LANG", "TMPDIR", "USER", "XDG_STATE_HOME", "HOME")
 PATIENCE_SECONDS = 300.0  # only what never comes takes so long
 
@@ -23,10 +23,12 @@ class Ground(Site):
     def __init__(self, folder: Path, cli: Cli, model: Model) -> None:
         super().__init__(folder)
         self.cli, self.model = cli, model
+        self.variables: dict[str, str] = {}  # of whoever starts a worker here
+        write(folder / ".gitconfig", "[user]\n\tname = agent\n\temail = agent@example.org\n")
         (folder / "bin").mkdir()
         (folder / "bin" / cli.preset).symlink_to(cli.path)
         self.settings: Settings = set_up(cli, folder, model.url)
-        self._make("works")  # the first one is made here, and not by several threads at once
+        self.make("works")  # the first one is made here, and not by several threads at once
         if cli.preset in HOOKED:
             self.fencepost("hook", "install", cli.preset)
 
@@ -34,17 +36,17 @@ class Ground(Site):
         """Keep the machine's own settings of any agent away."""
         made = super().environment()
         kept = {name: value for name, value in made.items() if name in KEPT}
-        return {**kept, "PATH": f"{self.folder}/bin:{made['PATH']}", "TERM": "dumb"}
+        return {**kept, "PATH": f"{self.folder}/bin:{made['PATH']}", "TERM": "dumb", **self.variables}
 
     def describe(self, name: str, prompt: str, *, env: dict[str, str] | None = None, **more: str) -> str:
         """Describe an agent of this CLI, with a project of its own."""
-        self._make(name)
+        self.make(name)
         variables = {**self.settings.env, **(env or {})}
         lines = {"project": f'"{name}"', "prompt": json.dumps(prompt), "env": _inline(variables), **self._way(), **more}
         text = "".join(f"{key} = {value}\n" for key, value in lines.items())
         return f'[projects.{name}]\npath = "{name}"\n[agents.{name}]\n{text}'
 
-    def _make(self, name: str) -> Path:
+    def make(self, name: str) -> Path:
         """Make a repository for an agent, if it has none, and return where it is."""
         place = self.folder / name
         if not (place / ".git").exists():
@@ -62,7 +64,7 @@ class Ground(Site):
             program, *words = GATEWAY[GATEWAY.index("--") + 1 :]
             server = f'{{ notes = {{ command = "{program}", args = {json.dumps(words)} }} }}'
             return {"mcp_servers": server, "tools": '["Bash", "mcp__notes__add"]'}, {}
-        self._make("notes")
+        self.make("notes")
         for name, text in self.settings.noting_files.items():
             write(self.folder / "notes" / name, text)
         args = [*self.settings.args, *self.settings.noting]
@@ -98,8 +100,10 @@ class Ground(Site):
             "claude": ["-p", "--output-format", "json", "--allowedTools", "Bash"],
             "codex": ["exec", "--json", "--skip-git-repo-check", *self.settings.args, "-"],
             "gemini": ["--output-format", "json", *self.settings.args],
+            "qwen": ["--output-format", "json", *self.settings.args],
+            "copilot": ["--output-format", "json", "--no-auto-update", *self.settings.args],
         }[self.cli.preset]
-        place = self._make("directly")
+        place = self.make("directly")
         whole = {**self.environment(), **self.settings.env, "FENCEPOST_EXE": FENCEPOST, **env}
         argv = [str(self.folder / "bin" / self.cli.preset), *words]
         return subprocess.run(

@@ -30,6 +30,10 @@ class Settings(NamedTuple):
     noting_env: dict[str, str] = {}  # noqa: RUF012  # never changed
     noting_files: dict[str, str] = {}  # noqa: RUF012  # in its project
     impatient: dict[str, str] = {}  # noqa: RUF012  # variables with which it gives up soon
+    gate: tuple[str, str] = (
+        "openai",
+        "gpt-4o",
+    )  # whose protocol it speaks before the model gate, and a model of theirs
 
 
 def set_up(cli: Cli, home: Path, url: str) -> Settings:
@@ -40,7 +44,10 @@ def set_up(cli: Cli, home: Path, url: str) -> Settings:
 def _claude(_: Path, url: str) -> Settings:
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1"}
     env = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "MCP_TIMEOUT": f"{MCP_SECONDS}000", **quiet}
-    return Settings(env, impatient={"CLAUDE_CODE_MAX_RETRIES": "1"})  # its engine has tools and mcp_servers of its own
+    gate = ("anthropic", "claude-sonnet-4-5")
+    return Settings(
+        env, impatient={"CLAUDE_CODE_MAX_RETRIES": "1"}, gate=gate
+    )  # its engine has tools and mcp_servers of its own
 
 
 CODEX = """\
@@ -87,6 +94,7 @@ def _gemini(home: Path, url: str) -> Settings:
         {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_TRUST_WORKSPACE": "true"},
         ("--model", "gemini-2.5-flash", "--yolo"),
         noting_files={".gemini/settings.json": json.dumps({"mcpServers": {"notes": server}})},
+        gate=("gemini", "gemini-2.5-flash"),
     )
 
 
@@ -107,6 +115,7 @@ def _opencode(home: Path, url: str) -> Settings:
         {f"OPENCODE_DISABLE_{name}": "1" for name in off},
         ("--auto",),
         noting_env={"OPENCODE_CONFIG_CONTENT": json.dumps({"mcp": {"notes": server}})},
+        gate=("openai", "openai/gpt-4o"),
     )
 
 

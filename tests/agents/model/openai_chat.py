@@ -23,7 +23,7 @@ def asked(request: dict[str, Any]) -> Asked:
     return Asked(
         text=" ".join(text_of(one.get("content")) for one in new),
         answered=any(one["role"] == "tool" for one in new),
-        tools={one["name"]: one.get("parameters", {}) for one in functions},
+        tools={one["name"]: one.get("parameters", {}) for one in functions if "name" in one},
         model=request["model"],
         streams=bool(request.get("stream")),
     )

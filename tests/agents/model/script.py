@@ -27,6 +27,9 @@ COMMANDS = {
     "STAY": "echo half > draft; tail -f /dev/null",
     "WAIT": "echo half > draft; until [ -e enough ]; do sleep 0.1; done; echo whole > draft",
     "STRAY": "echo stray > stray",
+    "SHIP": 'env > seen; git commit -qm shipped --allow-empty && git push origin HEAD:main > pushed 2>&1; echo "exit $?" >> pushed',
+    "DOZE": "git commit -qm late --allow-empty; echo > asleep; until [ -e awake ]; do sleep 0.1; done; "
+    'git push origin HEAD:main > draft 2>&1; echo "exit $?" >> draft; mv draft pushed',
 }
 # The tool may come later than the first question: some CLIs do not wait for their MCP servers.
 NOTE, NOTE_TOOL, NOTE_LINE, NOTED = "please NOTE", "add", "written down by the model", "written-down-for-good"

@@ -28,6 +28,7 @@ class Request(NamedTuple):
     path: str
     body: dict[str, Any]
     asked: Asked
+    key: str = ""  # that it showed
 
 
 class Model:
@@ -96,6 +97,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.model.others.append(path)
         self._send(404, {"error": {"message": f"there is no {path} here"}})
 
+    def _key(self) -> str:
+        """Return the key that was shown, wherever the protocol wants it."""
+        bearer = self.headers.get("authorization", "").partition(" ")[2]
+        return str(self.headers.get("x-api-key") or self.headers.get("x-goog-api-key") or bearer)
+
     def _body(self) -> dict[str, Any]:
         size = int(self.headers.get("content-length") or 0)
         if size or "chunked" not in self.headers.get("transfer-encoding", ""):
@@ -108,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         return dict(json.loads(b"".join(parts)))
 
     def _serve(self, protocol: ModuleType, request: Request) -> None:
-        self.model.requests.append(request)
+        self.model.requests.append(request._replace(key=self._key()))
         fault = self._fault(request.asked.text)
         if fault.isdigit():
             self._send(int(fault), protocol.error(int(fault), WORDS[int(fault)]))
