@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Three on two cores: half of the tests wait for a lease to run out or a process to end.
 JOBS ?= 3
 
-.PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs bench-model-gate profile-drain format clean
+.PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos holders holders-often takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs bench-model-gate profile-drain format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -96,6 +96,12 @@ chaos: $(READY)
 # P7 for every way to run, with the guard, the worker or neither frozen, one and a hundred: half an hour.
 holders: $(READY)
 	FENCEPOST_TEST_HOLDERS=all $(BIN)/pytest tests/service/test_every_holder_ends_in_time.py -q --timeout 0 $(PYTEST)
+
+# A row of each kind, again and again, up to the first that fails.
+TIMES ?= 50
+holders-often: $(READY)
+	for time in $$(seq $(TIMES)); do \
+	  $(BIN)/pytest tests/service/test_every_holder_ends_in_time.py -q --timeout 0 $(PYTEST) || exit 1; echo "$$time times"; done
 
 KILLS ?= 100
 takeovers: $(READY)

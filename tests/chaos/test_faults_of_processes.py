@@ -262,3 +262,15 @@ def test_without_descriptors_to_spare_it_says_so_and_starts_nothing(ground: Grou
         assert told.code == 0 or (told.err and "Traceback" not in told.err), told
         assert (ground.folder / "started").exists() is (told.code == 0), told
     assert ground.run("exec", "--lock", "z", "--", "true").code == 0, "nothing is left held"
+
+
+def test_a_worker_with_few_descriptors_takes_fewer_runs_says_so_once_and_loses_none(site: Site) -> None:
+    """F73: what is kept for the store renews what runs."""
+    site.configure("[agents.worker]\ncommand = ['sleep', '600']\n")
+    site.start("sh", "-c", "ulimit -n 72; exec fencepost up --no-web --workers 12 --ttl 6s")
+    site.fencepost("run", "worker", "--payloads", "-", data="{}\n" * 12)
+    site.until(lambda: len(site.runs(state="running")) == 8)
+    site.until(lambda: all(held.renewals >= 2 for held in site.leases() if held.guard))
+
+    assert len(site.runs(state="running", attempt=1)) == 8, "the others wait"
+    assert site.said().count("room for 8 runs at once instead of 12: this process may open 72 files") == 1

@@ -8,8 +8,7 @@ import pytest
 
 from fencepost.model.outcome import Succeeded
 from fencepost.service import end_record
-from fencepost.service.end_record import END, EndRecord, EndRecords, clear_away_the_dead
-from fencepost.service.listening import Told
+from fencepost.service.end_record import END, EndRecord, EndRecords, Told, clear_away_the_dead
 
 HOUR_US = 3600 * 1_000_000
 

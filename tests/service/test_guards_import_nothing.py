@@ -13,9 +13,9 @@ from tests.support.site import Site
 WATCHED = """
 import os, sys
 from fencepost.cli.main import run
+from fencepost.service import zygote
 from fencepost.wiring import serving
 
-path = os.path.abspath("imported")
 make = serving.guard_maker
 
 def note(text):
@@ -29,16 +29,29 @@ class Notes:
     def find_spec(self, name, path=None, target=None):
         note(("guard " if os.getpid() == self.guard else "child ") + name)
 
-def watched(rights):
-    become = make(rights)
+def watched(become):
     def become_watched(listener, place):
         sys.meta_path.insert(0, Notes(os.getpid()))
         become(listener, place)
         note("guard ended")
     return become_watched
-
-serving.guard_maker = watched
+"""
+# The worker, and the helper of its full guards.
+UP = f"""
+{WATCHED}
+path = os.path.abspath("imported")
+serving.guard_maker = lambda rights: watched(make(rights))
+zygote.plain_words = lambda: [sys.executable, "-c", PLAIN, path]
 run()
+"""
+# The helper of its plain guards.
+PLAIN = f"""
+{WATCHED}
+from fencepost.service import plain_zygote
+path, descriptor = sys.argv[1:]
+load = plain_zygote.load
+plain_zygote.load = lambda: watched(load())
+plain_zygote.main(int(descriptor))
 """
 CONFIG = """
 [projects.repo]
@@ -88,7 +101,7 @@ def test_neither_a_guard_nor_its_children_import_what_a_new_version_may_replace(
     subprocess.run(["git", "-C", repo, *words], check=True)
     (site.folder / "books.py").write_text("def close(ctx):\n    print('closed')\n")
     site.configure(CONFIG)
-    site.start(sys.executable, "-c", WATCHED, "up", "--no-web", "--workers", "2")
+    site.start(sys.executable, "-c", f"PLAIN = {PLAIN!r}\n{UP}", "up", "--no-web", "--workers", "2")
     for agent in AGENTS:
         site.fencepost("run", agent)
     site.until((site.folder / "imported").exists)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from fencepost.model.errors import Misconfigured
-from fencepost.service.run_folder import SOCKET_PATH_MAX, plan_run_folder
+from fencepost.service.run_folder import PAYLOAD, SOCKET_PATH_MAX, plan_run_folder
 
 ANOTHER = 54_321
 NAME = f"fencepost-{os.getuid()}"
@@ -56,7 +56,7 @@ class Place:
 
     def planned(self) -> Path:
         folder = plan_run_folder(f"r{os.urandom(9).hex()}")
-        folder.make("{}")
+        folder.make({PAYLOAD: "{}"})
         assert len(os.fsencode(folder.socket)) <= SOCKET_PATH_MAX
         assert Path(folder.payload).stat().st_mode & 0o777 == 0o600
         folder.remove()

@@ -18,6 +18,7 @@ _PREFIX = "fencepost-"
 _APART = "."  # stands between the run and the lease; in neither of them
 _ID_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _ID_MAX = 128
+_LINKS_ALONE = 2  # its own name, and that of itself
 
 
 def plan(run_id: str, lease_id: str = "") -> str | None:
@@ -132,8 +133,19 @@ def _bottom_up(path: str) -> Iterator[str]:
     """Yield the cgroup and all below it, children first."""
     if not _is_ours(path):
         return
+    if _has_none_below(path):
+        yield path
+        return
     for folder, _, _ in os.walk(path, topdown=False):
         yield folder
+
+
+def _has_none_below(path: str) -> bool:
+    """Tell whether a cgroup has no other ones in it, as nearly all; each of them would be a link more."""
+    try:
+        return os.stat(path).st_nlink == _LINKS_ALONE
+    except OSError:
+        return False
 
 
 def _procs(folder: str) -> list[int]:

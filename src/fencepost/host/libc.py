@@ -9,13 +9,17 @@ _TFD_ABSTIME, _TFD_NONBLOCK, _TFD_CLOEXEC = 1, 0o4000, 0o2000000
 _CLOCK_BOOTTIME = 7
 
 
+_found: dict[str, int] = {}  # where each function lies: a guard sets its alarm again and again
+
+
 def call(name: str, *values: int | bytes) -> int | None:
     """Call a function of the C library; None where there is no way to."""
     try:
         from _ctypes import call_function, dlopen, dlsym  # a quarter of what ctypes costs
 
-        library = dlopen(None, 0)  # type: ignore[arg-type]  # None is this program itself
-        return int(call_function(dlsym(library, name), values))
+        if name not in _found:
+            _found[name] = dlsym(dlopen(None, 0), name)  # type: ignore[arg-type]  # None is this program itself
+        return int(call_function(_found[name], values))
     except (ImportError, OSError):
         return None
 

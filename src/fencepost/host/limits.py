@@ -5,14 +5,15 @@ import resource
 from typing import NamedTuple
 
 
-def raise_descriptor_limit() -> None:
-    """Take as many descriptors as this user may have: a thousand guards are a thousand connections."""
+def raise_descriptor_limit() -> int | None:
+    """Take as many descriptors as this user may have, and return how many: a thousand guards are a thousand connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError):  # macOS names a limit that it does not grant
-            return
+            hard = soft
+    return None if hard == resource.RLIM_INFINITY else hard
 
 
 class Room(NamedTuple):

@@ -5,7 +5,7 @@ def kills_for_memory() -> int:
     """Return how many processes the kernel of this machine has ended for want of memory since it booted; 0: unknown."""
     try:
         with open("/proc/vmstat", "rb") as file:
-            lines = file.read().splitlines()
+            text = file.read()
     except OSError:
         return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), 0)
+    return int(text.partition(b"\noom_kill ")[2].partition(b"\n")[0] or 0)

@@ -240,3 +240,13 @@ class Timeouts:
             return TimedOut(Reason.TIMEOUT)
         limit, still_for = (self.stall_timeout, silent_for) if calling_for is None else (self.tool_timeout, calling_for)
         return TimedOut(Reason.STALL_TIMEOUT) if limit is not None and still_for >= limit else None
+
+    def in_seconds(self) -> tuple[float | None, ...]:
+        """Return what limits a running agent, for those who have plain values only."""
+        limits = (self.timeout, self.stall_timeout, self.tool_timeout)
+        return tuple(None if one is None else one.total_seconds() for one in limits)
+
+
+def timeouts_in_seconds(*limits: float | None) -> Timeouts:
+    """Return the limits of a running agent again."""
+    return Timeouts(None, *(None if one is None else timedelta(seconds=one) for one in limits))

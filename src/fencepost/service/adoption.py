@@ -14,9 +14,10 @@ from fencepost.ports.runs import Adoptable, LeasedRun
 from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Term
 from fencepost.service.end_record import EndRecords, clear_away_the_dead
+from fencepost.service.guard_pool import connect
 from fencepost.service.guarded import Guarded
 from fencepost.service.run_order import GuardPlace
-from fencepost.service.worker import Worker, connect
+from fencepost.service.worker import Worker
 from fencepost.stores.runtime import RuntimeStore
 
 HELLO_SECONDS = 1.0  # a guard that says nothing for so long is frozen

@@ -11,9 +11,9 @@ from fencepost.model.own_program import own_executable
 from fencepost.model.rights import is_ordinary
 from fencepost.model.run_key import key_variables
 from fencepost.model.trace import traceparent
-from fencepost.ports.runs import RunRow
+from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.handing import Given
-from fencepost.service.run_folder import RunFolder
+from fencepost.service.run_folder import CHECKPOINT, RunFolder
 
 
 def build_environment(
@@ -85,6 +85,11 @@ def payload_file(run: RunRow) -> str:
         "attempt": run.attempt,
     }
     return json.dumps({**payload, "fencepost": facts})
+
+
+def checkpoint_file(leased: LeasedRun) -> dict[str, str]:
+    """Return the file in which a resumed agent gets back what it left for itself; nothing for any other."""
+    return {CHECKPOINT: leased.checkpoint or "null"} if leased.run.resume else {}
 
 
 def own_values(run: RunRow, lease: Lease) -> list[str]:

@@ -45,7 +45,7 @@ class AgentTree:
 
     def place(self, run_id: str, cgroup: str | None) -> None:
         """Say what the processes are found by."""
-        self.traces = Traces(run_id, self._processes.myself(), cgroup)
+        self.traces = Traces(run_id, None if self._lists else self._processes.myself(), cgroup)
 
     def start(
         self,

@@ -3,32 +3,34 @@
 Nothing here waits and nothing here knows the store: the guard calls `serve` when something is ready, and `look` after it.
 """
 
-import os
-import signal
-from datetime import timedelta
-from typing import NamedTuple
+from __future__ import annotations
 
-from fencepost.host.logs import LogFile
+import os
+
 from fencepost.host.memory import kills_for_memory
-from fencepost.model.definition import agent_from_json, retry_of, timeouts_of
-from fencepost.model.moment import from_us
-from fencepost.model.outcome import Outcome
-from fencepost.model.retry import DrainStep, drain
+from fencepost.model import light_signal as signal
+from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.retry import timeouts_in_seconds
 from fencepost.model.usage import usage_text
-from fencepost.ports.clock import Clock
 from fencepost.service.agent_tree import KILL_SECONDS, AgentTree
 from fencepost.service.answers import Answers
-from fencepost.service.custody import Term
-from fencepost.service.ends import DRAIN, INTERRUPTS, LOSSES, outcome_of, shown_code
+from fencepost.service.ends import DONE, DRAIN, INTERRUPTS, LOSSES, OVER_BUDGET, PASSED_SECONDS, outcome_of, shown_code
 from fencepost.service.guard import ASK_PART
-from fencepost.service.listening import DONE, OVER_BUDGET, Listening, Told
-from fencepost.service.model_line import PASSED_SECONDS
 from fencepost.service.output import Output, hide
 from fencepost.service.run_answers import LOCAL, RunAnswers
 from fencepost.service.run_folder import RunFolder
-from fencepost.service.run_order import RunOrder
 from fencepost.service.run_socket import Answer, Relay, RunSocket
 from fencepost.service.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from fencepost.host.logs import LogFile
+    from fencepost.model.outcome import Outcome
+    from fencepost.ports.clock import Clock
+    from fencepost.service.custody import Term
+    from fencepost.service.end_record import Told
+    from fencepost.service.guard_skills import GuardSkills
+    from fencepost.service.listening import Listening
+    from fencepost.service.run_order import RunOrder
 
 STDIN = "stdin"
 GONE_LOOK_SECONDS = 0.01  # between two looks at a tree that is being killed
@@ -48,12 +50,21 @@ class AgentWatch:
     """The agent of one attempt."""
 
     def __init__(
-        self, order: RunOrder, tree: AgentTree, clock: Clock, *, term: Term, log: LogFile, grace: float, relay: Relay
+        self,
+        order: RunOrder,
+        tree: AgentTree,
+        clock: Clock,
+        *,
+        term: Term,
+        log: LogFile,
+        grace: float,
+        relay: Relay,
+        skills: GuardSkills | None,
     ) -> None:
         self._order, self._tree, self._clock, self._term, self._log = order, tree, clock, term, log
-        self._folder = RunFolder(os.path.dirname(order.env["FENCEPOST_SOCKET"]))
+        self._folder = RunFolder(order.folder)
         self._grace = grace
-        self._agent = agent_from_json(order.run.manifest)
+        self._skills = skills
         self._why: str | None = None  # why it is being ended
         self._interrupted_ns: int | None = None  # when an interrupted agent that is still there is asked to stop
         self._kill_ns: int | None = None  # when what is left of it is killed
@@ -64,7 +75,7 @@ class AgentWatch:
         self._passed_ns: int | None = None  # when an agent that would pass its budget is ended
         self._outputs: dict[int, Output] = {}
         self._listening: Listening | None = None
-        self._watch = Stopwatch(clock.awake_ns, timeouts_of(self._agent))
+        self._watch = Stopwatch(clock.awake_ns, timeouts_in_seconds(*order.limits))
         answers = Answers(order.lease, term, self.is_ending, None)
         self._answers = RunAnswers(answers, None, order.lease, order.gates, order.checkpoint)
         handlers = {verb: handler for verb, handler in self._answers.handlers().items() if verb in LOCAL}
@@ -74,16 +85,16 @@ class AgentWatch:
     def start(self, folder: str) -> int:
         """Start the agent and return its pid, or raise the OSError that kept it from starting."""
         order = self._order
-        standard = [self._input(order.run.payload if order.launch.stdin is None else order.launch.stdin)]
+        standard = [self._input(order.stdin)]
         readers = []
-        for _ in range(1 if order.launch.manner is None else 2):
+        for _ in range(2 if self._skills and self._skills.understands else 1):
             reader, writer = os.pipe()
             readers.append(reader)
             standard.append(writer)
         try:
             pid = self._tree.start(
-                order.launch.argv,
-                {**order.env, **order.launch.env},
+                order.argv,
+                order.env,
                 folder=folder,
                 standard=(standard[0], standard[1], standard[-1]),
             )
@@ -106,20 +117,11 @@ class AgentWatch:
         return descriptor
 
     def _listen(self, outputs: list[Output]) -> None:
-        order = self._order
         for output in outputs:
-            output.keep(self._log, list(order.secrets))
+            output.keep(self._log, list(self._order.secrets))
             self._outputs[output.fd] = output
-        if order.launch.manner is not None:
-            self._listening = Listening(
-                order.launch,
-                order.launch.manner,
-                output=outputs[0],
-                errors=outputs[1],
-                now_ns=self._clock.awake_ns,
-                budget_micro=order.budget_micro,
-                so_far=order.so_far,
-            )
+        if self._skills is not None:
+            self._listening = self._skills.listen(outputs[0], outputs[-1], self._clock.awake_ns)
 
     def fds(self) -> list[int]:
         """Return what to wait for."""
@@ -217,7 +219,7 @@ class AgentWatch:
             self.end(due)
         elif self._passed_ns is not None and self._now() >= self._passed_ns:
             self.end(OVER_BUDGET)
-        elif self._drain_until_ns is not None and self._is_drained(self._drain_until_ns):
+        elif self._drain_until_ns is not None and (self.resumable or self._now() >= self._drain_until_ns):
             self.end(DRAIN)
 
     def _hurry(self) -> None:
@@ -271,12 +273,6 @@ class AgentWatch:
     def resumable(self) -> bool:
         """Whether the run can be taken up again where it is."""
         return self._answers.checkpoint is not None or (self._listening is not None and self._listening.resumable)
-
-    def _is_drained(self, until_ns: int) -> bool:
-        now = from_us(self._clock.wall_us())
-        left = timedelta(microseconds=(until_ns - self._now()) / 1000)
-        step = drain(retry_of(self._agent), resumable=self.resumable, now=now, deadline_at=now + left)
-        return step is not DrainStep.KEEP
 
     def _conclude(self) -> AgentEnd:
         """Read the rest of the output and say how it ended."""

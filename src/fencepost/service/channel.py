@@ -3,11 +3,16 @@
 A guard may be frozen, a worker too. Neither must hold up the other.
 """
 
-import json
+from __future__ import annotations
+
 import select
-from _socket import socket
 from _thread import allocate_lock
-from typing import Any
+
+from fencepost.model import light_json as json
+from fencepost.model.light import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _socket import socket
 
 Message = dict[str, Any]
 RECEIVE_MAX = 262_144
@@ -40,12 +45,20 @@ class Channel:
 
     def send(self, **message: object) -> None:
         """Send a message, or keep it until the peer reads again."""
-        data = json.dumps(message).encode() + b"\n"
+        self.post(json.dumps(message))
+
+    def post(self, text: str) -> None:
+        """Send a message that is spelled already."""
         with self._lock:
             if self.closed:
                 return
-            self._unsent += data
+            self._unsent += text.encode() + b"\n"
             self._flush()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something is still to be sent."""
+        return bool(self._unsent)
 
     def flush(self) -> bool:
         """Go on sending; return whether something is still to be sent."""

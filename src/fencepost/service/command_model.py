@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from fencepost.gates.model.recipes import scrubbed
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.service.custody import Term
+from fencepost.service.ends import PASSED_SECONDS
 from fencepost.service.model_leading import Way, way_to
-from fencepost.service.model_line import PASSED_SECONDS, ModelGateStarter, keep_pass, open_pass
+from fencepost.service.model_line import ModelGateStarter, keep_pass, open_pass
 from fencepost.service.order import ModelWish
 
 if TYPE_CHECKING:

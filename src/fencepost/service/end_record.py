@@ -9,13 +9,27 @@ from typing import Any, NamedTuple, Self
 from fencepost.model.lease import Held
 from fencepost.model.outcome import Outcome, outcome_from_json, outcome_to_json
 from fencepost.model.run import Reason
-from fencepost.service.listening import Told
 from fencepost.service.run_order import GuardPlace, RunOrder
 
 VERSION = 1
 END = ".end.json"
 YOUNG_SECONDS = 60.0  # a socket of this age may not be listened at yet
 KEPT_SECONDS = 30 * 86400.0  # the last words of a guard whose store nobody has opened since
+
+
+class Told(NamedTuple):
+    """What an attempt leaves behind besides its log."""
+
+    summary: str | None = None
+    cost_micro: int | None = None
+    turns: int | None = None
+    usage: str | None = None
+    session: str | None = None
+    refused: Reason | None = None  # what it asked for last was refused, by the ledger or by a gate
+
+    def fields(self) -> dict[str, Any]:
+        """Return what is written down with the attempt."""
+        return {name: value for name, value in self._asdict().items() if name != "refused"}
 
 
 class EndRecord(NamedTuple):
@@ -39,8 +53,8 @@ class EndRecord(NamedTuple):
     @classmethod
     def of(cls, order: RunOrder, store: str, outcome: Outcome, **facts: Any) -> Self:  # noqa: ANN401  # our fields
         """Return the record of an order's end."""
-        run, lease = order.run, order.lease
-        return cls(store, run.tenant, run.id, lease.id, lease.fence, outcome, log=order.log, **facts)
+        lease = order.lease
+        return cls(store, lease.tenant, lease.run_id, lease.id, lease.fence, outcome, log=order.log, **facts)
 
     def to_json(self) -> dict[str, Any]:
         """Spell it; newer programs read it, too."""

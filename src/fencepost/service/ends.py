@@ -2,8 +2,9 @@
 
 from fencepost.model.outcome import Failed, Interrupted, Lost, Outcome, OverBudget, Stopped, Succeeded, TimedOut
 from fencepost.model.run import Reason
-from fencepost.service.listening import DONE, OVER_BUDGET
 
+DONE, LOST_SESSION, OVER_BUDGET = "done", "lost session", "over budget"
+PASSED_SECONDS = 5.0  # for an agent to say that its budget is spent
 LOSSES = ("lost", "deadline", "worker gone", "guard gone")
 STOP = "stop "
 DRAIN = "drain"

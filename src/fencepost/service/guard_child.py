@@ -10,6 +10,7 @@ import signal
 from _socket import socket, socketpair
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from fencepost.host.libc import die_with_parent
@@ -23,7 +24,7 @@ from fencepost.service.admission import Admission
 from fencepost.service.model_line import open_pass
 from fencepost.service.order import Order, Tools
 from fencepost.service.relay_store import RelayStore
-from fencepost.service.run_order import RunOrder
+from fencepost.service.run_order import Additions, RunOrder
 from fencepost.service.workplace import Workplace
 
 Message = dict[str, Any]
@@ -114,16 +115,11 @@ def _reason(error: FencepostError) -> str:
     return (Reason.MISCONFIGURED if isinstance(error, Invalid | Withheld) else Reason.GATE_UNREACHABLE).value
 
 
-def needs_preparing(order: RunOrder) -> bool:
-    """Tell whether anything is to be done before the start."""
-    return bool(order.lease.gates or order.predecessors or order.apart or order.model)
-
-
-def prepare(order: RunOrder, tools: Tools) -> Message:
+def prepare(order: RunOrder, added: Additions, tools: Tools) -> Message:
     """End the predecessors, raise every gate, and make the worktree, if the run works in one."""
     wanted = Order(
-        order.launch.argv,
-        order.run.tenant,
+        order.argv,
+        order.lease.tenant,
         order.lease.resources,
         label="",
         ttl_seconds=order.lease.ttl_seconds,
@@ -133,34 +129,27 @@ def prepare(order: RunOrder, tools: Tools) -> Message:
     def wait(seconds: float) -> None:
         select.select([], [], [], seconds)
 
-    Admission(wanted, tools, tools.open_store(), wait=wait).prepare(Granted(order.lease, order.predecessors))
-    if order.model is not None:
+    Admission(wanted, tools, tools.open_store(), wait=wait).prepare(Granted(order.lease, added.predecessors))
+    if added.model is not None:
         counts_sleep = tools.open_store().facts().counts_sleep
-        open_pass(order.model._replace(terms={**order.model.terms, "counts_sleep": counts_sleep}))
-    if order.apart is None:
+        open_pass(added.model._replace(terms={**added.model.terms, "counts_sleep": counts_sleep}))
+    if added.apart is None:
         return {"done": None}
     try:
-        worktree = _workplace(order, tools).enter()
+        worktree = _workplace(order, added, tools).enter()
     except LeaseLost:
         raise
     except FencepostError as error:
         raise Invalid(str(error)) from error
-    return {"done": worktree_values(worktree)}
+    return {"done": asdict(worktree)}
 
 
-def finish(order: RunOrder, worktree: Worktree, tools: Tools, *, succeeded: bool) -> Message:
+def finish(order: RunOrder, added: Additions, worktree: Message, tools: Tools, *, succeeded: bool) -> Message:
     """Save, merge and put away what the agent left in its worktree; return what to tell."""
-    return {"done": _workplace(order, tools).leave(worktree, succeeded=succeeded)}
+    return {"done": _workplace(order, added, tools).leave(Worktree(**worktree), succeeded=succeeded)}
 
 
-def _workplace(order: RunOrder, tools: Tools) -> Workplace:
-    if order.apart is None:
+def _workplace(order: RunOrder, added: Additions, tools: Tools) -> Workplace:
+    if added.apart is None:
         raise Misconfigured("this run works in no worktree.")
-    return Workplace(tools, order.apart, order.lease, lambda: None)  # the guard ends us when the lease is over
-
-
-def worktree_values(worktree: Worktree) -> Message:
-    """Spell a worktree."""
-    from dataclasses import asdict
-
-    return asdict(worktree)
+    return Workplace(tools, added.apart, order.lease, lambda: None)  # the guard ends us when the lease is over

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class Guarded:
     """A guard, idle or with a run."""
 
-    def __init__(self, place: GuardPlace, process: ProcessId, channel: Channel) -> None:
+    def __init__(self, place: GuardPlace, process: ProcessId, channel: Channel, *, full: bool = True) -> None:
         self.place, self.process, self.channel = place, process, channel
+        self.full = full  # it carries out any run; else plain commands only
         self.leased: LeasedRun | None = None
         self.kept: Kept | None = None
         self.cgroup: str | None = None

@@ -31,10 +31,10 @@ from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import likeness, own_values, run_variables
 from fencepost.service.answers import LOST, Answers
 from fencepost.service.custody import Term
+from fencepost.service.end_record import Told
 from fencepost.service.ends import DRAIN, LOSSES, STOP
 from fencepost.service.lane_caller import Caller
 from fencepost.service.line import Message
-from fencepost.service.listening import Told
 from fencepost.service.order import Order, Tools
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import RunFolder

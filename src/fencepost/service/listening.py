@@ -4,36 +4,18 @@ Standard error has a way of its own here, so that a warning never tears an event
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from fencepost.model.figures import NOTHING_YET, SoFar
 from fencepost.model.judge import judge
-from fencepost.model.light import NamedTuple
 from fencepost.model.outcome import Outcome
-from fencepost.model.run import Reason
 from fencepost.model.transcript import Transcript
 from fencepost.model.usage import usage_text
-from fencepost.ports.engine import Launch, Manner
+from fencepost.ports.engine import Manner
+from fencepost.service.end_record import Told
+from fencepost.service.ends import DONE, LOST_SESSION, OVER_BUDGET
 from fencepost.service.output import Output
 
 LINE_MAX = 8_000_000
-
-DONE, LOST_SESSION, OVER_BUDGET = "done", "lost session", "over budget"
-
-
-class Told(NamedTuple):
-    """What an attempt leaves behind besides its log."""
-
-    summary: str | None = None
-    cost_micro: int | None = None
-    turns: int | None = None
-    usage: str | None = None
-    session: str | None = None
-    refused: Reason | None = None  # what it asked for last was refused, by the ledger or by a gate
-
-    def fields(self) -> dict[str, Any]:
-        """Return what is written down with the attempt."""
-        return {name: value for name, value in self._asdict().items() if name != "refused"}
 
 
 class Lines:
@@ -74,8 +56,8 @@ class Listening:
 
     def __init__(
         self,
-        launch: Launch,
         manner: Manner,
+        session: str | None,
         *,
         output: Output,
         errors: Output,
@@ -86,8 +68,7 @@ class Listening:
         self._manner = manner
         counted = so_far if manner.resumes else NOTHING_YET
         self._transcript = Transcript(manner.output, resumes=manner.resumes, so_far=counted)
-        self._given = launch.session
-        self._noted = launch.session
+        self._given = self._noted = session
         self._now_ns = now_ns
         self._budget_micro = budget_micro
         self._over_ns: int | None = None  # since when it has said how it ended

@@ -19,7 +19,6 @@ PORT_FILE, SOCKET_FILE, TROUBLE_FILE = "port", "socket", "trouble"
 PAUSE_SECONDS = 2.0  # between two tries to start it
 ANSWER_SECONDS = 10.0
 KEEP_SECONDS = 2.0  # a guard has other things to look after
-PASSED_SECONDS = 5.0  # for an agent to say that its budget is spent
 # What a program of ours needs to reach a provider: none of the worker's secrets.
 HANDED_ON = (
     "PATH",

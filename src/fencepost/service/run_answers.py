@@ -11,7 +11,7 @@ from fencepost.model.lease import Lease
 from fencepost.model.run import Reason
 from fencepost.model.transcript import NUMBER_MAX, SUMMARY_MAX
 from fencepost.service.answers import CHECKPOINT_MAX, LEDGER_VERBS, LOST, TOO_LONG, TOOL_VERBS, Answers
-from fencepost.service.listening import Told
+from fencepost.service.end_record import Told
 from fencepost.service.run_socket import Answer, Handler
 
 if TYPE_CHECKING:

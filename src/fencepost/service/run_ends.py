@@ -11,8 +11,7 @@ from fencepost.model.moment import from_us
 from fencepost.model.outcome import NotStarted, Outcome, TimedOut, refused_by
 from fencepost.model.run import Reason
 from fencepost.ports.runs import Ended, LeasedRun, Report
-from fencepost.service.end_record import EndRecord
-from fencepost.service.listening import Told
+from fencepost.service.end_record import EndRecord, Told
 from fencepost.service.spans import Told as ToldSpan
 from fencepost.service.spans import tell_span, wants_spans
 from fencepost.service.telling import end_of

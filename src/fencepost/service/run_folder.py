@@ -6,9 +6,14 @@ import os
 import stat
 
 from fencepost.model.errors import Misconfigured
+from fencepost.model.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.model.light import Mapping
 
 SOCKET_PATH_MAX = 100  # what every platform's unix sockets can take
 GUARD_NAME_MAX = 30
+PAYLOAD, CHECKPOINT = "payload.json", "checkpoint.json"
 TEMPORARY = "/tmp"  # noqa: S108  # below it only a folder that is ours is used
 
 
@@ -28,31 +33,30 @@ class RunFolder:
     @property
     def payload(self) -> str:
         """Where the agent reads what it was triggered with."""
-        return f"{self.path}/payload.json"
+        return f"{self.path}/{PAYLOAD}"
 
     @property
     def checkpoint(self) -> str:
         """Where a resumed agent finds what it left for itself."""
-        return f"{self.path}/checkpoint.json"
+        return f"{self.path}/{CHECKPOINT}"
 
-    def make(self, payload: str) -> None:
-        """Make the folder, and put the payload where only the agent's user can read it."""
+    def make(self, files: Mapping[str, str]) -> None:
+        """Make the folder, and lay files out where only the agent's user can read them."""
         os.mkdir(self.path, 0o700)
-        self._put(self.payload, payload)
-
-    def put_checkpoint(self, content: str) -> None:
-        """Lay out what a resumed agent gets back."""
-        self._put(self.checkpoint, content)
+        for name, text in files.items():
+            self.put(name, text)
 
     def put(self, name: str, text: str) -> None:
-        """Lay out a file of the engine's."""
+        """Lay out a file."""
         assert "/" not in name, name
-        self._put(f"{self.path}/{name}", text)
-
-    def _put(self, path: str, text: str) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(f"{self.path}/{name}", flags, 0o600)
+        try:
+            data = memoryview(text.encode())
+            while data:
+                data = data[os.write(descriptor, data) :]
+        finally:
+            os.close(descriptor)
 
     def remove(self) -> None:
         """Take it away with whatever the agent put there; whoever comes second finds nothing to do."""

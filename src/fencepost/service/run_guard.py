@@ -3,43 +3,48 @@
 It answers to a keeper, the worker that has custody of its lease, over a socket. A keeper that goes away does not stop it:
 the guard goes on until its deadline, and the next worker of this host takes it over, with a higher epoch. It begins
 idle, prepares (gates, checkout), watches the agent, finishes (merge), and stays until its end is settled.
+
+What it imports and what it does on the way to the agent's start, a thousand guards pay for in memory: pages that are
+written to are no longer shared. So the order comes with all values worked out, and what few runs need is a skill apart.
 """
+
+from __future__ import annotations
 
 import errno
 import os
 import select
-import signal
+from _operator import _compare_digest as compare_digest  # hmac's own, without its imports
 from _socket import AF_UNIX, SOCK_STREAM, socket
-from collections.abc import Callable
-from contextlib import suppress
-from hmac import compare_digest
 
 from fencepost.host import cgroup as cgroups
 from fencepost.host.libc import open_alarm, set_alarm
 from fencepost.host.logs import LogFile
-from fencepost.host.worktree import Worktree
+from fencepost.model import light_signal as signal
 from fencepost.model.lease import kill_grace
+from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.model.outcome import Lost, NotStarted, Outcome, Succeeded
 from fencepost.model.run import Reason
 from fencepost.ports.store import StoreFacts
-from fencepost.service.agent_environment import payload_file
 from fencepost.service.agent_tree import AgentTree
 from fencepost.service.agent_watch import AgentEnd, AgentWatch
 from fencepost.service.answers import LOST
 from fencepost.service.channel import Channel, Message
 from fencepost.service.custody import Term
-from fencepost.service.end_record import EndRecord
+from fencepost.service.end_record import EndRecord, Told
 from fencepost.service.ending import not_started
 from fencepost.service.ends import LOSSES
 from fencepost.service.guard import LOOK_SECONDS, wake_on_child
-from fencepost.service.guard_child import GuardChild, finish, needs_preparing, prepare, start_child
-from fencepost.service.listening import Told
-from fencepost.service.model_line import keep_pass
-from fencepost.service.order import Tools
 from fencepost.service.run_folder import RunFolder
 from fencepost.service.run_order import GuardPlace, RunOrder
-from fencepost.service.run_socket import Answer
-from fencepost.service.wire import unpack
+
+if TYPE_CHECKING:
+    from fencepost.ports.clock import Clock
+    from fencepost.ports.processes import Processes
+    from fencepost.service.guard_child import GuardChild
+    from fencepost.service.guard_skills import GuardSkills
+    from fencepost.service.run_socket import Answer
+
+    Learn = Callable[[RunOrder, StoreFacts], GuardSkills]  # what a full guard learns from its order
 
 PROTOCOL = 1
 SCARCE = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # what a host runs out of
@@ -52,11 +57,13 @@ FAR_SECONDS = 3600.0
 class RunGuard:
     """One guard, seen from its own process."""
 
-    def __init__(self, listener: socket, place: GuardPlace, tools: Tools) -> None:
-        self._listener, self._place, self._tools = listener, place, tools
-        self._clock = tools.clock
-        self._tree = AgentTree(tools.clock, tools.processes)
-        self._term = Term(tools.clock, counts_sleep=False)
+    def __init__(
+        self, listener: socket, place: GuardPlace, clock: Clock, processes: Processes, learn: Learn | None = None
+    ) -> None:
+        """Listen for a keeper. A plain guard learns nothing, and gets plain orders only."""
+        self._listener, self._place, self._clock, self._learn = listener, place, clock, learn
+        self._tree = AgentTree(clock, processes)
+        self._term = Term(clock, counts_sleep=False)
         self._alarm: int | None = None
         self._keeper: Channel | None = None
         self._guests: dict[int, Channel] = {}  # connected, and not our keeper
@@ -65,11 +72,12 @@ class RunGuard:
         self._adopt_key = ""
         self._facts = StoreFacts("", "", "", 0, False, ())  # of no store yet
         self._order: RunOrder | None = None
+        self._skills: GuardSkills | None = None
         self._log: LogFile | None = None
         self._watch: AgentWatch | None = None
         self._child: GuardChild | None = None
         self._model: Channel | None = None  # where the run's calls of a model pass
-        self._worktree: Worktree | None = None
+        self._worktree: Message | None = None
         self._asks: dict[int, tuple[Message, Callable[[Answer], None]]] = {}  # relayed, and not yet answered
         self._asked = 0
         self._tools_state: dict[str, object] = {}  # how far each tool's calls are counted, for the next keeper
@@ -187,7 +195,7 @@ class RunGuard:
         if old is not None:
             old.close()
         if self._order is None and "order" in take:
-            self._begin(unpack(take["order"]))
+            self._begin(RunOrder.from_json(take["order"]))
         for number, (request, _) in self._asks.items():
             guest.send(ask=number, request=request)
         if self._end is not None:
@@ -195,7 +203,7 @@ class RunGuard:
 
     def _be_born(self, take: Message) -> None:
         self._adopt_key = str(take["key"])
-        self._facts = unpack(take["facts"])
+        self._facts = StoreFacts(*take["facts"])
         self._term = Term(self._clock, counts_sleep=self._facts.counts_sleep)
         self._alarm = open_alarm() if self._facts.counts_sleep else None
 
@@ -259,42 +267,31 @@ class RunGuard:
         self._order = order
         self._phase = PREPARE
         self._grace = kill_grace(order.lease.ttl_seconds)
-        self._tree.place(order.run.id, order.cgroup)
-        self._log = LogFile(order.log, self._log_max(order))
+        self._tree.place(order.lease.run_id, order.cgroup)
+        self._log = LogFile(order.log, order.log_max)
         self._began_us = self._clock.wall_us()
-        folder = self._folder(order)
+        folder = RunFolder(order.folder)
         try:
             folder.remove()  # what an attempt left that was killed with its guard
-            folder.make(payload_file(order.run))
-            if order.run.resume:
-                folder.put_checkpoint(order.checkpoint or "null")
-            for name, text in order.launch.files:
-                folder.put(name, text)
+            folder.make(order.files)
         except OSError as error:
             self._refuse(f"its folder cannot be made: {error}", Reason.MISCONFIGURED)
             return
-        if not needs_preparing(order):
-            self._say(prepared=True)
-            return
+        if order.additions is not None:
+            assert self._learn is not None, "a plain guard gets plain orders only"
+            self._skills = self._learn(order, self._facts)
         try:
-            self._child = start_child(
-                lambda tools: prepare(order, tools), self._tools, self._facts, {**order.env, **order.gate_env}
-            )
+            self._child = self._skills.prepare() if self._skills else None
         except OSError as error:
             self._log.write(f"fencepost: not started: {error}\n".encode())
             self._conclude(Lost(started=False), started=False)
-
-    def _log_max(self, order: RunOrder) -> int:
-        from fencepost.model.definition import agent_from_json
-
-        return agent_from_json(order.run.manifest).log_max
-
-    def _folder(self, order: RunOrder) -> RunFolder:
-        return RunFolder(os.path.dirname(order.env["FENCEPOST_SOCKET"]))
+            return
+        if self._child is None:
+            self._say(prepared=True)
 
     def _prepared(self, result: Message) -> None:
         if "failed" not in result:
-            self._worktree = Worktree(**result["done"]) if result["done"] else None
+            self._worktree = result["done"]
             if self._keeps_pass():
                 self._say(prepared=True)
         elif result["failed"] in ("lease_lost", "lease_moved"):
@@ -304,10 +301,9 @@ class RunGuard:
 
     def _keeps_pass(self) -> bool:
         """Become the keeper of the run's pass at the model gate, if it has one; False if the gate is gone."""
-        assert self._order is not None
-        if self._order.model is None:
+        if self._skills is None or not self._skills.has_pass:
             return True
-        self._model = keep_pass(self._order.model, self._term.deadline_ns)
+        self._model = self._skills.keep_pass(self._term.deadline_ns)
         if self._model is None:
             self._refuse("the model gate is gone.", Reason.GATE_UNREACHABLE)
             return False
@@ -355,11 +351,12 @@ class RunGuard:
             log=self._log,
             grace=self._grace,
             relay=self._relay,
+            skills=self._skills,
         )
         try:
-            pid = self._watch.start(self._worktree.path if self._worktree else order.folder)
+            pid = self._watch.start(self._worktree["path"] if self._worktree else order.workdir)
         except OSError as error:
-            words = not_started(order.launch.argv, error.errno or 0)
+            words = not_started(order.argv, error.errno or 0)
             self._log.write(f"fencepost: {words.words}\n".encode())
             if error.errno in SCARCE:  # it is not the agent's fault, and there may be room again in a moment
                 self._conclude(Lost(started=False), started=False)
@@ -440,21 +437,15 @@ class RunGuard:
 
     def _finish(self, end: AgentEnd) -> None:
         """See to the worktree, as long as the lease is ours; then it is over."""
-        order, worktree = self._order, self._worktree
-        assert order is not None
+        worktree = self._worktree
         assert self._watch is not None
         self._watch.close()
         if worktree is None or isinstance(end.outcome, Lost) or not end.gone:
             self._conclude(end.outcome, started=True, exit_code=end.exit_code, told=end.told, gone=end.gone)
             return
         self._phase = FINISH
-        succeeded = isinstance(end.outcome, Succeeded)
-        self._child = start_child(
-            lambda tools: finish(order, worktree, tools, succeeded=succeeded),
-            self._tools,
-            self._facts,
-            {**order.env, **order.gate_env},
-        )
+        assert self._skills is not None
+        self._child = self._skills.finish(worktree, succeeded=isinstance(end.outcome, Succeeded))
 
     def _finished(self, result: Message) -> None:
         assert self._watch is not None
@@ -506,6 +497,8 @@ class RunGuard:
         if self._order is not None:
             if self._order.cgroup:
                 cgroups.remove(self._order.cgroup)
-            self._folder(self._order).remove()
-        with suppress(FileNotFoundError):
+            RunFolder(self._order.folder).remove()
+        try:
             os.unlink(self._place.socket)
+        except FileNotFoundError:
+            return

@@ -12,7 +12,7 @@ from fencepost.host import cgroup
 from fencepost.host.logs import log_path
 from fencepost.host.project import merge_gate
 from fencepost.model.budget import parse_usd
-from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of
+from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, timeouts_of
 from fencepost.model.errors import FencepostError, Misconfigured
 from fencepost.model.lease import Claim
 from fencepost.model.process import ProcessId
@@ -21,14 +21,16 @@ from fencepost.model.rights import variables_in
 from fencepost.model.target import is_target, parse_target
 from fencepost.ports.engine import Setting
 from fencepost.ports.runs import LeasedRun, RunRow
-from fencepost.service.agent_environment import build_environment
+from fencepost.service.agent_environment import build_environment, checkpoint_file, payload_file
 from fencepost.service.git_road import led_to_gates
 from fencepost.service.handing import given_to
 from fencepost.service.model_leading import lead
-from fencepost.service.run_folder import plan_run_folder
-from fencepost.service.run_order import RunOrder
+from fencepost.service.run_folder import PAYLOAD, plan_run_folder
+from fencepost.service.run_order import Additions, RunOrder
+from fencepost.service.wire import spell
 from fencepost.service.worker_tools import WorkerTools
 
+PLAIN_ENGINES = ("command", "python")  # their output is only kept
 SPELL_SECONDS = 2.0  # a gate on a dead mount is given up for this look
 
 
@@ -67,6 +69,13 @@ class Making:
             slots=shared.slots if shared else 1,
         )._replace(keeper=keeper, adopt_key=adopt_key, keeper_socket=socket)
 
+    def is_plain(self, run: RunRow) -> bool:
+        """Tell whether a guard without skills can carry a run out, by what is known before it is leased."""
+        agent = agent_from_json(run.manifest)
+        project = self._project(run, agent)
+        apart = project is not None and project.isolates(run.trigger)
+        return agent.engine in PLAIN_ENGINES and not (gate_targets(agent) or agent.model_gate or apart)
+
     def order(self, leased: LeasedRun) -> RunOrder:
         """Return what a guard needs to carry a run out, or raise why it cannot be."""
         run, agent = leased.run, agent_from_json(leased.run.manifest)
@@ -82,24 +91,35 @@ class Making:
         project = self._project(run, agent)
         gates = dict(zip(agent.gates, self._gates(agent, run.tenant) or (), strict=False))
         env = led.applied(build_environment(os.environ, agent, given, run, leased.lease, folder=folder, key=key))
-        return RunOrder(
-            run,
-            leased.lease,
-            launch,
-            env=led_to_gates(env, leased.lease.gates, run.tenant, self._tools, str(agent.options.get("preset", ""))),
-            secrets=(*given.secrets.values(), *([given.model_key] if given.model_key else [])),
-            key=key,
-            log=log_path(self._bench.log_folder, run.id, leased.lease.fence),
-            cgroup=cgroup.plan(run.id, leased.lease.id),
-            folder=project.path if project else self._bench.folder,
-            gates=gates,
-            gate_env=_referenced((*leased.lease.gates, *gates.values()), os.environ),
+        preset = str(agent.options.get("preset", ""))
+        added = Additions(
+            launch.manner,
             predecessors=leased.predecessors,
             apart=project if project and project.isolates(run.trigger) else None,
-            checkpoint=leased.checkpoint,
+            gate_env=_referenced((*leased.lease.gates, *gates.values()), os.environ),
             so_far=leased.so_far,
             budget_micro=left_micro,
             model=led.order,
+        )
+        is_plain = not (added.manner or leased.lease.gates or added.predecessors or added.apart or added.model)
+        return RunOrder(
+            leased.lease,
+            launch.argv,
+            {**led_to_gates(env, leased.lease.gates, run.tenant, self._tools, preset), **launch.env},
+            folder=folder.path,
+            workdir=project.path if project else self._bench.folder,
+            files={PAYLOAD: payload_file(run), **checkpoint_file(leased), **dict(launch.files)},
+            stdin=run.payload if launch.stdin is None else launch.stdin,
+            log=log_path(self._bench.log_folder, run.id, leased.lease.fence),
+            log_max=agent.log_max,
+            key=key,
+            limits=timeouts_of(agent).in_seconds(),
+            secrets=(*given.secrets.values(), *([given.model_key] if given.model_key else [])),
+            cgroup=cgroup.plan(run.id, leased.lease.id),
+            gates=gates,
+            checkpoint=leased.checkpoint,
+            session=launch.session,
+            additions=None if is_plain else spell(added),
         )
 
     def _is_led(self, agent: AgentDefinition) -> bool:

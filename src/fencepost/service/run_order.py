@@ -1,37 +1,63 @@
 """What a worker hands to a guard: one run, with all that its attempt takes but the store."""
 
-import os
-from typing import Self
+from __future__ import annotations
 
-from fencepost.model.figures import SoFar
-from fencepost.model.lease import Held, Lease
-from fencepost.model.light import NamedTuple
-from fencepost.model.project import Project
-from fencepost.ports.engine import Launch
-from fencepost.ports.runs import RunRow
-from fencepost.service.model_line import ModelOrder
+import os
+
+from fencepost.model.lease import Lease
+from fencepost.model.light import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from fencepost.model.figures import SoFar
+    from fencepost.model.lease import Held
+    from fencepost.model.project import Project
+    from fencepost.ports.engine import Manner
+    from fencepost.service.model_line import ModelOrder
 
 
 class RunOrder(NamedTuple):
-    """One attempt."""
+    """One attempt, in plain values that were all worked out before: whatever a guard works out itself, each of them pays for."""
 
-    run: RunRow
     lease: Lease
-    launch: Launch
+    argv: tuple[str, ...]
     env: dict[str, str]
-    secrets: tuple[str, ...]  # values that are blotted out of the log
-    key: str  # what the agent shows at the run's socket
+    folder: str  # the run's own, with its socket and its payload
+    workdir: str  # where the agent works
+    files: dict[str, str]  # what is laid out in the run's folder
+    stdin: str
     log: str
+    log_max: int
+    key: str  # what the agent shows at the run's socket
+    limits: tuple[float | None, ...] = (None, None, None)  # seconds that it may work, stand still, and wait for a tool
+    secrets: tuple[str, ...] = ()  # values that are blotted out of the log
     cgroup: str | None = None
-    folder: str = "/"  # where the agent works
     gates: dict[str, str] = {}  # noqa: RUF012  # by the name that the agent's definition uses: the target that was raised
-    gate_env: dict[str, str] = {}  # noqa: RUF012  # what references of the gates lead to
-    predecessors: tuple[Held, ...] = ()
-    apart: Project | None = None  # in a worktree of whose repository the agent works
     checkpoint: str | None = None
-    so_far: SoFar = SoFar()
-    budget_micro: int | None = None  # what it may still cost
-    model: ModelOrder | None = None  # its pass at the model gate
+    session: str | None = None  # its conversation, where the name is known before the start
+    additions: str | None = None  # `Additions`, spelled; a plain guard cannot carry them out
+
+    def to_json(self) -> dict[str, Any]:
+        """Spell it for a guard of the same version."""
+        return {**self._asdict(), "lease": list(self.lease)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Read it."""
+        return cls(**{**values, "lease": Lease(*values["lease"])})
+
+
+class Additions(NamedTuple):
+    """What an order has beyond that of a plain command: output to understand, gates to raise, a worktree, a model's pass."""
+
+    manner: Manner | None
+    predecessors: tuple[Held, ...]
+    apart: Project | None  # in a worktree of whose repository the agent works
+    gate_env: dict[str, str]  # what references of the gates lead to
+    so_far: SoFar
+    budget_micro: int | None  # what it may still cost
+    model: ModelOrder | None  # its pass at the model gate
 
 
 class GuardPlace(NamedTuple):

@@ -22,7 +22,7 @@ from fencepost.service.git_road import led_to_gates
 from fencepost.service.guard import ASK_PART, GuardHandle, post_guard
 from fencepost.service.last_resort import OVERDUE_PART, LastResort
 from fencepost.service.order import Order, Tools, environment, new_id
-from fencepost.service.run_folder import RunFolder, plan_run_folder
+from fencepost.service.run_folder import PAYLOAD, RunFolder, plan_run_folder
 from fencepost.service.run_socket import RunSocket
 from fencepost.service.signals import ONLY_TO_AGENT, Interrupted, Mailbox
 from fencepost.service.terminal import Terminal, open_standard
@@ -130,7 +130,7 @@ class _Supervisor:
         """Start the agent and stay with it to the end of its tree, renewing meanwhile."""
         if lease.tick is not None and lease.tick.warning:
             self._tools.say(f"warning: {lease.tick.warning}")
-        folder.make("{}\n")
+        folder.make({PAYLOAD: "{}\n"})
         key = os.urandom(24).hex()
         self._custody = Custody(
             self._tools.open_store,

@@ -9,20 +9,19 @@ from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Turn, Wa
 from fencepost.model.output_rules import OutputRules, Rule
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.project import Project
-from fencepost.ports.engine import Launch, Manner
-from fencepost.ports.runs import RunRow
+from fencepost.ports.engine import Manner
 from fencepost.ports.store import StoreFacts
 from fencepost.service.model_line import ModelOrder
-from fencepost.service.run_order import RunOrder
+from fencepost.service.run_order import Additions
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
+        Additions,
         Claim,
         Granted,
         Held,
         Host,
-        Launch,
         Lease,
         Manner,
         ModelOrder,
@@ -31,8 +30,6 @@ KINDS: dict[str, Any] = {
         Project,
         Refused,
         Rule,
-        RunOrder,
-        RunRow,
         SoFar,
         StoreFacts,
         Turn,
@@ -68,6 +65,11 @@ def unpack(packed: Any) -> Any:  # noqa: ANN401  # what it was
 def spell(value: object) -> str:
     """Return a value as one line of text."""
     return json.dumps(pack(value))
+
+
+def read(text: str) -> Any:  # noqa: ANN401  # what it was
+    """Return the value of which this is the text."""
+    return unpack(json.loads(text))
 
 
 def _parts(value: Any) -> list[Any]:  # noqa: ANN401  # one of the kinds

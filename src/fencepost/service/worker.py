@@ -4,9 +4,9 @@ It holds no state that it could not rebuild from what guards say and what the st
 its guards go on, and the next worker of this host adopts them.
 """
 
+import json
 import os
 import select
-from _socket import AF_UNIX, SOCK_STREAM, socket
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -21,45 +21,44 @@ from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.model.run import Reason
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
-from fencepost.ports.runs import LeasedRun, Offer, Starting
+from fencepost.ports.runs import LeasedRun, Offer, RunRow, Starting
 from fencepost.service.agent_tree import KILL_SECONDS
-from fencepost.service.channel import Channel, Message
+from fencepost.service.channel import Message
 from fencepost.service.custody import Custody, Term
 from fencepost.service.end_record import EndRecord, record_at
+from fencepost.service.guard_pool import SPARE, GuardPool
 from fencepost.service.guarded import Guarded
 from fencepost.service.last_resort import LastResort
-from fencepost.service.order import new_id
 from fencepost.service.relay_store import answer_for
 from fencepost.service.run_ends import RunEnds
 from fencepost.service.run_making import Making, OverBudgetError
-from fencepost.service.run_order import GuardPlace
-from fencepost.service.wire import pack
 from fencepost.service.worker_tools import WorkerTools
 from fencepost.service.zygote import Zygote
 from fencepost.stores.runtime import RuntimeStore
 
-SPARE = 2  # guards that wait for a run, so that none has to wait for a fork
-FORKS_MAX = 16  # guards that are being forked at once
 LEASE_MAX = 50  # runs that are leased in one transaction
 STOPS_SECONDS = 1.0  # how often requests to stop are looked for
 VAIN_SECONDS = 1.0  # a run that could not be leased is not asked for again at once
 GATES_SECONDS = 60.0
-FORK_PAUSE_SECONDS = 1.0
+DESCRIPTORS_KEPT = 64  # of this process, for everything but the guards of its runs
 NOTHING_STARTED = ("idle", "prepare")
 
 
 class Worker:
     """Everything that one process does for runs."""
 
-    def __init__(self, bench: WorkerTools, zygote: Zygote, *, slots: int, keeper: str) -> None:
-        self._bench, self._tools, self._zygote, self._slots = bench, bench.tools, zygote, slots
+    def __init__(self, bench: WorkerTools, plain: Zygote, full: Zygote, *, slots: int, keeper: str) -> None:
+        """Have plain commands carried out by guards of one helper, and all other runs by those of the other."""
+        self._bench, self._tools, self._slots = bench, bench.tools, self._slots_of(slots, bench)
+        self._plain = GuardPool(plain, bench.tools, bench.guard_folder, full=False)
+        self._full = GuardPool(full, bench.tools, bench.guard_folder, full=True)
         self.keeper = keeper
         self._making = Making(bench)
         self.ends = RunEnds(bench)
         self._grace = kill_grace(bench.ttl_seconds)
-        raise_descriptor_limit()
         self._epoll = select.epoll()
-        self._epoll.register(zygote.fd, select.EPOLLIN)
+        for pool in (self._plain, self._full):
+            self._epoll.register(pool.fd, select.EPOLLIN)
         self._nudge_reader, self._nudge_writer = os.pipe()
         for descriptor in (self._nudge_reader, self._nudge_writer):
             os.set_blocking(descriptor, False)
@@ -67,18 +66,29 @@ class Worker:
         self._custody: Custody | None = None
         self._last_resort = LastResort(self._grace)
         self._guards: dict[int, Guarded] = {}  # by descriptor
-        self._idle: list[Guarded] = []
-        self._forking: dict[str, GuardPlace] = {}
         self._asks: list[tuple[Guarded, Message]] = []
         self._prepared: list[Guarded] = []
         self._ended: list[Guarded] = []
         self._gone: list[Guarded] = []
         self._passed: dict[str, int] = {}  # runs that could not be leased, until when
-        self._stops_ns = self._spell_ns = self._fork_ns = 0
+        self._stops_ns = self._spell_ns = 0
+        self._not_plain: set[str] = set()  # runs that turned out to need a full guard
         self._said_trouble = ""
         self._draining = False
         self._short = False  # fewer guards than runs that wait and have room
+        self._come = False  # a guard has come since runs were last leased
         self._ready = 0  # how many runs waited at the last look, without those that were leased since
+
+    def _slots_of(self, wanted: int, bench: WorkerTools) -> int:
+        """Return for how many runs there are descriptors: without those for the store, no lease could be renewed."""
+        most = raise_descriptor_limit()
+        slots = wanted if most is None else max(1, min(wanted, most - DESCRIPTORS_KEPT))
+        if slots < wanted:
+            bench.tools.say(
+                f"warning: room for {slots} runs at once instead of {wanted}: this process may open {most} files. "
+                "Raise ulimit -n, or LimitNOFILE= of the service."
+            )
+        return slots
 
     @property
     def fd(self) -> int:
@@ -88,7 +98,7 @@ class Worker:
     @property
     def is_crippled(self) -> bool:
         """Whether no guard can be forked any more."""
-        return self._zygote.is_gone
+        return self._plain.is_gone or self._full.is_gone
 
     @property
     def running(self) -> int:
@@ -98,7 +108,7 @@ class Worker:
     @property
     def wants_runs(self) -> bool:
         """Whether a guard has come that runs were waiting for."""
-        return self._short and bool(self._idle)
+        return self._short and self._come
 
     # What adoption asks.
 
@@ -147,8 +157,8 @@ class Worker:
     def hear(self) -> bool:
         """Take in what guards say; return whether something is to be done with the store."""
         for descriptor, _ in self._epoll.poll(0):
-            if descriptor == self._zygote.fd:
-                self._hear_zygote()
+            if descriptor in (self._plain.fd, self._full.fd):
+                self._hear_pool(self._plain if descriptor == self._plain.fd else self._full)
             elif descriptor == self._nudge_reader:
                 with suppress(BlockingIOError):
                     os.read(self._nudge_reader, 4096)
@@ -157,27 +167,16 @@ class Worker:
         self._look_at_leases()
         return bool(self._asks or self._prepared or self._ended or self._gone)
 
-    def _hear_zygote(self) -> None:
-        for message in self._zygote.hear():
-            place = self._forking.pop(str(message["name"]))
-            if "trouble" in message:
-                self._fork_ns = self._now() + round(FORK_PAUSE_SECONDS * 1e9)
-                self._complain(f"no guard can be started, trying again: {message['trouble']}.")
-                continue
+    def _hear_pool(self, pool: GuardPool) -> None:
+        for guarded in pool.hear():
+            self.attend(guarded)
+            self._come = True
+        if pool.trouble:
+            self._complain(f"no guard can be started, trying again: {pool.trouble}; see: fencepost doctor")
+        else:
             self._said_trouble = ""
-            self._meet(place, int(str(message["pid"])))
-        if self._zygote.is_gone:
-            self._epoll.unregister(self._zygote.fd)
-
-    def _meet(self, place: GuardPlace, pid: int) -> None:
-        """Connect to a guard that was just forked."""
-        process = self._tools.processes.identify(pid)
-        channel = connect(place.socket)
-        if process is None or channel is None:
-            return  # it has died at once, and somebody else is forked
-        guarded = Guarded(place, process, channel)
-        self.attend(guarded)
-        self._idle.append(guarded)
+        if pool.is_gone:
+            self._epoll.unregister(pool.fd)
 
     def attend(self, guarded: Guarded) -> None:
         """Listen to a guard."""
@@ -218,8 +217,9 @@ class Worker:
         if self._guards.pop(guarded.channel.fd, None) is not None:
             with suppress(OSError, ValueError):
                 self._epoll.unregister(guarded.channel.fd)
-        if guarded in self._idle:
-            self._idle.remove(guarded)
+        for pool in (self._plain, self._full):
+            if guarded in pool.idle:
+                pool.idle.remove(guarded)
         guarded.channel.close()
 
     def _look_at_leases(self) -> None:
@@ -228,12 +228,13 @@ class Worker:
             self._custody.look()
         for guarded in list(self._guards.values()):
             kept = guarded.kept
-            guarded.channel.flush()
-            if kept is None or guarded.end is not None:
+            if guarded.channel.has_unsent:
+                guarded.channel.flush()
+            if kept is None or kept.lost is None or guarded.end is not None:
                 continue
             if kept.moved:
                 self.forget(guarded)
-            elif kept.lost:
+            else:
                 guarded.stop("lost", 0)
 
     def forget(self, guarded: Guarded) -> None:
@@ -287,9 +288,10 @@ class Worker:
         self._ready = ready = max(1, self._ready) if ready is None else ready
         self._passed = {run_id: until for run_id, until in self._passed.items() if until > now}
         room = max(0, self._slots - self.running)
-        self._fork(min(room, ready + SPARE))
-        limit = min(room, ready, len(self._idle), LEASE_MAX)
-        self._short = len(self._idle) < min(room, ready)
+        self._plain.want(min(room, ready + SPARE))
+        idle = len(self._plain.idle) + len(self._full.idle)
+        limit = min(room, ready, idle, LEASE_MAX)
+        self._short, self._come = idle < min(room, ready), False
         if limit <= 0:
             return
         if now >= self._spell_ns:
@@ -299,9 +301,7 @@ class Worker:
         self._ready = max(0, ready - len(runs)) if len(runs) == limit else 0
         chosen: dict[str, Guarded] = {}
         offers: list[tuple[Offer, str]] = []
-        guards = list(self._idle)
-        for run in runs:
-            guarded = guards[len(offers)]
+        for run, guarded in self._with_guards(runs, room):
             key = os.urandom(24).hex()
             claim = self._making.claim(
                 run, guarded.process, keeper=self.keeper, adopt_key=key, socket=guarded.place.socket
@@ -313,6 +313,21 @@ class Worker:
         if offers:
             self._take(store, offers, chosen)
 
+    def _with_guards(self, runs: Sequence[RunRow], room: int) -> list[tuple[RunRow, Guarded]]:
+        """Return each run with a guard that can carry it out; one for which there is none waits until one is forked."""
+        plain, full = list(self._plain.idle), list(self._full.idle)
+        needs_full = [run for run in runs if run.id in self._not_plain or not self._making.is_plain(run)]
+        if needs_full:
+            self._full.want(min(room, len(needs_full) + SPARE))
+        found = []
+        for run in runs:
+            guards = full if run in needs_full else plain
+            if guards:
+                found.append((run, guards.pop(0)))
+            else:
+                self._short = True
+        return found
+
     def _take(self, store: RuntimeStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]) -> None:
         self._custody = self._custody or self._open_custody(store)
         asked_ns = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep).now_ns()
@@ -321,7 +336,9 @@ class Worker:
             claim, key = keys[leased.run.id]
             guarded = chosen[leased.run.id]
             self._passed.pop(leased.run.id, None)
-            self._idle.remove(guarded)
+            (self._full if guarded.full else self._plain).idle.remove(guarded)
+            if guarded.full:
+                self._not_plain.discard(leased.run.id)
             guarded.cgroup = claim.cgroup
             self.hold(store, guarded, leased, asked_ns=asked_ns)
             self._hand_over(store, guarded, leased, key)
@@ -359,17 +376,20 @@ class Worker:
         except FencepostError as error:
             self._refuse(guarded, leased, NotStarted(Reason.MISCONFIGURED), f"fencepost: not started: {error}\n")
             return
-        guarded.session = order.launch.session
-        guarded.channel.send(
-            take={
-                "epoch": leased.lease.epoch,
-                "first": leased.lease.epoch,
-                "key": key,
-                "facts": pack(store.facts()),
-                "deadline_ns": guarded.kept.term.deadline_ns,
-                "order": pack(order),
-            }
-        )
+        if order.additions is not None and not guarded.full:
+            self._not_plain.add(leased.run.id)  # only the lease tells what an earlier one has left to be done
+            self._refuse(guarded, leased, Lost(started=False))
+            return
+        guarded.session = order.session
+        take = {
+            "epoch": leased.lease.epoch,
+            "first": leased.lease.epoch,
+            "key": key,
+            "facts": list(store.facts()),
+            "deadline_ns": guarded.kept.term.deadline_ns,
+            "order": order.to_json(),
+        }
+        guarded.channel.post(json.dumps({"take": take}))
 
     def _refuse(self, guarded: Guarded, leased: LeasedRun, outcome: Outcome, words: str = "") -> None:
         """Have a run settled that no guard has heard of; the guard is of no use any more, since the lease names it."""
@@ -436,8 +456,9 @@ class Worker:
             if answer == "moved" or answer.startswith("failed"):
                 self.forget(guarded)  # another worker settles it, or a person looks: the end stays written down
                 continue
-            if guarded.leased is not None and guarded.end is not None and guarded.end.outcome == Lost(started=False):
-                self._passed[guarded.leased.run.id] = self._now() + round(VAIN_SECONDS * 1e9)  # not again at once
+            run_id = guarded.leased.run.id if guarded.leased else ""
+            if guarded.end is not None and guarded.end.outcome == Lost(started=False) and run_id not in self._not_plain:
+                self._passed[run_id] = self._now() + round(VAIN_SECONDS * 1e9)  # not again at once
             self._dismiss(guarded)
 
     def _dismiss(self, guarded: Guarded) -> None:
@@ -467,16 +488,6 @@ class Worker:
             if reason and guarded.end is None:
                 guarded.stop(f"stop {reason}")
 
-    def _fork(self, wanted: int) -> None:
-        missing = min(wanted - len(self._idle) - len(self._forking), FORKS_MAX - len(self._forking))
-        if missing <= 0 or self._zygote.is_gone or self._now() < self._fork_ns:
-            return
-        os.makedirs(self._bench.guard_folder, mode=0o700, exist_ok=True)
-        for _ in range(missing):
-            place = GuardPlace(self._bench.guard_folder, new_id(self._tools.clock))
-            self._forking[place.name] = place
-            self._zygote.fork(place)
-
     def _open_custody(self, store: RuntimeStore) -> Custody:
         custody = Custody(
             self._bench.open_store,
@@ -498,7 +509,7 @@ class Worker:
     def drain(self) -> None:
         """Take no more runs; let guards hand theirs back or finish them."""
         self._draining = True
-        for guarded in list(self._idle):
+        for guarded in [*self._plain.idle, *self._full.idle]:
             guarded.channel.send(leave=True)
             self._part(guarded)
         for guarded in self._guards.values():
@@ -527,7 +538,8 @@ class Worker:
             self._custody.close()
         for guarded in list(self._guards.values()):
             self._part(guarded)
-        self._zygote.close()
+        self._plain.close()
+        self._full.close()
         self._epoll.close()
         for descriptor in (self._nudge_reader, self._nudge_writer):
             os.close(descriptor)
@@ -539,14 +551,3 @@ class Worker:
 
     def _now(self) -> int:
         return self._tools.clock.awake_ns()
-
-
-def connect(path: str) -> Channel | None:
-    """Connect to a guard; None if there is none at this place."""
-    connection = socket(AF_UNIX, SOCK_STREAM)
-    try:
-        connection.connect(path)
-    except OSError:
-        connection.close()
-        return None
-    return Channel(connection)

@@ -1,23 +1,31 @@
 """Forks guards from a clean parent: no threads, no open store, no secrets, and everything that a guard needs loaded.
 
-A connection to SQLite must not cross a fork, and a program with threads must not fork at all. So the worker forks this
-one helper before it opens anything, and asks it for each guard. What the helper has loaded, all guards share.
+A connection to SQLite must not cross a fork, and a program with threads must not fork at all. So the worker starts these
+helpers before it opens anything, and asks them for each guard. What a helper has loaded, all its guards share: one is a
+small program for plain commands, the other has all that a run can need.
 """
+
+from __future__ import annotations
 
 import gc
 import os
 import select
-import signal
+import sys
 from _socket import AF_UNIX, SOCK_STREAM, socket, socketpair
-from collections.abc import Callable
 
 from fencepost.host.libc import name_process
 from fencepost.host.spawn import close_others
+from fencepost.model import light_signal as signal
+from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.service.guard import wake_on_child
 from fencepost.service.line import Line
 from fencepost.service.run_order import GuardPlace
 
-Become = Callable[[socket, GuardPlace], None]  # turns a forked child into a guard
+if TYPE_CHECKING:
+    Become = Callable[[socket, GuardPlace], None]  # turns a forked child into a guard
+else:
+    Become = None
+
 BACKLOG = 16
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TZ", "XDG_RUNTIME_DIR", "FENCEPOST_CGROUP")
 
@@ -53,28 +61,48 @@ class Zygote:
         os.waitpid(self._pid, 0)
 
 
+def plain_words() -> list[str]:
+    """Return the words that start the small helper; a descriptor is the next one."""
+    return [sys.executable, "-I", "-S", os.path.join(os.path.dirname(__file__), "plain_zygote.py")]
+
+
+def open_plain_zygote() -> Zygote:
+    """Start the small helper, whose guards carry out plain commands."""
+    ours, theirs = (end.detach() for end in socketpair())
+    environ = {name: value for name, value in os.environ.items() if _is_kept(name)}
+    os.set_inheritable(theirs, True)
+    pid = os.posix_spawn(sys.executable, [*plain_words(), str(theirs)], environ)
+    os.close(theirs)
+    return Zygote(Line(ours), pid)
+
+
 def open_zygote(load: Callable[[], Become]) -> Zygote:
-    """Fork the helper, which loads what a guard needs. Do this first: before threads, and before a store is opened."""
+    """Fork the helper, which loads what any guard can need. Do this first: before threads, and before a store is opened."""
     ours, theirs = (end.detach() for end in socketpair())
     pid = os.fork()
     if pid == 0:
         try:
             close_others(theirs)
-            _Helper(Line(theirs), load()).serve()
+            Helper(Line(theirs), load()).serve()
         finally:
             os._exit(0)
     os.close(theirs)
     return Zygote(Line(ours), pid)
 
 
-class _Helper:
-    """The clean parent of all guards."""
+def _is_kept(name: str) -> bool:
+    return name in KEPT or name.startswith("LC_")
+
+
+class Helper:
+    """The clean parent of guards."""
 
     def __init__(self, line: Line, become: Become) -> None:
         self._line = line
         self._become = become
 
     def serve(self) -> None:
+        """Fork guards for as long as the worker lives."""
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
@@ -83,7 +111,7 @@ class _Helper:
         os.setsid()  # neither a terminal's signals nor those for the worker's group are ours
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
-        for name in [name for name in os.environ if name not in KEPT and not name.startswith("LC_")]:
+        for name in [name for name in os.environ if not _is_kept(name)]:
             del os.environ[name]
         gc.disable()
         gc.freeze()  # a collection would touch, and so copy, every page that guards share

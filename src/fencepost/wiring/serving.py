@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from fencepost.model.light import Any, Callable, Mapping
     from fencepost.model.rights import Rights
     from fencepost.ports.engine import Engine
-    from fencepost.ports.store import LeaseStore
+    from fencepost.ports.store import LeaseStore, StoreFacts
     from fencepost.service.chores import Chore
     from fencepost.service.courier import Post
     from fencepost.service.hint import Hint
     from fencepost.service.order import Tools
     from fencepost.service.projects import Grounds
+    from fencepost.service.run_order import RunOrder
     from fencepost.service.station import Plan
     from fencepost.service.telling import Told
     from fencepost.service.zygote import Become
@@ -76,7 +77,7 @@ def serve(
     from fencepost.service.telling import tell_nobody
     from fencepost.service.worker import Worker
     from fencepost.service.worker_tools import WorkerTools
-    from fencepost.service.zygote import open_zygote
+    from fencepost.service.zygote import open_plain_zygote, open_zygote
 
     def open_store() -> RuntimeStore:
         return open_runtime(url)
@@ -97,9 +98,9 @@ def serve(
         rights=rights,
         model_gate=ModelGateStarter(model_gate_folder(), prices_file(), clock),
     )
-    zygote = open_zygote(lambda: guard_maker(rights)) if plan.slots else None
+    zygotes = (open_plain_zygote(), open_zygote(lambda: guard_maker(rights))) if plan.slots else None
     nursery = open_nursery(lambda alive: lane(works, open_hint(url), worker_alive=alive)) if plan.slots else None
-    worker = Worker(works, zygote, slots=plan.slots, keeper=new_id(clock)) if zygote else None
+    worker = Worker(works, *zygotes, slots=plan.slots, keeper=new_id(clock)) if zygotes else None
     say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
     if plan.slots:
         _look_at_projects(works.grounds)
@@ -124,7 +125,7 @@ def serve(
 
 
 def guard_maker(rights: Rights) -> Become:
-    """Load all that a guard needs, and return what turns a forked child into one.
+    """Load all that any guard can need, and return what turns a forked child into one.
 
     A guard imports nothing itself: what is loaded here all guards share, and a new version may replace the package's
     files while they run.
@@ -133,6 +134,7 @@ def guard_maker(rights: Rights) -> Become:
     from fencepost.host.processes import system_processes
     from fencepost.model.errors import StoreUnavailable
     from fencepost.operations.gate_kinds import load_kinds
+    from fencepost.service.guard_skills import GuardSkills
     from fencepost.service.order import Tools
     from fencepost.service.run_guard import RunGuard
 
@@ -142,8 +144,13 @@ def guard_maker(rights: Rights) -> Become:
         raise StoreUnavailable("a guard has no store.")
 
     clock = SystemClock()
-    tools = Tools(clock, system_processes(clock), no_store, gate_opener(rights), lambda _: None)
-    return lambda listener, place: RunGuard(listener, place, tools).serve()
+    processes = system_processes(clock)
+    tools = Tools(clock, processes, no_store, gate_opener(rights), lambda _: None)
+
+    def learn(order: RunOrder, facts: StoreFacts) -> GuardSkills:
+        return GuardSkills(tools, order, facts)
+
+    return lambda listener, place: RunGuard(listener, place, clock, processes, learn).serve()
 
 
 def _look_at_projects(grounds: Grounds) -> None:

@@ -17,8 +17,9 @@ from fencepost.model.errors import FencepostError
 from fencepost.model.lease import kill_grace
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
 from fencepost.ports.processes import Traces
-from fencepost.service import adoption, run_guard
+from fencepost.service import adoption, guard_skills, run_guard
 from fencepost.service.guard_child import GuardChild, _reason
+from fencepost.service.guard_skills import GuardSkills
 from fencepost.service.order import Tools
 from fencepost.service.run_guard import AGENT, ENDED, RunGuard
 from fencepost.service.run_order import GuardPlace
@@ -129,7 +130,7 @@ class SimChild(GuardChild):
 class SimGuard:
     """A guard that was forked."""
 
-    def __init__(self, world: "AdoptionWorld", place: GuardPlace) -> None:
+    def __init__(self, world: "AdoptionWorld", place: GuardPlace, *, full: bool) -> None:
         self.world, self.place = world, place
         self.id = ProcessId(world.here, world.new_pid(), "1")
         self.alive, self.frozen = True, False
@@ -142,7 +143,9 @@ class SimGuard:
         listener.setblocking(False)
         self.tree = SimTree(self)
         with patch.object(run_guard, "AgentTree", lambda *_: self.tree):
-            self.guard = RunGuard(listener, place, world.tools(self.id))
+            tools = world.tools(self.id)
+            learn = (lambda order, facts: GuardSkills(tools, order, facts)) if full else None
+            self.guard = RunGuard(listener, place, tools.clock, tools.processes, learn)
         world.guards.append(self)
 
     def step(self) -> None:
@@ -248,13 +251,13 @@ class SimZygote:
 
     is_gone = False
 
-    def __init__(self, world: "AdoptionWorld") -> None:
-        self._world = world
+    def __init__(self, world: "AdoptionWorld", *, full: bool) -> None:
+        self._world, self._full = world, full
         self.fd, self._writer = os.pipe()
         self._news: list[dict[str, object]] = []
 
     def fork(self, place: GuardPlace) -> None:
-        self._news.append({"name": place.name, "pid": SimGuard(self._world, place).id.pid})
+        self._news.append({"name": place.name, "pid": SimGuard(self._world, place, full=self._full).id.pid})
         os.write(self._writer, b".")
 
     def hear(self) -> list[dict[str, object]]:
@@ -278,7 +281,7 @@ def made_up_host(world: "AdoptionWorld") -> Iterator[None]:
         stack.enter_context(patch("os.urandom", world.rng.randbytes))
         stack.enter_context(patch.object(adoption, "HELLO_SECONDS", HELLO_SECONDS))
         stack.enter_context(
-            patch.object(run_guard, "start_child", lambda work, tools, *_: SimChild(world, work, tools))
+            patch.object(guard_skills, "start_child", lambda work, tools, *_: SimChild(world, work, tools))
         )
         yield
 

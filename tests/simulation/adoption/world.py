@@ -92,7 +92,8 @@ class SimWorker:
             TTL_SECONDS,
             timedelta(0),
         )
-        self.worker = _Worker(own, SimZygote(world), slots=SLOTS, keeper=name)  # type: ignore[arg-type]
+        helpers = (SimZygote(world, full=False), SimZygote(world, full=True))
+        self.worker = _Worker(own, *helpers, slots=SLOTS, keeper=name)  # type: ignore[arg-type]
         self.worker.world, self.worker.me = world, self
         self.adoption = Adoption(self.worker, f"{world.folder}/workers")
         self.leftovers = Leftovers(tools.processes, tools.clock, tools.say)
