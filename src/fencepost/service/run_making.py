@@ -74,7 +74,8 @@ class Making:
         agent = agent_from_json(run.manifest)
         project = self._project(run, agent)
         apart = project is not None and project.isolates(run.trigger)
-        return agent.engine in PLAIN_ENGINES and not (gate_targets(agent) or agent.model_gate or apart)
+        tried = run.attempt > 0  # something of an earlier attempt may be left to be ended first
+        return agent.engine in PLAIN_ENGINES and not (gate_targets(agent) or agent.model_gate or apart or tried)
 
     def order(self, leased: LeasedRun) -> RunOrder:
         """Return what a guard needs to carry a run out, or raise why it cannot be."""
