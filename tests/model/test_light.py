@@ -1,8 +1,10 @@
 """The light NamedTuple does what typing's does."""
 
+import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +51,13 @@ def test_the_commands_of_crontabs_do_not_import_typing() -> None:
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
     assert Lease._fields[0] == "id"
+
+
+def test_a_guarded_command_imports_nothing_heavy(tmp_path: Path) -> None:
+    words = [sys.executable, "-X", "importtime", "-m", "fencepost", "exec", "--lock", "a", "--", "true"]
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    said = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+    imported = {line.rpartition("|")[2].strip() for line in said.splitlines()}
+
+    assert "fencepost.service.supervisor" in imported
+    assert imported & {"typing", "re", "enum", "dataclasses", "logging", "pathlib", "pydantic", "argparse"} == set()

@@ -7,7 +7,8 @@ hold this up: it waits for nothing but the time.
 from __future__ import annotations
 
 import _thread
-from typing import TYPE_CHECKING
+
+from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.model.light import Callable
