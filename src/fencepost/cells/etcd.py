@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 TTL_SECONDS, POLL_SECONDS = 30.0, 1.0
 OK = 200
 REFUSED = (400, 401, 403, 404)
+CONFLICT = Swapped(None, Answer.CONFLICT)
+STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)  # how a wrong shape shows
 
 
 class EtcdCells:
@@ -51,10 +53,11 @@ class EtcdCells:
             raise Misconfigured(f"{self.facts.url} refuses: {_words(reply)}.")
         if reply.status != OK:
             return Swapped(None, Answer.UNKNOWN, _words(reply))
-        answer = _fields(reply, self.facts.url)
-        if not answer.get("succeeded"):
-            return Swapped(None, Answer.CONFLICT)
-        return Swapped(str(answer["header"]["revision"]))
+        try:
+            answer = json.loads(reply.body)
+            return Swapped(str(answer["header"]["revision"])) if answer.get("succeeded") else CONFLICT
+        except STRANGE:
+            return Swapped(None, Answer.UNKNOWN, _words(reply))
 
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         """Return the names of the keys."""
@@ -62,7 +65,10 @@ class EtcdCells:
         after = first[:-1] + bytes([first[-1] + 1])
         wanted = {"key": b64encode(first).decode(), "range_end": b64encode(after).decode(), "keys_only": True}
         found = self._asked(wanted, seconds).get("kvs", [])
-        return sorted(b64decode(one["key"]).decode().removeprefix(self._prefix) for one in found)
+        try:
+            return sorted(b64decode(one["key"]).decode().removeprefix(self._prefix) for one in found)
+        except STRANGE:
+            raise _strange(self.facts.url) from None
 
     def weaknesses(self, *, seconds: float) -> tuple[str, ...]:
         """Return nothing: etcd answers after a majority has written."""
@@ -74,7 +80,10 @@ class EtcdCells:
 
     def _read(self, name: str, seconds: float) -> Read:
         found = self._asked({"key": self._spelled(name)}, seconds).get("kvs", [])
-        return Read(b64decode(found[0]["value"]), str(found[0]["mod_revision"])) if found else Read(None, None)
+        try:
+            return Read(b64decode(found[0]["value"]), str(found[0]["mod_revision"])) if found else Read(None, None)
+        except STRANGE:
+            raise _strange(self.facts.url) from None
 
     def _asked(self, wanted: dict[str, Any], seconds: float) -> dict[str, Any]:
         try:
@@ -107,16 +116,20 @@ class EtcdCells:
 def _fields(reply: Reply, url: str) -> dict[str, Any]:
     try:
         fields = json.loads(reply.body)
-    except ValueError:
-        raise StoreUnavailable(f"{url} does not speak as etcd's JSON gateway does.") from None
+    except (ValueError, RecursionError):
+        raise _strange(url) from None
     if not isinstance(fields, dict):
-        raise StoreUnavailable(f"{url} does not speak as etcd's JSON gateway does.")
+        raise _strange(url)
     return fields
+
+
+def _strange(url: str) -> StoreUnavailable:
+    return StoreUnavailable(f"{url} does not speak as etcd's JSON gateway does.")
 
 
 def _words(reply: Reply) -> str:
     try:
         fields = json.loads(reply.body)
         return str(fields.get("message") or fields.get("error") or f"HTTP {reply.status}")
-    except (ValueError, AttributeError):
+    except STRANGE:
         return f"HTTP {reply.status}"

@@ -59,8 +59,10 @@ class HttpCells:
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         """Return the names of the cells."""
         reply = self._asked(f"{self._path}?prefix={quote(prefix)}", seconds)
-        names = json.loads(reply.body)["names"]
-        return sorted(str(name) for name in names)
+        try:
+            return sorted(str(name) for name in json.loads(reply.body)["names"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise StoreUnavailable(f"{self.facts.url} does not speak as Fencepost's web door does.") from None
 
     def weaknesses(self, *, seconds: float) -> tuple[str, ...]:
         """Return nothing: the store behind the door refuses to be weak by itself."""
@@ -95,7 +97,7 @@ def _is_our_404(reply: Reply) -> bool:
     """Tell a cell that is not there from a server that knows nothing of cells."""
     try:
         return bool(json.loads(reply.body).get("code") == "no_cell")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return False
 
 
@@ -114,5 +116,5 @@ def _date(reply: Reply) -> int | None:
 def _words(reply: Reply) -> str:
     try:
         return str(json.loads(reply.body).get("detail") or f"HTTP {reply.status}")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return f"HTTP {reply.status}."

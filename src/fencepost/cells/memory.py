@@ -70,7 +70,10 @@ class MemoryFolder:
 
     def cell(self, name: str) -> Remembered:
         """Return what is remembered of a cell."""
-        return _remembered(self._read(name))
+        try:
+            return _remembered(self._read(name))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return Remembered()  # another program wrote it: as good as never seen
 
     def change(self, name: str, change: Callable[[Remembered], Remembered]) -> Remembered:
         """Change what is remembered of a cell, one caller after the other."""

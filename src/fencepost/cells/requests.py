@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from socket import SHUT_RDWR
+from threading import Event, Timer
 from typing import NamedTuple
 
 from fencepost.model.errors import StoreUnavailable
@@ -44,13 +47,17 @@ class Server:
                 connection.connect()
             except (OSError, ssl.SSLError) as error:
                 raise NotSent(_first(error)) from None
-            try:
-                connection.request(method, path, body or None, headers)
-                response = connection.getresponse()
-                found = {name.lower(): value for name, value in response.getheaders()}
-                return Reply(response.status, found, response.read(BODY_MAX))
-            except (OSError, HTTPException) as error:
-                raise NoReply(_first(error)) from None
+            with _Bounded(connection, seconds) as late:
+                try:
+                    connection.request(method, path, body or None, headers)
+                    response = connection.getresponse()
+                    found = {name.lower(): value for name, value in response.getheaders()}
+                    reply = Reply(response.status, found, response.read(BODY_MAX))
+                except (OSError, HTTPException) as error:
+                    raise NoReply("no whole answer in time" if late.is_set() else _first(error)) from None
+            if late.is_set() or response.length:  # what is missing of the length that was announced
+                raise NoReply("no whole answer")
+            return reply
         finally:
             connection.close()
 
@@ -69,6 +76,28 @@ class Server:
         if self._tls:
             return HTTPSConnection(self._host, self._port, timeout=seconds, context=ssl.create_default_context())
         return HTTPConnection(self._host, self._port, timeout=seconds)
+
+
+class _Bounded:
+    """Hangs up on a server that keeps sending, a little at a time: the time-out of a socket begins anew with each byte."""
+
+    def __init__(self, connection: HTTPConnection, seconds: float) -> None:
+        self._socket = connection.sock  # an answer that ends with the connection takes it away from there
+        self._late = Event()
+        self._timer = Timer(seconds, self._hang_up)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Event:
+        self._timer.start()
+        return self._late
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _hang_up(self) -> None:
+        self._late.set()
+        with suppress(OSError):  # it is over at this very moment
+            self._socket.shutdown(SHUT_RDWR)
 
 
 def _first(error: Exception) -> str:

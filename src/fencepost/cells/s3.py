@@ -5,6 +5,7 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from fencepost.model.cell import SIZE_MAX
 from fencepost.model.errors import Invalid, Misconfigured, StoreUnavailable
 from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
 
@@ -84,7 +85,7 @@ class S3Cells:
     def _read(self, name: str, seconds: float) -> Read:
         def ask() -> Read:
             found = self._client(seconds).get_object(Bucket=self._bucket, Key=f"{self._prefix}{name}")
-            return Read(found["Body"].read(), str(found["ETag"]), _date(found))
+            return Read(found["Body"].read(SIZE_MAX + 1), str(found["ETag"]), _date(found))
 
         return self._asked(ask, missing=Read(None, None))  # type: ignore[no-any-return]
 

@@ -151,7 +151,7 @@ class CellStore:
         held = []
         for name, read in sorted(found.items()):
             if read.document is not None:
-                cell = rules.decode(read.document, where=self._where(name))
+                cell = self._decoded(name, read.document)
                 seen = self._judged(name, (cell.tenant, cell.resource), read)
                 held += [self._held(seen, one) for one in (*cell.lost, *([cell.lease] if cell.lease else []))]
         return sorted(held, key=lambda one: one.granted_us)
@@ -302,7 +302,7 @@ class CellStore:
             if read.document is None:
                 raise LeaseLost(f"the cell of {lease.resources[0]} is gone, and the lease with it.")
             nonce = _nonce()
-            cell = change(rules.decode(read.document, where=self._where(name)), nonce)
+            cell = change(self._decoded(name, read.document), nonce)
             written = self._exchange.write(name, read, rules.encode(cell), nonce, ttl=lease.ttl_seconds)
             if written.ours:
                 self._kept[name] = written.now
@@ -329,7 +329,7 @@ class CellStore:
         ttl = self._facts.ttl_seconds
         for _ in range(TRIES):
             read = self._exchange.read(name, ttl=ttl)
-            cell = rules.decode(read.document, where=self._where(name)) if read.document is not None else None
+            cell = self._decoded(name, read.document) if read.document is not None else None
             if cell is None or cell.fence >= floor:
                 return
             lifted = cell._replace(fence=floor, nonce=_nonce())
@@ -347,7 +347,7 @@ class CellStore:
         remembered = self._here.memory.cell(name)
         memory = remembered.memory
         if read.document is not None:
-            cell = rules.decode(read.document, where=self._where(name))
+            cell = self._decoded(name, read.document)
             if check:
                 rules.check_memory(cell, memory, where=self._facts.url)
             absent = False
@@ -367,6 +367,16 @@ class CellStore:
 
     def _name_of(self, lease: Lease) -> str:
         return cell_name(*key_of(lease.tenant, lease.resources[0]))
+
+    def _decoded(self, name: str, document: bytes) -> Cell:
+        """Read a cell, and refuse one that belongs under another name: changing it would change that other one."""
+        cell = rules.decode(document, where=self._where(name))
+        if cell_name(cell.tenant, cell.resource) != name:
+            raise StoreUnavailable(
+                f"{self._where(name)} is the cell of {cell.resource} (tenant {cell.tenant}), which belongs under another name. "
+                "Another program has put it there; put back what was there before."
+            )
+        return cell
 
     def _where(self, name: str) -> str:
         return f"cell {name} in {self._facts.url}"

@@ -196,11 +196,11 @@ def print_table(listed: list[Listed], empty: str, *, says_whose: bool) -> None:
         return
     rows = [
         (
-            *([one.held.tenant] if says_whose else []),
-            render.cut(one.resource, render.room(RESOURCE_WIDTH)),
+            *([render.plain(one.held.tenant)] if says_whose else []),
+            render.cut(render.plain(one.resource), render.room(RESOURCE_WIDTH)),
             str(one.held.fence),
             format_duration(one.held.held_seconds),
-            f"{one.held.supervisor.pid}@{one.held.supervisor.host.name[: render.room(HOST_WIDTH)]}",
+            f"{one.held.supervisor.pid}@{render.plain(one.held.supervisor.host.name)[: render.room(HOST_WIDTH)]}",
             render.plain(one.held.label),
         )
         for one in listed

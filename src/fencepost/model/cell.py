@@ -24,6 +24,7 @@ LOST_MAX = 8
 MARGIN_PART = 4  # of the ttl: two clocks that are off by 10 %, one fast and one slow, need 0.21
 SWAP_PART = 6  # of the ttl: how long one request may take
 WALL_MAX_US = 4_102_444_800_000_000  # the year 2100: a fence from a clock beyond it could never be outgrown
+FENCE_MAX = 2**62  # what every gate can keep, with room to rise
 ROOT = "store"
 PROBES = "probe-"
 LABEL_MAX = 40
@@ -358,18 +359,18 @@ def decode(data: bytes, *, where: str) -> Cell:
     fields = _fields(data, where)
     try:
         return Cell(
-            tenant=str(fields["tenant"]),
-            resource=str(fields["resource"]),
-            nonce=str(fields["nonce"]),
-            fence=int(fields["fence"]),
-            beat=int(fields["beat"]),
+            tenant=_name(fields["tenant"]),
+            resource=_name(fields["resource"]),
+            nonce=_text(fields["nonce"]),
+            fence=_number(fields["fence"]),
+            beat=_number(fields["beat"]),
             lease=_lease(fields["lease"]) if fields["lease"] else None,
-            owed=tuple([Owed(str(one["gate"]), str(one["machine"])) for one in fields["owed_gates"]]),
-            ticks=tuple([record_of(one) for one in fields["tick"]]),
+            owed=tuple([Owed(_text(one["gate"]), _text(one["machine"])) for one in fields["owed_gates"]]),
+            ticks=tuple([_record(one) for one in fields["tick"]]),
             lost=tuple([_lease(one) for one in fields["lost"]]),
-            resets=int(fields.get("resets", 0)),
+            resets=_number(fields.get("resets", 0)),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _unreadable(where, error) from None
 
 
@@ -382,16 +383,18 @@ def decode_root(data: bytes, *, where: str) -> Root:
     """Read the root cell."""
     fields = _fields(data, where)
     try:
-        return Root(str(fields["id"]), int(fields["floor"]), str(fields["nonce"]))
+        return Root(_name(fields["id"]), _number(fields["floor"]), _text(fields["nonce"]))
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable(where, error) from None
 
 
 def _fields(data: bytes, where: str) -> dict[str, Any]:
+    if len(data) > SIZE_MAX:
+        raise _unreadable(where, ValueError(f"more than {SIZE_MAX} bytes"))
     try:
         fields = json.loads(data)
-        version = int(fields["v"])
-    except (ValueError, TypeError, KeyError) as error:
+        version = _number(fields["v"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _unreadable(where, error) from None
     if version != VERSION:
         raise StoreUnavailable(
@@ -403,10 +406,47 @@ def _fields(data: bytes, where: str) -> dict[str, Any]:
 
 def _lease(fields: dict[str, Any]) -> CellLease:
     lease = CellLease(**{name: fields[name] for name in CellLease._fields if name in fields})
-    numbers = (lease.fence, lease.pid, lease.ttl_ms, lease.granted_us, lease.started_us or 0)
-    if not all(isinstance(number, int) for number in numbers):
-        raise TypeError("a lease's numbers are no numbers")
+    for number in (lease.fence, lease.pid, lease.ttl_ms):
+        _number(number)
+    _instant(lease.granted_us)
+    _instant(0 if lease.started_us is None else lease.started_us)
+    for text in (lease.id, lease.machine, "" if lease.holder is None else lease.holder):
+        _name(text)
     return lease._replace(label=_plain(lease.label), host=_plain(lease.host), run_id=_plain(lease.run_id))
+
+
+def _record(fields: dict[str, Any]) -> TickRecord:
+    record = record_of(fields)
+    for text in (record.job, record.cron, record.zone, record.state, record.run, record.host):
+        _text(text)
+    for number in (record.attempts, record.fence):
+        _number(number)
+    _instant(record.cursor_us)
+    _instant(0 if record.last_success_us is None else record.last_success_us)
+    return record
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{_plain(str(value))} is no text")
+    return value
+
+
+def _name(value: object) -> str:
+    """Return text that is shown to people: a program that writes cells must not steer their terminals."""
+    if not _text(value).isprintable():
+        raise ValueError(f"{_plain(str(value))!r} has characters that cannot be shown")
+    return str(value)
+
+
+def _number(value: object, most: int = FENCE_MAX) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"{_plain(str(value))} is no number that can stand there")
+    return value
+
+
+def _instant(value: object) -> int:
+    return _number(value, WALL_MAX_US)
 
 
 def _unreadable(where: str, error: Exception) -> StoreUnavailable:
