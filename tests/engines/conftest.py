@@ -10,7 +10,8 @@ import pytest
 
 from fencepost import wiring
 from fencepost.operations.looking import show
-from fencepost.operations.run_detail import detail_fields
+from fencepost.operations.records import as_json
+from fencepost.operations.records.run_record import detail_record
 from tests.support.site import Site
 
 STANDINS = Path(__file__).parent / "standins"
@@ -38,7 +39,7 @@ class Bench(Site):
         """Return what `show --json` says of a run, without a process for it."""
         store = wiring.open_runtime(self.store)
         try:
-            return detail_fields(show(store, "default", run_id), None)
+            return dict(as_json(detail_record(show(store, "default", run_id), None)))
         finally:
             store.close()
 

@@ -11,8 +11,9 @@ import pytest
 
 from fencepost import wiring
 from fencepost.model.lease import Held
-from fencepost.operations.fields import live_fields
 from fencepost.operations.looking import list_live
+from fencepost.operations.records import as_json
+from fencepost.operations.records.run_record import live_record
 from tests.support.site import Site
 
 # Writes its name when it starts and when it ends, and can be held back in between.
@@ -71,7 +72,7 @@ def queue(site: Site) -> list[dict[str, object]]:
         listing = list_live(store, "default", limit=50, waiting_only=True)
     finally:
         store.close()
-    return [live_fields(one, listing) for one in listing.waiting]
+    return [as_json(live_record(one, listing)) for one in listing.waiting]
 
 
 def positions(site: Site) -> list[tuple[object, object]]:

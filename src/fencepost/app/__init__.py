@@ -15,7 +15,7 @@ from fencepost.app.single import SingleDefinitions
 from fencepost.config.find import resolved_store
 from fencepost.config.schema import AGENTS
 from fencepost.model.duration import parse_duration
-from fencepost.model.errors import Busy, Invalid, Misconfigured, Rollback
+from fencepost.model.errors import Busy, Invalid, Misconfigured, Rollback, Unknown
 from fencepost.operations import bulk, looking, requests
 from fencepost.operations.bulk import Triggered
 from fencepost.operations.guarded import list_commands
@@ -202,7 +202,7 @@ class Fencepost(SingleDefinitions):
                 new_run_id=new_run_id,
                 by=_actor(),
             )
-        return run_of(made.run, earlier=made.earlier)
+        return run_of(looking.Seen(made.run), earlier=made.earlier)
 
     def trigger_many(
         self,
@@ -237,13 +237,16 @@ class Fencepost(SingleDefinitions):
     def show(self, run_id: str) -> Run:
         """Return a run as it is now; the beginning of its id is enough if no other begins so."""
         with self._opened() as store:
-            return run_of(looking.find_run(store, self.tenant, run_id))
+            return run_of(looking.show(store, self.tenant, run_id).seen)
 
     def runs(self, *, state: str = "", schedule: str = "", agent: str = "", limit: int = 100) -> list[Run]:
         """Return runs, newest first."""
         with self._opened() as store:
-            found = store.runs(tenant=self.tenant, state=state, schedule=schedule, agent=agent, limit=limit)
-        return [run_of(row) for row in found]
+            wanted = looking.Filter(schedule, agent, state)
+            try:
+                return [run_of(seen) for seen in looking.list_runs(store, self.tenant, wanted, limit=limit).runs]
+            except Unknown:  # nobody ever gave that name, so there are none
+                return []
 
     def commands(self, *, state: str = "", limit: int = 100) -> list[ExecRun]:
         """Return guarded commands, newest first; `state` is a run's: dead are those that failed or were lost."""
@@ -255,15 +258,16 @@ class Fencepost(SingleDefinitions):
         seconds = None if timeout is None else _seconds(timeout)
         with self._opened() as store:
             ended = wait_for_end(lambda: looking.find_run(store, self.tenant, run_id), timeout_seconds=seconds)
-        if ended is None:
-            raise Busy(f"run {run_id} has not ended after {seconds:g} s; it goes on. See: fencepost show {run_id}")
-        return run_of(ended)
+            if ended is None:
+                raise Busy(f"run {run_id} has not ended after {seconds:g} s; it goes on. See: fencepost show {run_id}")
+            return run_of(looking.with_attempts(store, ended))
 
     def cancel(self, run_id: str) -> Run:
         """Take a queued run out, or ask a running one to stop."""
         with self._opened() as store:
             found = looking.find_run(store, self.tenant, run_id)
-            return run_of(requests.cancel(store, found.id, tenant=self.tenant, by=_actor()))
+            done = requests.cancel(store, found.id, tenant=self.tenant, by=_actor())
+            return run_of(looking.with_attempts(store, done))
 
     @property
     def aio(self) -> "AsyncFencepost":

@@ -9,9 +9,9 @@ from fencepost.cli import options
 from fencepost.cli.options import GREEN, RED, YELLOW
 from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.errors import Invalid
-from fencepost.operations.audit import Report, accept_loss, audit_head, export_audit, report_fields, verify_audit
-from fencepost.operations.fields import audit_fields
+from fencepost.operations.audit import Report, accept_loss, audit_head, export_audit, verify_audit
 from fencepost.operations.looking import list_audit
+from fencepost.operations.records.audit_record import audit_record, report_record
 from fencepost.operations.who import actor_of
 from fencepost.operations.words import counted, rfc3339
 from fencepost.ports.looking import AuditRow
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
     with options.opened(args) as store:
         rows = list_audit(store, options.tenant_of(args), verb=args.verb, subject=args.subject, limit=args.limit)
     if args.json:
-        options.print_json(map(audit_fields, rows))
+        options.print_json(map(audit_record, rows))
     else:
         print_rows(rows)
     return 0
@@ -82,7 +82,7 @@ def verify(args: argparse.Namespace) -> int:
         memory = wiring.kept_seals(store)
         report = verify_audit(store, options.tenant_of(args), keys=_keys(args), heads=heads, memory=memory)
     if args.json:
-        print(json.dumps(report_fields(report)))
+        options.print_json([report_record(report)])
     else:
         print_report(report)
     return 0 if report.good else 1

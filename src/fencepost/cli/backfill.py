@@ -1,14 +1,13 @@
 """`fencepost schedule backfill NAME`: make runs for ticks that are over."""
 
 import argparse
-import json
 from datetime import timedelta
 
 from fencepost.cli import options, render
 from fencepost.cli.progress_bar import ProgressBar
 from fencepost.cli.registry import actor
 from fencepost.model.duration import parse_duration
-from fencepost.operations.backfill import BACKFILL_MAX, backfill, backfill_fields
+from fencepost.operations.backfill import BACKFILL_MAX, backfill
 from fencepost.operations.looking import moment
 from fencepost.operations.words import counted
 
@@ -39,7 +38,7 @@ def main(argv: list[str]) -> int:
             by=actor(),
         )
     if args.json:
-        print(json.dumps(backfill_fields(made)))
+        options.print_json([made])
         return 0
     if not made.ticks and not args.current:
         render.tell(

@@ -1,13 +1,12 @@
 """`fencepost cancel`: take a run out of the queue, or ask it to stop."""
 
 import argparse
-import json
 
 from fencepost.cli import options
 from fencepost.cli.registry import actor
 from fencepost.model.run import RunState
-from fencepost.operations.fields import run_fields
-from fencepost.operations.looking import Seen, Store, ending_words, find_run
+from fencepost.operations.looking import Store, ending_words, find_run, with_attempts
+from fencepost.operations.records.run_record import run_record
 from fencepost.operations.requests import cancel
 from fencepost.operations.words import ago
 from fencepost.ports.runs import RunRow
@@ -28,7 +27,7 @@ def main(argv: list[str]) -> int:
             before = find_run(store, tenant, text)
             now = cancel(store, before.id, tenant=tenant, by=actor())
             ended = ended or RunState(before.state).terminal
-            print(json.dumps(run_fields(Seen(now))) if args.json else words(store, before, now))
+            print(options.json_line(run_record(with_attempts(store, now))) if args.json else words(store, before, now))
     return 1 if ended else 0
 
 

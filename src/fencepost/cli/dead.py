@@ -1,18 +1,16 @@
 """`fencepost dead list|show|replay|discard`: runs that need a person."""
 
 import argparse
-import json
 
 from fencepost import wiring
 from fencepost.cli import options, render, runs
 from fencepost.cli.registry import actor
 from fencepost.cli.show import print_detail
 from fencepost.model.errors import FencepostError, Invalid
-from fencepost.operations.fields import dead_fields, run_fields
 from fencepost.operations.logs import log_of
-from fencepost.operations.looking import Listing, Seen, Store, find_run, list_dead, show
+from fencepost.operations.looking import Listing, Seen, Store, find_run, list_dead, show, with_attempts
+from fencepost.operations.records.run_record import dead_detail_record, dead_record, run_record
 from fencepost.operations.requests import discard, replay
-from fencepost.operations.run_detail import detail_fields
 from fencepost.operations.words import ago, fate, last_line
 
 EXAMPLES = """\
@@ -65,7 +63,7 @@ def list_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
     """List dead letters."""
     listing = list_dead(store, tenant, schedule=args.schedule, limit=args.limit)
     if args.json:
-        options.print_json(map(dead_fields, listing.runs))
+        options.print_json(map(dead_record, listing.runs))
     else:
         print_letters(listing)
     return 0
@@ -79,7 +77,7 @@ def show_one(store: Store, tenant: str, args: argparse.Namespace) -> int:
         raise Invalid(f"run {run.id} is {run.state}, not dead; see: fencepost show {run.id}")
     log = log_of(detail.seen, wiring.log_folder())
     if args.json:
-        print(json.dumps({**detail_fields(detail, log), **dead_fields(detail.seen)}))
+        options.print_json([dead_detail_record(detail, log)])
         return 0
     print_detail(detail, log)
     print(f"\nrun it again:  fencepost dead replay {run.id}\noff the desk:  fencepost dead discard {run.id}")
@@ -105,7 +103,7 @@ def replay_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
             worst = max(worst, error.exit_code)
             continue
         render.tell(made.said or f"{run_id} is replayed as:")
-        print(json.dumps(run_fields(Seen(made.run))) if args.json else made.run.id, flush=True)
+        print(options.json_line(run_record(Seen(made.run))) if args.json else made.run.id, flush=True)
     return worst
 
 
@@ -126,7 +124,7 @@ def discard_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
     for text in args.run:
         run = discard(store, find_run(store, tenant, text).id, tenant=tenant, by=actor(), note=args.note)
         done = f"{run.id} is off the desk; it stays in: fencepost runs --state dead"
-        print(json.dumps(run_fields(Seen(run))) if args.json else done)
+        print(options.json_line(run_record(with_attempts(store, run))) if args.json else done)
     return 0
 
 

@@ -11,7 +11,7 @@ from fencepost.model.errors import FencepostError
 from fencepost.model.own_program import own_program
 from fencepost.operations.agent_versions import ask_version
 from fencepost.operations.doctor import examine, patient
-from fencepost.operations.finding import Finding, Status, finding_fields
+from fencepost.operations.finding import Finding, Status
 from fencepost.operations.looking import Store
 from fencepost.ports.store import LeaseStore
 
@@ -90,7 +90,7 @@ def tenant_of(args: argparse.Namespace) -> str:
 def print_finding(finding: Finding, *, as_json: bool) -> None:
     """Print one line, and another with what to do."""
     if as_json:
-        options.print_json([finding_fields(finding)])
+        options.print_json([finding])
         return
     first, *more = options.wrapped(f"{finding.check}: {options.homely(finding.message)}", indent="      ").splitlines()
     word = options.paint(f"{finding.status:<4}", COLOURS.get(finding.status, options.GREEN))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fencepost.cli import options, render
 from fencepost.model.instant import format_instant
 from fencepost.model.zone import find_zone, tzdata_version
-from fencepost.operations.dst import Check, Effect, check, effect_fields
+from fencepost.operations.dst import Check, DstEffect, check
 from fencepost.operations.words import local
 
 EXAMPLES = """\
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     with options.opened(args) as store:
         found = check(store, options.tenant_of(args), years=args.years)
     if args.json:
-        options.print_json(map(effect_fields, found.effects[: args.limit]))
+        options.print_json(found.effects[: args.limit])
         return 0
     for line in page(found, args.limit):
         print(line)
@@ -69,7 +69,7 @@ def page(found: Check, limit: int) -> Iterator[str]:
         yield f"... and {len(found.effects) - limit} more; see them with --limit N"
 
 
-def head(effect: Effect) -> str:
+def head(effect: DstEffect) -> str:
     """Name a clock change."""
     way = "ahead" if effect.shift_minutes > 0 else "back"
     minutes = abs(effect.shift_minutes)

@@ -1,15 +1,15 @@
 """`fencepost key create|list|revoke|link`: who may come in through the web door."""
 
 import argparse
-import json
 from datetime import timedelta
 
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.access import PEOPLE, Role
 from fencepost.model.duration import parse_duration
-from fencepost.operations.keys import create_key, create_link, key_fields, link_url, revoke_key
+from fencepost.operations.keys import create_key, create_link, link_url, revoke_key
 from fencepost.operations.looking import Store
+from fencepost.operations.records.key_record import key_record, new_key_record, new_link_record
 from fencepost.operations.words import rfc3339
 from fencepost.ports.keys import KeyRow
 
@@ -83,7 +83,7 @@ def create(store: Store, tenant: str, args: argparse.Namespace) -> int:
         all_tenants=args.all_tenants,
     )
     if args.json:
-        print(json.dumps({**key_fields(made.row), "key": made.secret.text}))
+        options.print_json([new_key_record(made)])
         return 0
     whose = "all tenants" if args.all_tenants else f"tenant {tenant}"
     render.tell(f"key {made.row.id}, role {made.row.role}, {whose}; it is shown this once:")
@@ -95,7 +95,7 @@ def list_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
     """List keys; their secret half is nowhere."""
     rows = store.keys().keys(tenant, kind="" if args.all else "key", limit=args.limit)
     if args.json:
-        options.print_json(map(key_fields, rows))
+        options.print_json(map(key_record, rows))
     elif not rows:
         print("no keys; make one with: fencepost key create NAME")
     else:
@@ -114,7 +114,7 @@ def _role(row: KeyRow) -> str:
 def revoke(store: Store, tenant: str, args: argparse.Namespace) -> int:
     """End a key."""
     row = revoke_key(store.keys(), args.id, tenant=tenant, by=actor())
-    print(json.dumps(key_fields(row)) if args.json else f"{row.id} is revoked")
+    print(options.json_line(key_record(row)) if args.json else f"{row.id} is revoked")
     return 0
 
 
@@ -122,7 +122,7 @@ def link(store: Store, tenant: str, args: argparse.Namespace) -> int:
     """Make a login link."""
     made = create_link(store.keys(), tenant=tenant, by=actor(), role=Role(args.role))
     url = link_url(args.at, made.secret)
-    print(json.dumps({**key_fields(made.row), "url": url}) if args.json else url)
+    print(options.json_line(new_link_record(made, url)) if args.json else url)
     return 0
 
 

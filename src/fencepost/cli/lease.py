@@ -15,7 +15,6 @@ from fencepost.operations.leases import (
     forget_gate,
     forget_lost,
     forget_tick,
-    lease_fields,
     list_leases,
     lost_leases,
 )
@@ -185,8 +184,11 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
 
 def print_json(listed: list[Listed]) -> None:
     """Print one object per line, with the fields that scripts rely on."""
+    from fencepost.operations.records import as_json
+    from fencepost.operations.records.lease_record import lease_record
+
     for one in listed:
-        print(json.dumps(lease_fields(one)))
+        print(json.dumps(as_json(lease_record(one))))
 
 
 def print_table(listed: list[Listed], empty: str, *, says_whose: bool) -> None:

@@ -9,7 +9,8 @@ from fencepost.cli.registry import actor
 from fencepost.model.errors import Invalid
 from fencepost.model.ledger import Entry
 from fencepost.operations.inside import is_inside
-from fencepost.operations.ledger import STANDINGS, Effect, entry_fields, find_entry, once_command, resolve
+from fencepost.operations.ledger import STANDINGS, Effect, find_entry, once_command, resolve
+from fencepost.operations.records.ledger_record import entry_record
 from fencepost.operations.words import ago
 
 EXAMPLES = """\
@@ -89,7 +90,7 @@ def list_them(args: argparse.Namespace) -> int:
         found = store.ledger().entries(options.tenant_of(args), standing=args.state or "", limit=args.limit)
         now_us, url = store.clock_us(), options.homely(store.facts().url)
     if args.json:
-        options.print_json(entry_fields(entry) for entry in found)
+        options.print_json(entry_record(entry) for entry in found)
     elif not found:
         print(f"the ledger of {url} has no {f'{args.state} ' if args.state else ''}entries")
     else:
@@ -111,7 +112,7 @@ def resolve_one(args: argparse.Namespace) -> int:
         resolve(store.ledger(), entry, answer=args.completed, by=actor())
         now = store.ledger().entry(tenant, args.key, scope)
     if args.json:
-        options.print_json([entry_fields(now)] if now else [])
+        options.print_json([entry_record(now)] if now else [])
     else:
         said = "forgotten; the next caller does it" if args.forget else f"completed with {args.completed}"
         print(f"{render.plain(args.key)} is {said}")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from fencepost import wiring
 from fencepost.cli import options, render
+from fencepost.model.budget import MICRO
 from fencepost.model.conversation import Conversation, Part, Turn
 from fencepost.model.run import RunState
 from fencepost.operations.conversation import talk_of
-from fencepost.operations.fields import MICRO
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Seen, Store, ending_words, find_run, show
 from fencepost.operations.words import readable

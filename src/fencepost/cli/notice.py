@@ -3,7 +3,8 @@
 import argparse
 
 from fencepost.cli import options
-from fencepost.operations.notices import list_notices, notice_fields, revive_notices
+from fencepost.operations.notices import list_notices, revive_notices
+from fencepost.operations.records.notice_record import notice_record
 from fencepost.operations.words import counted, rfc3339
 from fencepost.wiring import serving
 
@@ -28,7 +29,7 @@ def main(argv: list[str]) -> int:
             return 0
         rows = list_notices(store, tenant, state=args.state, limit=args.limit)
     if args.json:
-        options.print_json(map(notice_fields, rows))
+        options.print_json(map(notice_record, rows))
     elif not rows:
         print("no notices")
     else:

@@ -5,12 +5,13 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fencepost import wiring
 from fencepost.cli import render
 from fencepost.operations.looking import Store
+from fencepost.operations.records import as_json
 from fencepost.operations.tenants import check_tenant
 from fencepost.operations.words import COLOUR
 
@@ -135,10 +136,15 @@ def new_run_id() -> str:
     return new_id(system_clock())
 
 
-def print_json(rows: Iterable[Mapping[str, object]]) -> None:
-    """Print one object per line."""
+def print_json(rows: Iterable[object]) -> None:
+    """Print records, or what else makes one object, one per line."""
     for row in rows:
-        print(json.dumps(row))
+        print(json_line(row))
+
+
+def json_line(row: object) -> str:
+    """Spell a record on one line."""
+    return json.dumps(as_json(row))
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:

@@ -14,7 +14,7 @@ from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
 from fencepost.model.registry import AgentChange, ChangeKind, FieldChange, ScheduleChange
 from fencepost.operations.agent_probe import probing_of
-from fencepost.operations.plan_fields import agent_changes, by_subject, schedule_changes
+from fencepost.operations.records.plan_record import agent_changes, by_subject, schedule_changes
 from fencepost.operations.registry import Planned, Upcoming, plan_config, upcoming
 
 MARKS = {
@@ -133,8 +133,8 @@ def tick_line(tick: Upcoming) -> str:
 
 def json_lines(planned: Planned, config: Config) -> Iterator[str]:
     """Yield one object for each agent, schedule and conflict."""
-    yield from map(json.dumps, agent_changes(planned, config))
-    yield from map(json.dumps, schedule_changes(planned, config))
+    yield from map(options.json_line, agent_changes(planned, config))
+    yield from map(options.json_line, schedule_changes(planned, config))
     yield from (json.dumps({"what": "conflict", "message": message}) for message in planned.plan.conflicts)
 
 

@@ -9,7 +9,9 @@ from fencepost.cli.progress_bar import ProgressBar
 from fencepost.model.proof import Finding, Proof, ScheduleProof
 from fencepost.model.zone import find_zone
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.prove import proof_fields, prove
+from fencepost.operations.prove import prove
+from fencepost.operations.records import as_json
+from fencepost.operations.records.proof_record import proof_record
 from fencepost.operations.words import rfc3339, span
 
 EXAMPLES = """\
@@ -54,7 +56,9 @@ def parser() -> argparse.ArgumentParser:
 
 def json_lines(proof: Proof, limit: int) -> Iterator[str]:
     """Yield one object for each schedule, and the sums last."""
-    yield from map(json.dumps, proof_fields(proof, limit))
+    found = as_json(proof_record(proof, limit))
+    yield from map(json.dumps, found.pop("schedules"))
+    yield json.dumps(found)
 
 
 def page(proof: Proof, limit: int) -> Iterator[str]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from fencepost.cli import options, queue, runs
 from fencepost.operations.commands import Command
-from fencepost.operations.fields import live_fields
 from fencepost.operations.looking import Listing, Seen, list_live
 from fencepost.operations.places import Place
+from fencepost.operations.records.run_record import live_record
 from fencepost.operations.words import rfc3339, span, waited
 
 EXAMPLES = """\
@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
         listing = list_live(store, options.tenant_of(args), limit=args.limit)
     if args.json:
         live = [*listing.inside, *listing.waiting][: args.limit]
-        options.print_json(live_fields(one, listing) for one in live)
+        options.print_json(live_record(one, listing) for one in live)
     else:
         print_live(listing, limit=args.limit)
     return 0

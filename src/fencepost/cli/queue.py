@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fencepost.cli import options, render, runs
 from fencepost.operations.commands import Command
-from fencepost.operations.fields import live_fields
 from fencepost.operations.looking import Listing, Seen, list_live
+from fencepost.operations.records.run_record import live_record
 from fencepost.operations.words import span, waited
 
 EXAMPLES = """\
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
         listing = list_live(store, options.tenant_of(args), limit=args.limit, waiting_only=True)
     waiting = listing.waiting[: args.limit]
     if args.json:
-        options.print_json(live_fields(one, listing) for one in waiting)
+        options.print_json(live_record(one, listing) for one in waiting)
     else:
         print_queue(listing, waiting)
     return 0

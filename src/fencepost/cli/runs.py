@@ -4,14 +4,15 @@ import argparse
 from collections.abc import Sequence
 
 from fencepost.cli import options, render
+from fencepost.model.budget import MICRO
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
-from fencepost.operations.fields import MICRO, usage_of
 from fencepost.operations.looking import Filter, Seen, Store
-from fencepost.operations.showing import list_past, past_fields
+from fencepost.operations.records.run_record import usage_of
+from fencepost.operations.showing import list_past, listed_record
 from fencepost.operations.words import ago, span
 from fencepost.ports.looking import CommandRow
 
@@ -40,16 +41,10 @@ def main(argv: list[str]) -> int:
         wanted = Filter(args.schedule, args.agent, args.state or "", since_us(args.since, store) if args.since else 0)
         now_us, found = list_past(store, options.tenant_of(args), wanted, limit=args.limit)
     if args.json:
-        options.print_json(map(fields_of, found))
+        options.print_json(map(listed_record, found))
     else:
         print_runs(found, now_us)
     return 0
-
-
-def fields_of(one: Shown) -> dict[str, object]:
-    """Return one of them as scripts see it, a run with what it used."""
-    more = {} if isinstance(one, CommandRow) else {"usage": usage_of(one.attempts) or None}
-    return {**past_fields(one), **more}
 
 
 def parser() -> argparse.ArgumentParser:

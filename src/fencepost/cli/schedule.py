@@ -8,19 +8,19 @@ from datetime import datetime, timedelta
 from fencepost.cli import options, render
 from fencepost.cli.plan import tick_line
 from fencepost.cli.registry import LIMIT_DEFAULT, Desk, common_options, desk, limit
-from fencepost.model.definition import agent_from_json
 from fencepost.model.duration import format_duration, parse_duration
-from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.light_instant import instant
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.zone import find_zone
 from fencepost.operations import registry as operations
-from fencepost.operations.budget_use import budget_use, use_fields
+from fencepost.operations.budget_use import budget_use
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.pulse import next_tick_us
+from fencepost.operations.records import as_json
+from fencepost.operations.records.schedule_record import pause_record, schedule_detail, schedule_record, version_record
 from fencepost.operations.registry import Listed, coming
-from fencepost.operations.schedule_fields import past_fields, pause_fields, schedule_fields, until, version_fields
+from fencepost.operations.words import rfc3339
 
 NAME_WIDTH = 24
 ELSEWHERE = {"ticks": "ticks_recorded", "backfill": "backfill"}  # actions that have a module of their own
@@ -90,7 +90,7 @@ def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """List the schedules."""
     listed = operations.list_schedules(at.store.registry(), tenant=at.tenant, limit=args.limit)
     if args.json:
-        yield from (json.dumps(schedule_fields(one)) for one in listed)
+        yield from (options.json_line(schedule_record(one)) for one in listed)
     elif not listed:
         yield f"no schedules in {at.url}, tenant {at.tenant}"
     else:
@@ -100,19 +100,14 @@ def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
 
 def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Show one schedule in full."""
-    listed = operations.find_schedule(at.store.registry(), args.name, tenant=at.tenant)
-    uses = budget_use(at.store, at.tenant, listed)
-    fields = {
-        **schedule_fields(listed),
-        **past_fields(at.store, at.tenant, args.name),
-        **use_fields(uses),
-        "definition": json.loads(listed.row.definition),
-    }
+    found = schedule_detail(at.store, at.tenant, args.name)
     if args.json:
-        yield json.dumps({**fields, "manifest": json.loads(listed.row.manifest)})
+        yield options.json_line(found)
         return
-    fields["effects"] = effects_of(agent_from_json(listed.row.manifest)).words()
-    fields["budget"] = "; ".join(one.words for one in uses)
+    listed = operations.find_schedule(at.store.registry(), args.name, tenant=at.tenant)
+    fields = {name: value for name, value in as_json(found).items() if name not in ("manifest", "upcoming")}
+    fields["effects"] = found.effects.words()
+    fields["budget"] = "; ".join(one.words for one in budget_use(at.store, at.tenant, listed))
     yield from (f"{name:<20}{_shown(value)}" for name, value in fields.items() if value not in (None, "", {}, 0))
     yield from (f"{'next':<20}{tick_line(tick)}" for tick in coming(listed))
 
@@ -121,20 +116,18 @@ def history(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     """Show the versions and the pauses of a schedule, newest first."""
     versions, pauses = operations.history(at.store.registry(), args.name, tenant=at.tenant, limit=args.limit)
     for version in versions:
-        fields = version_fields(version)
         if args.json:
-            yield json.dumps(fields)
+            yield options.json_line(version_record(version))
         else:
-            end = f" until {fields['until']}" if version.until_us is not None else ""
+            end = f" until {instant(version.until_us)}" if version.until_us is not None else ""
             by = render.plain(version.applied_by)
-            yield f"version {version.version:<4} applied {fields['applied_at']} by {by}{end}"
+            yield f"version {version.version:<4} applied {instant(version.applied_us)} by {by}{end}"
     for one in pauses:
-        fields = pause_fields(one)
         if args.json:
-            yield json.dumps(fields)
+            yield options.json_line(pause_record(one))
         else:
-            to, by = fields["until"] or "further notice", render.plain(one.by_whom)
-            yield f"paused       from {fields['since']} to {to} by {by}  {render.plain(one.note)}".rstrip()
+            to, by = rfc3339(one.until_us) or "further notice", render.plain(one.by_whom)
+            yield f"paused       from {rfc3339(one.since_us)} to {to} by {by}  {render.plain(one.note)}".rstrip()
 
 
 def pause(args: argparse.Namespace, at: Desk) -> Iterator[str]:
@@ -145,7 +138,7 @@ def pause(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     paused = operations.pause_schedule(
         at.store.registry(), args.name, tenant=at.tenant, until=wanted, note=args.note, actor=at.actor
     )
-    end = until(paused.until_us)
+    end = rfc3339(paused.until_us)
     if args.json:
         yield json.dumps({"name": args.name, "paused_since": instant(paused.since_us), "until": end})
     else:
@@ -157,7 +150,7 @@ def resume(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     operations.resume_schedule(at.store.registry(), args.name, tenant=at.tenant, actor=at.actor)
     listed = operations.find_schedule(at.store.registry(), args.name, tenant=at.tenant)
     if args.json:
-        yield json.dumps(schedule_fields(listed))
+        yield options.json_line(schedule_record(listed))
     elif listed.state == "halted":
         yield f"{args.name} is no longer paused, but everything is halted; see: fencepost unhalt"
     else:

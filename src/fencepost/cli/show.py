@@ -1,21 +1,20 @@
 """`fencepost show RUN`: everything about one run."""
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator
 
 from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.runs import COLOURS, standing
+from fencepost.model.budget import MICRO
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
 from fencepost.model.run import Reason, RunState
 from fencepost.model.usage import is_partial
-from fencepost.operations.fields import MICRO, numbered, usage_of
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail
-from fencepost.operations.run_detail import detail_fields
-from fencepost.operations.showing import Guarded, Present, command_detail, command_lines, show_any
+from fencepost.operations.records.run_record import detail_record, numbered, usage_of
+from fencepost.operations.showing import Guarded, Present, any_record, command_lines, show_any
 from fencepost.operations.words import ago, counted, fate, gate_words, plain, rfc3339, span, why_so
 from fencepost.ports.runs import AttemptRow
 
@@ -37,7 +36,7 @@ def main(argv: list[str]) -> int:
         return 0
     log = log_of(detail.seen, wiring.log_folder())
     if args.json:
-        print(json.dumps(detail_fields(detail, log)))
+        options.print_json([detail_record(detail, log)])
         return 0
     print_detail(detail, log)
     return 0
@@ -70,11 +69,11 @@ def print_detail(detail: Detail, log: Log | None) -> None:
 
 def print_command(found: Guarded | Present, *, as_json: bool) -> None:
     """Print what there is to say about a command that is no run."""
-    fields = command_detail(found)
+    one = any_record(found)
     if as_json:
-        print(json.dumps(fields))
+        options.print_json([one])
     else:
-        _print_head(str(fields["id"]), str(fields["state"]), command_lines(found))
+        _print_head(one.id, one.state, command_lines(found))
 
 
 def _print_head(name: str, state: str, told: Iterable[tuple[str, str]]) -> None:

@@ -13,7 +13,9 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
 from fencepost.model.trigger import CronTrigger, cron_trigger
 from fencepost.model.zone import Zone, find_zone, tzdata_version
-from fencepost.operations.preview import PreviewedTick, parse_moment, preview, preview_fields
+from fencepost.operations.preview import PreviewedTick, parse_moment, preview
+from fencepost.operations.records import as_json
+from fencepost.operations.records.preview_record import preview_record
 
 SHOWN_DEFAULT = 10
 SHOWN_UNTIL_DEFAULT = 1000
@@ -56,7 +58,7 @@ def main(argv: list[str]) -> int:
         raise Invalid(f"--until ({args.end}) is before --from ({format_instant(start)}); swap them.")
     limit = args.limit or (SHOWN_UNTIL_DEFAULT if end else SHOWN_DEFAULT)
     lines = preview(trigger, start, end)
-    told = _json_lines(map(preview_fields, islice(lines, limit))) if args.json else None
+    told = _json_lines(map(preview_record, islice(lines, limit))) if args.json else None
     for text in told or _page(trigger, lines, limit, bounded=end is not None):
         print(text)
     _warn(args.cron, zone.name)
@@ -72,7 +74,7 @@ def _schedule(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     asked = ticks_of.ask(args)
     limit = args.limit or (SHOWN_UNTIL_DEFAULT if asked.end else SHOWN_DEFAULT)
     if args.json:
-        known = map(preview_fields, islice(asked.lines, limit))
+        known = map(preview_record, islice(asked.lines, limit))
         row = asked.listed.row
         texts = _json_lines(known if asked.trigger else ticks_of.fields_after_an_end(asked), row.name, row.version)
     else:
@@ -138,12 +140,10 @@ def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251  # only where a preview starts; nothing is decided by it
 
 
-def _json_lines(
-    ticks: Iterable[dict[str, object]], schedule: str | None = None, version: int | None = None
-) -> Iterator[str]:
+def _json_lines(ticks: Iterable[object], schedule: str | None = None, version: int | None = None) -> Iterator[str]:
     """Yield a line for each, with the fields of a recorded tick; there is no run of it yet."""
     whose = {"schedule": schedule, "version": version, "run_id": None}
-    return (json.dumps({**whose, **fields}) for fields in ticks)
+    return (json.dumps({**whose, **as_json(one)}) for one in ticks)
 
 
 def _page(trigger: CronTrigger, lines: Iterator[PreviewedTick], limit: int, *, bounded: bool) -> Iterator[str]:

@@ -6,8 +6,8 @@ from fencepost.cli import options
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
-from fencepost.operations.fields import tick_fields
 from fencepost.operations.looking import list_ticks
+from fencepost.operations.records.tick_record import tick_record
 from fencepost.operations.words import kept_words, rfc3339
 from fencepost.ports.looking import TickRow
 from fencepost.ports.pruning import Watermark
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
             limit=args.limit,
         )
     if args.json:
-        options.print_json(map(tick_fields, ticks))
+        options.print_json(map(tick_record, ticks))
     else:
         print_ticks(ticks, args.name)
         if mark is not None and mark.pruned_us >= from_us and len(ticks) < args.limit:

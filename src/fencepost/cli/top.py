@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from fencepost.cli import options, ps, render
 from fencepost.drawing.blocks import LETTERS, strip
-from fencepost.operations.fields import MICRO
+from fencepost.model.budget import MICRO
 from fencepost.operations.glance import Glance, glance
 from fencepost.operations.words import ago, rfc3339
 

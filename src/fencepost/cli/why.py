@@ -7,7 +7,8 @@ from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Unknown
 from fencepost.operations.guarded import why_lock, why_named
-from fencepost.operations.why import Answer, Asked, answer_fields
+from fencepost.operations.records.tick_record import answer_record
+from fencepost.operations.why import Answer, Asked
 
 EXAMPLES = """\
   fencepost why nightly                            the last tick, and the next
@@ -22,7 +23,7 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     asked, answers = answered(args)
     if args.json:
-        options.print_json(answer_fields(asked, answer) for answer in answers)
+        options.print_json(answer_record(asked, answer) for answer in answers)
         return 0
     for answer in answers:
         for sentence in answer.sentences:

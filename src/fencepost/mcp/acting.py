@@ -12,11 +12,12 @@ from fencepost.model.access import Role
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.pause import SKIP_MAX
 from fencepost.operations import registry
-from fencepost.operations.backfill import backfill, backfill_fields
-from fencepost.operations.fields import run_fields
-from fencepost.operations.looking import Seen, find_run, moment
+from fencepost.operations.backfill import backfill
+from fencepost.operations.looking import Seen, find_run, moment, with_attempts
+from fencepost.operations.records import as_json
+from fencepost.operations.records.run_record import run_record
+from fencepost.operations.records.schedule_record import pause_record, schedule_record
 from fencepost.operations.requests import cancel, discard, replay, request_run
-from fencepost.operations.schedule_fields import pause_fields, schedule_fields
 
 # What an agent does when it is run, nobody here can know.
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
@@ -54,14 +55,18 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
                 new_run_id=counter.new_run_id,
                 by=seat.actor,
             )
-            return {"run": run_fields(Seen(made.run)), "is_new": not made.earlier, "said": made.said}
+            return {"run": as_json(run_record(Seen(made.run))), "is_new": not made.earlier, "said": made.said}
 
     @server.tool("cancel", title="Cancel a run", annotations=ENDS)
     def cancel_(run: RunId) -> dict[str, Any]:
         """Take a queued run out of the queue, or ask a running one to stop. One that has ended stays as it is."""
         with counter.served(Role.TRIGGER) as (store, seat):
             run_id = find_run(store, seat.tenant, run).id
-            return {"run": run_fields(Seen(cancel(store, run_id, tenant=seat.tenant, by=seat.actor)))}
+            return {
+                "run": as_json(
+                    run_record(with_attempts(store, cancel(store, run_id, tenant=seat.tenant, by=seat.actor)))
+                )
+            }
 
     @server.tool(title="Pause a schedule", annotations=STEERS)
     def pause(
@@ -79,7 +84,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
                 note=note,
                 actor=seat.actor,
             )
-            return {"schedule": schedule, "pause": pause_fields(paused)}
+            return {"schedule": schedule, "pause": as_json(pause_record(paused))}
 
     @server.tool(title="Resume a schedule", annotations=STEERS)
     def resume(schedule: Name) -> dict[str, Any]:
@@ -87,7 +92,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
         with counter.served(Role.ADMIN) as (store, seat):
             at = store.registry()
             registry.resume_schedule(at, schedule, tenant=seat.tenant, actor=seat.actor)
-            return {"schedule": schedule_fields(registry.find_schedule(at, schedule, tenant=seat.tenant))}
+            return {"schedule": as_json(schedule_record(registry.find_schedule(at, schedule, tenant=seat.tenant)))}
 
     @server.tool(title="Skip the next ticks", annotations=STEERS)
     def skip_next(
@@ -121,7 +126,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
                 new_run_id=counter.new_run_id,
                 by=seat.actor,
             )
-            return backfill_fields(done)
+            return dict(as_json(done))
 
     @server.tool("replay", title="Replay a dead letter", annotations=STARTS_ONCE)
     def replay_(run: RunId) -> dict[str, Any]:
@@ -129,11 +134,12 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
         with counter.served(Role.TRIGGER) as (store, seat):
             run_id = find_run(store, seat.tenant, run).id
             made = replay(store, run_id, tenant=seat.tenant, new_run_id=counter.new_run_id, by=seat.actor)
-            return {"run": run_fields(Seen(made.run)), "is_new": not made.earlier, "said": made.said}
+            return {"run": as_json(run_record(Seen(made.run))), "is_new": not made.earlier, "said": made.said}
 
     @server.tool("discard", title="Discard a dead letter", annotations=ENDS)
     def discard_(run: RunId, note: Note = "") -> dict[str, Any]:
         """Take a dead letter off the desk; the run stays in the records, and the note in the audit."""
         with counter.served(Role.TRIGGER) as (store, seat):
             run_id = find_run(store, seat.tenant, run).id
-            return {"run": run_fields(Seen(discard(store, run_id, tenant=seat.tenant, by=seat.actor, note=note)))}
+            done = discard(store, run_id, tenant=seat.tenant, by=seat.actor, note=note)
+            return {"run": as_json(run_record(with_attempts(store, done)))}

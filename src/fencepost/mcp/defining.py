@@ -14,7 +14,8 @@ from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
 from fencepost.operations.definitions import read_definitions
 from fencepost.operations.looking import Store
-from fencepost.operations.plan_fields import planned_fields
+from fencepost.operations.records import as_json
+from fencepost.operations.records.plan_record import planned_record
 from fencepost.operations.registry import apply_config, plan_config
 from fencepost.operations.single import Sent, check_sent, drop_definition, put_definition
 
@@ -88,7 +89,7 @@ class _Definer:
             done = apply_config(at, sent.config, tenant=seat.tenant, actor=seat.actor)
         else:
             done = plan_config(at, sent.config, tenant=seat.tenant)
-        return planned_fields(done, sent.config)
+        return dict(as_json(planned_record(done, sent.config, sent.ignored)))
 
     def put(
         self, store: Store, what: tuple[str, str], definition: Mapping[str, Any], seat: Seat, *, tag: str | None
@@ -106,7 +107,7 @@ class _Definer:
             rights=self._counter.rights(),
             expected=tag,
         )
-        return {**planned_fields(done.planned, done.config), "tag": done.tag}
+        return {**as_json(planned_record(done.planned, done.config)), "tag": done.tag}
 
     def _check_commands(self, engines: Mapping[str, str]) -> None:
         wrong = next((name for name, engine in engines.items() if engine in COMMANDS), None)

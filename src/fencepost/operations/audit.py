@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from fencepost.stores.audit import SqlAudit
 
 LOOSE_AT_ONCE = 1_000
-LOSS_FIELDS = ("lost_seal", "lost_mac", "goes_on_after", "note", "at", "by")
 
 
 class Report(NamedTuple):
@@ -81,27 +80,6 @@ def verify_audit(
         kept.number if kept else None,
         tuple(memory.losses(tenant)) if memory else (),
     )
-
-
-def report_fields(report: Report) -> dict[str, object]:
-    """Return a report as scripts see it."""
-    return {
-        "tenant": report.tenant,
-        "good": report.good,
-        "integrity": "bad" if report.first("integrity") else "unknown" if report.unknown_keys else "good",
-        "completeness": "bad" if report.first("completeness") else "good",
-        "first_fault": report.fault._asdict() if report.fault else None,
-        "faults": [one._asdict() for one in report.faults],
-        "entries": report.entries,
-        "seals": report.seals,
-        "unsealed": report.loose.entries,
-        "unsealed_since": rfc3339(report.loose.since_us),
-        "heads_compared": report.heads,
-        "remembered_seal": report.remembered,
-        "accepted_losses": [{name: loss[name] for name in LOSS_FIELDS} for loss in report.losses],
-        "unknown_keys": list(report.unknown_keys),
-        "head": report.head._asdict() if report.head else None,
-    }
 
 
 def _unsealed_place(audit: "SqlAudit", tenant: str, head: Seal | None) -> Iterator[Fault]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
 from fencepost.model.duration import parse_duration
@@ -27,23 +27,13 @@ if TYPE_CHECKING:
 BACKFILL_MAX = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Backfilled:
+class Backfilled(NamedTuple):
     """What a backfill has made: the new runs, oldest tick first, and how many it had made before."""
 
     name: str
     ticks: int
+    known: int
     run_ids: tuple[str, ...]
-
-    @property
-    def known(self) -> int:
-        """How many ticks this backfill had made a run for already."""
-        return self.ticks - len(self.run_ids)
-
-
-def backfill_fields(made: Backfilled) -> dict[str, object]:
-    """Return a backfill as scripts see it."""
-    return {"name": made.name, "ticks": made.ticks, "known": made.known, "run_ids": list(made.run_ids)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +106,7 @@ def backfill(
         return wanted
 
     made = store.ask_many(Ask(tenant, schedule, by), decide, line_max=LINE_MAX)
-    return Backfilled(title, len(wanted), tuple(made))
+    return Backfilled(title, len(wanted), len(wanted) - len(made), tuple(made))
 
 
 def _check(from_: datetime, until: datetime, limit: int) -> None:

@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 from fencepost.model.budget import HOUR, MICRO, MicroUsd, day_of, month_of, show_usd
 from fencepost.model.definition import agent_from_json, policies_of
 from fencepost.model.duration import format_duration
-from fencepost.model.instant import format_instant
 from fencepost.operations.looking import Store
 from fencepost.operations.making import spend_of
 from fencepost.operations.registry import Listed
@@ -65,18 +64,3 @@ def _time(took: timedelta, allowed: timedelta, anew_at: datetime) -> Use:
     used, most = int(took.total_seconds()), allowed.total_seconds()
     words = f"{format_duration(used)} of {format_duration(most)} of this day"
     return Use("max_time_per_day", used, most, words, anew_at)
-
-
-def use_fields(uses: list[Use]) -> dict[str, object]:
-    """Return it as scripts see it."""
-    return {
-        "budget": [
-            {
-                "limit": one.limit,
-                "used": one.used,
-                "allowed": one.allowed,
-                "anew_at": format_instant(one.anew_at) if one.anew_at else None,
-            }
-            for one in uses
-        ]
-    }

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import NamedTuple
 
 from fencepost.model.definition import Trigger, schedule_from_json, trigger_of
-from fencepost.model.instant import format_instant, second_at_or_after, to_instant
+from fencepost.model.instant import second_at_or_after, to_instant
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.moment import from_us
 from fencepost.model.trigger import CronTrigger
@@ -20,8 +21,7 @@ YEAR = timedelta(days=365.2425)
 SCHEDULES_MAX = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class DstEffect(NamedTuple):
     """What one clock change does to one schedule."""
 
     schedule: str
@@ -39,7 +39,7 @@ class Check:
 
     now: datetime
     until: datetime
-    effects: list[Effect]
+    effects: list[DstEffect]
     schedules: int
     with_zone: int
 
@@ -59,26 +59,13 @@ def check(store: Store, tenant: str, *, years: int) -> Check:
     return Check(now, until, effects, len(triggers), len(crons))
 
 
-def effect_fields(effect: Effect) -> dict[str, object]:
-    """Return an effect as scripts see it."""
-    return {
-        "schedule": effect.schedule,
-        "zone": effect.zone,
-        "change_at": format_instant(effect.change_at),
-        "shift_minutes": effect.shift_minutes,
-        "effect": effect.effect,
-        "ticks": effect.ticks,
-        "note": effect.note,
-    }
-
-
 def _crons(trigger: Trigger) -> tuple[CronTrigger, ...]:
     if isinstance(trigger, MergedTrigger):
         return trigger.crons
     return (trigger,) if isinstance(trigger, CronTrigger) else ()
 
 
-def effects_on(name: str, trigger: CronTrigger, start: datetime, end: datetime) -> Iterator[Effect]:
+def effects_on(name: str, trigger: CronTrigger, start: datetime, end: datetime) -> Iterator[DstEffect]:
     """Yield what each change in [start, end) does to one trigger; a change that it does not meet is left out."""
     first, last = second_at_or_after(start), second_at_or_after(end)
     for segment in trigger.zone.segments(first, last):
@@ -88,7 +75,7 @@ def effects_on(name: str, trigger: CronTrigger, start: datetime, end: datetime) 
         if found is not None:
             effect, ticks, note = found
             minutes = (segment.offset - segment.before) // 60
-            yield Effect(name, trigger.zone.name, to_instant(segment.begins), minutes, effect, ticks, note)
+            yield DstEffect(name, trigger.zone.name, to_instant(segment.begins), minutes, effect, ticks, note)
 
 
 def _gap(trigger: CronTrigger, segment: Segment) -> tuple[str, int, str] | None:

@@ -1,7 +1,7 @@
 """What a check of the machine or the store comes to, and what to do about it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Status(StrEnum):
@@ -12,21 +12,10 @@ class Status(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """What one check found, and what to do about it."""
 
     check: str
     status: Status
     message: str
     fix: str = ""
-
-
-def finding_fields(finding: Finding) -> dict[str, object]:
-    """Return a finding as scripts see it."""
-    return {
-        "check": finding.check,
-        "status": finding.status.value,
-        "message": finding.message,
-        "fix": finding.fix,
-    }

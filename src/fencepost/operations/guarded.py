@@ -35,37 +35,6 @@ def list_commands(store: Store, tenant: str, wanted: Filter, *, limit: int) -> l
     return look.commands(states=STATES[wanted.state], since_us=wanted.since_us, before=wanted.before, limit=limit)
 
 
-def command_fields(row: CommandRow) -> dict[str, object]:
-    """Return a guarded command as scripts see it, in the fields of a run that it has."""
-    return {
-        "id": row.id,
-        "tenant": row.tenant,
-        "agent": None,
-        "schedule": None,
-        "schedule_version": None,
-        "trigger": "exec",
-        "tick": None,
-        "state": row.state,
-        "reason": {"failed": "exit_code", "lost": "lost"}.get(row.state),
-        "attempt": 1,
-        "fence": row.fence,
-        "resource": row.resource,
-        "project": row.resource.partition(":")[2] if row.resource.startswith("project:") else None,
-        "position": None,
-        "ready_at": None,
-        "started_at": rfc3339(row.started_us),
-        "ended_at": rfc3339(row.ended_us),
-        "exit_code": row.exit_code,
-        "cost_usd": None,
-        "summary": None,
-        "created_at": rfc3339(row.started_us),
-        "worker": row.host,
-        "command": row.label,
-        "refused": row.refused,
-        "refused_at": rfc3339(row.refused_us),
-    }
-
-
 def why_named(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Asked, list[Answer]]:
     """Answer about the schedule of that name, else about the lock; raise Unknown if there is neither."""
     try:

@@ -9,7 +9,6 @@ from fencepost.config.kinds import check_name
 from fencepost.model.access import ID_BYTES, RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
 from fencepost.model.errors import Invalid, KeyReused, Unauthorised, Unknown
 from fencepost.model.moment import MICROSECOND
-from fencepost.operations.words import rfc3339
 from fencepost.ports.keys import KeyRow, NewKey
 
 if TYPE_CHECKING:
@@ -146,22 +145,6 @@ def revoke_key(keys: "SqlKeys", key_id: str, *, tenant: str, by: str) -> KeyRow:
     if row is None:
         raise Unknown(f"there is no key {key_id!r} that is good; see: fencepost key list")
     return row
-
-
-def key_fields(row: KeyRow) -> dict[str, object]:
-    """Return a key as scripts see it."""
-    return {
-        "id": row.id,
-        "tenant": row.tenant,
-        "kind": row.kind,
-        "name": row.name,
-        "role": row.role,
-        "all_tenants": bool(row.all_tenants),
-        "created_at": rfc3339(row.created_us),
-        "created_by": row.created_by,
-        "expires_at": rfc3339(row.expires_us),
-        "revoked_at": rfc3339(row.revoked_us),
-    }
 
 
 def _session_of_key(keys: "SqlKeys", text: str) -> Made:

@@ -3,7 +3,6 @@
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.lease import Held
 from fencepost.model.light import NamedTuple
-from fencepost.model.light_instant import instant
 from fencepost.ports.store import LeaseStore
 
 
@@ -76,26 +75,6 @@ def leases_after(
 def lease_place(one: Listed) -> "tuple[int, str]":
     """Return where a lease stands in the listing."""
     return one.held.granted_us, one.resource
-
-
-def lease_fields(one: Listed) -> dict[str, object]:
-    """Return a lease as scripts see it."""
-    held = one.held
-    return {
-        "resource": one.resource,
-        "fence": held.fence,
-        "run_id": held.run_id,
-        "host": held.supervisor.host.name,
-        "pid": held.supervisor.pid,
-        "granted_at": instant(held.granted_us),
-        "expires_at": instant(held.expires_us),
-        "started_at": instant(held.started_us),
-        "tenant": held.tenant,
-        "holder": held.holder,
-        "label": held.label,
-        "renewals": held.renewals,
-        "lost": held.lost,
-    }
 
 
 def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str, on_this_machine: bool = False) -> Held:

@@ -12,7 +12,6 @@ from fencepost.flow.once import Once, once
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.ledger import ANSWER_MAX, COMPLETED, IN_PROGRESS, Done, Entry, NotDone, check_key
 from fencepost.operations.inside import ask
-from fencepost.operations.words import rfc3339
 from fencepost.ports.ledger import LedgerStore
 
 STANDINGS = ("in_progress", "completed", "ambiguous")
@@ -101,23 +100,6 @@ def resolve(ledger: LedgerStore, entry: Entry, *, answer: str | None, by: str) -
         _check_json(answer)
     if not ledger.resolve(entry, answer=answer, by=by):
         raise Busy(f"{entry.key!r} has changed since you looked; look again: fencepost ledger list")
-
-
-def entry_fields(entry: Entry) -> dict[str, object]:
-    """Return an entry as scripts see it."""
-    return {
-        "key": entry.key,
-        "scope": entry.scope or "tenant",
-        "state": entry.standing,
-        "answer": None if entry.answer is None else json.loads(entry.answer),
-        "doubt": entry.doubt,
-        "run_id": entry.run_id,
-        "fence": entry.fence,
-        "begun_at": rfc3339(entry.begun_us),
-        "completed_at": rfc3339(entry.completed_us),
-        "resolved_by": entry.resolved_by,
-        "tenant": entry.tenant,
-    }
 
 
 def _check_json(answer: str) -> None:

@@ -211,6 +211,13 @@ def show(store: Store, tenant: str, text: str) -> Detail:
     return Detail(listing.now_us, Seen(run, listing.runs[0].place, attempts, replays, unattended), held)
 
 
+def with_attempts(store: Store, run: RunRow) -> Seen:
+    """Return a run that was just changed, with its attempts; its place in the line was not looked up."""
+    if not run.attempt:
+        return Seen(run)
+    return Seen(run, attempts=store.reads(run.tenant).attempts([run.id]).get(run.id, ()))
+
+
 def find_run(store: Store, tenant: str, text: str) -> RunRow:
     """Return the run that an id, or the unique beginning of one, means."""
     exact = store.run(text, tenant=tenant)

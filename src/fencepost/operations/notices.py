@@ -3,7 +3,6 @@
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import FOREVER_US
 from fencepost.operations.looking import Store
-from fencepost.operations.words import rfc3339
 from fencepost.ports.notices import NoticeHealth, NoticeRow
 
 
@@ -32,17 +31,3 @@ def revive_notices(store: Store, tenant: str, name: str) -> int:
     if not revived:
         raise Invalid(f"nothing was given up for {name!r}; see: fencepost notice list --state dead")
     return revived
-
-
-def notice_fields(row: NoticeRow) -> dict[str, object]:
-    """Return a notice as scripts see it."""
-    return {
-        "name": row.name,
-        "event": row.event,
-        "subject": row.subject,
-        "state": row.state,
-        "attempt": row.attempt,
-        "at": rfc3339(row.at_us),
-        "due_at": rfc3339(row.due_us) if row.state == "waiting" else None,
-        "error": row.error,
-    }

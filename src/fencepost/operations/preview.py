@@ -9,7 +9,6 @@ from typing import NamedTuple
 from fencepost.model.definition import ScheduleDefinition, calendar_of, trigger_of
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import (
-    format_instant,
     from_wall,
     parse_instant,
     parse_wall,
@@ -62,22 +61,6 @@ def preview(
             yield from (PreviewedTick(each, each, 1, _note(trigger, each)) for each in occurrences)
         else:
             yield from _missing(list(occurrences))
-
-
-def preview_fields(line: PreviewedTick) -> dict[str, object]:
-    """Return a tick to come as scripts see it."""
-    first = line.occurrence
-    return {
-        "tick_at": format_instant(first.tick_at),
-        "slot": first.slot.isoformat(),
-        "slot_until": line.until.slot.isoformat(),
-        "count": line.count,
-        "zone": first.zone,
-        "fold": first.fold,
-        "occurrence": first.key,
-        "disposition": line.disposition,
-        "note": line.note,
-    }
 
 
 def preview_schedule(

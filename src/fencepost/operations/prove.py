@@ -13,7 +13,6 @@ from fencepost.model.instant import format_instant
 from fencepost.model.moment import MICROSECOND, to_us
 from fencepost.model.proof import Finding, FindingKind, Proof, Reign, ScheduleProof, Sweep, reign_of, remapped
 from fencepost.model.zone import tzdata_version
-from fencepost.operations.words import rfc3339
 from fencepost.ports.history import History
 from fencepost.ports.requests import VersionFact
 
@@ -48,27 +47,6 @@ def prove(
         proofs.append(prove_schedule(history, from_us, until_us))
         progress(number, len(names))
     return Proof(from_us, until_us, tuple(proofs))
-
-
-def proof_fields(proof: Proof, limit: int) -> Iterator[dict[str, object]]:
-    """Yield each schedule's proof as scripts see it, and the sums last."""
-    for one in proof.schedules:
-        yield {
-            "schedule": one.schedule,
-            "owed": one.owed,
-            "accounted": one.accounted,
-            "pending": one.pending,
-            "missing": one.missing,
-            "doubled": one.doubled,
-            "cursor": rfc3339(one.cursor_us),
-            "cursor_age_seconds": one.cursor_age_seconds,
-            "pruned_until": rfc3339(one.pruned_until_us),
-            "findings": [
-                {"kind": finding.kind, "at": rfc3339(finding.at_us), "count": finding.number, "what": finding.what}
-                for finding in one.findings[:limit]
-            ],
-        }
-    yield dict(proof.totals())
 
 
 def prove_schedule(history: History, from_us: int, until_us: int) -> ScheduleProof:

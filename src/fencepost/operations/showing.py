@@ -5,9 +5,9 @@ from heapq import merge
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid, Unknown
-from fencepost.operations import guarded
 from fencepost.operations.commands import Command
-from fencepost.operations.fields import live_fields, run_fields
+from fencepost.operations.guarded import list_commands
+from fencepost.operations.logs import Log
 from fencepost.operations.looking import (
     LIKE_MAX,
     LIVE_MAX,
@@ -19,6 +19,17 @@ from fencepost.operations.looking import (
     list_live,
     list_runs,
     show,
+)
+from fencepost.operations.records.run_record import (
+    CommandRecord,
+    GuardedCommandRecord,
+    LiveRunRecord,
+    RunDetailRecord,
+    RunRecord,
+    detail_record,
+    guarded_record,
+    live_record,
+    run_record,
 )
 from fencepost.operations.words import ago, counted, plain, rfc3339, span
 from fencepost.ports.looking import CommandRow
@@ -50,7 +61,7 @@ def list_past(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Past:
     listing = list_runs(store, tenant, wanted, limit=limit)
     lists: list[Sequence[Seen | CommandRow]] = [
         listing.runs,
-        guarded.list_commands(store, tenant, wanted, limit=limit),
+        list_commands(store, tenant, wanted, limit=limit),
     ]
     return Past(listing.now_us, list(merge(*lists, key=past_place, reverse=True))[:limit])
 
@@ -60,9 +71,9 @@ def past_place(one: Seen | CommandRow) -> tuple[int, str]:
     return (one.started_us, one.id) if isinstance(one, CommandRow) else (one.run.created_us, one.run.id)
 
 
-def past_fields(one: Seen | CommandRow) -> dict[str, object]:
-    """Return one of them as scripts see it."""
-    return guarded.command_fields(one) if isinstance(one, CommandRow) else run_fields(one)
+def listed_record(one: Seen | CommandRow) -> RunRecord | GuardedCommandRecord:
+    """Return one of them as every door gives it."""
+    return guarded_record(one) if isinstance(one, CommandRow) else run_record(one)
 
 
 def show_any(store: Store, tenant: str, text: str) -> Detail | Guarded | Present:
@@ -78,11 +89,13 @@ def show_any(store: Store, tenant: str, text: str) -> Detail | Guarded | Present
     return Guarded(look.clock_us(), rows[0])
 
 
-def command_detail(found: Guarded | Present) -> dict[str, object]:
-    """Return a command as scripts see it, in the fields that a list of its kind has."""
-    if isinstance(found, Guarded):
-        return guarded.command_fields(found.row)
-    return live_fields(found.command, found.listing)
+def any_record(
+    found: Detail | Guarded | Present, log: Log | None = None
+) -> RunDetailRecord | CommandRecord | LiveRunRecord:
+    """Return what was found as every door gives it."""
+    if isinstance(found, Detail):
+        return detail_record(found, log)
+    return guarded_record(found.row) if isinstance(found, Guarded) else live_record(found.command, found.listing)
 
 
 def command_lines(found: Guarded | Present) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,6 @@ Each is owned by itself (`http:schedule/NAME`), so that putting one never retire
 What is checked, and how versions come about, is the same as with a whole file.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,7 +75,7 @@ def drop_definition(
 def tag_of(registry: "SqlRegistry", kind: str, name: str, *, tenant: str) -> str:
     """Return a short text that changes with the definition, for whoever wants to change only what they have seen."""
     if kind == "agent":
-        return _agent_tag(find_agent(registry, name, tenant=tenant).hash)
+        return agent_tag(find_agent(registry, name, tenant=tenant).hash)
     row = find_schedule(registry, name, tenant=tenant).row
     return _schedule_tag(row.version, row.hash)
 
@@ -87,26 +86,6 @@ def find_agent(registry: "SqlRegistry", name: str, *, tenant: str) -> AgentRow:
     if found is None or found.retired_us is not None:
         raise Unknown(f"there is no agent {name!r}.")
     return found
-
-
-def agent_fields(row: AgentRow) -> dict[str, object]:
-    """Return an agent as scripts see it."""
-    from fencepost.model.definition import agent_from_json
-    from fencepost.model.effects import effects_of
-    from fencepost.operations.words import rfc3339
-
-    agent = agent_from_json(row.definition)
-    return {
-        "name": row.name,
-        "tenant": row.tenant,
-        "engine": agent.engine,
-        "tag": _agent_tag(row.hash),
-        "source": row.source,
-        "applied_at": rfc3339(row.applied_us),
-        "applied_by": row.applied_by,
-        "effects": effects_of(agent)._asdict(),
-        "definition": json.loads(row.definition),
-    }
 
 
 def _config(kind: str, name: str, sent: Sent, whose: tuple[str, Rights]) -> Config:
@@ -161,14 +140,15 @@ def _seen_as(kind: str, name: str, expected: str | None) -> Callable[[Known], No
 
 
 def _tag(found: KnownAgent | KnownSchedule) -> str:
-    return _schedule_tag(found.version, found.hash) if isinstance(found, KnownSchedule) else _agent_tag(found.hash)
+    return _schedule_tag(found.version, found.hash) if isinstance(found, KnownSchedule) else agent_tag(found.hash)
 
 
 def _schedule_tag(version: int, digest: str) -> str:
     return f"{version}-{digest[:12]}"
 
 
-def _agent_tag(digest: str) -> str:
+def agent_tag(digest: str) -> str:
+    """Return the tag of an agent's definition."""
     return digest[:16]
 
 

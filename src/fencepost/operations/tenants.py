@@ -12,7 +12,7 @@ SHOWN_MAX = 20
 LATE_US = 60 * 1_000_000  # so long after its instant a tick that nobody has looked at is overdue
 
 
-class Standing(NamedTuple):
+class TenantFigures(NamedTuple):
     """What a tenant has, in figures."""
 
     tenant: str
@@ -23,13 +23,13 @@ class Standing(NamedTuple):
     overdue: int
 
 
-def standings(store: Store, names: Sequence[str] | None = None) -> list[Standing]:
+def standings(store: Store, names: Sequence[str] | None = None) -> list[TenantFigures]:
     """Return how tenants stand: those named, or all."""
     now_us = store.clock_us()
     found = []
     for name in store.registry().tenants() if names is None else names:
         pulse = store.reads(name).health(late_us=now_us - LATE_US)
-        found.append(Standing(name, pulse.schedules, pulse.running, pulse.ready, pulse.dead, pulse.overdue))
+        found.append(TenantFigures(name, pulse.schedules, pulse.running, pulse.ready, pulse.dead, pulse.overdue))
     return found
 
 

@@ -13,7 +13,6 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import Align, AtTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone
-from fencepost.operations.fields import run_fields, tick_fields
 from fencepost.operations.looking import Seen, Store, show, unknown
 from fencepost.operations.preview import parse_moment, preview
 from fencepost.operations.pulse import is_overdue, next_tick_us, silence
@@ -59,21 +58,6 @@ def why(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[As
     at_us = None if at is None else to_us(parse_moment(at, inquiry.zone or find_zone("UTC")))
     answers = inquiry.last() if at_us is None else inquiry.at(at_us)
     return Asked(name, tenant, at_us, inquiry.now_us), answers
-
-
-def answer_fields(asked: Asked, answer: Answer) -> dict[str, object]:
-    """Return an answer as scripts see it."""
-    return {
-        "schedule": asked.schedule,
-        "tenant": asked.tenant,
-        "at": rfc3339(asked.at_us),
-        "now": rfc3339(asked.now_us),
-        "verdict": answer.verdict,
-        "sentences": list(answer.sentences),
-        "tick": tick_fields(answer.tick) if answer.tick else None,
-        "run": run_fields(answer.run) if answer.run else None,
-        "next_tick": rfc3339(answer.next_us),
-    }
 
 
 class _Inquiry:

@@ -16,7 +16,7 @@ from fencepost.model.project import Workplace
 from fencepost.model.registry import spell
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import CronTrigger, EveryTrigger, jitter_offset
-from fencepost.operations.dst import Effect, effects_on
+from fencepost.operations.dst import DstEffect, effects_on
 from fencepost.operations.simulation.machine import Crew, VirtualClock
 from fencepost.operations.simulation.purse import Purse
 from fencepost.operations.simulation.scenario import Scenario
@@ -141,7 +141,7 @@ class Stage:
             zone = ZoneInfo(meaning.schedule.timezone or "UTC")
             yield name, Purse(budget, zone, charge=self.charge(name))
 
-    def _effects(self, name: str) -> Iterator[Effect]:
+    def _effects(self, name: str) -> Iterator[DstEffect]:
         trigger = self.meanings[name].trigger
         for one in trigger.crons if isinstance(trigger, MergedTrigger) else (trigger,):
             if isinstance(one, CronTrigger) and self.meanings[name].schedule.enabled:

@@ -9,7 +9,7 @@ from fencepost.model.budget import FREE, MicroUsd, show_usd
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import from_us
-from fencepost.operations.dst import Effect
+from fencepost.operations.dst import DstEffect
 from fencepost.operations.simulation.scenario import Outage, Scenario
 from fencepost.ports.ticks import NewTick
 
@@ -34,7 +34,7 @@ class Tally:
     busy_us: int = 0
     one_by_one: int = 0  # runs that went through the store
     first_budget_at: datetime | None = None
-    effects: list[Effect] = field(default_factory=list)  # clock changes that it met
+    effects: list[DstEffect] = field(default_factory=list)  # clock changes that it met
 
     @property
     def runs(self) -> int:

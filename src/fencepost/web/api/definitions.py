@@ -12,10 +12,11 @@ from fencepost.model.rights import Rights
 from fencepost.model.trigger import cron_trigger
 from fencepost.operations.definitions import read_definitions
 from fencepost.operations.looking import Store
-from fencepost.operations.plan_fields import planned_fields
-from fencepost.operations.preview import known_ahead, parse_moment, preview, preview_fields, preview_schedule
+from fencepost.operations.preview import known_ahead, parse_moment, preview, preview_schedule
+from fencepost.operations.records.plan_record import PlannedRecord, planned_record
+from fencepost.operations.records.preview_record import preview_record
 from fencepost.operations.registry import apply_config, find_schedule, plan_config
-from fencepost.web.api import asking, schedule_models
+from fencepost.web.api import asking, models
 from fencepost.web.api.paging import LIMIT, Limit
 from fencepost.web.door import caller_of, door_of
 
@@ -24,21 +25,21 @@ Plain = Annotated[str, Query(max_length=200)]
 Expression = Annotated[str, Query(max_length=1_000)]
 
 
-@router.post("/plan", response_model=schedule_models.Planned)
-async def plan(request: Request, ask: asking.AskDefinitions) -> dict[str, object]:
+@router.post("/plan", response_model=models.model_of(PlannedRecord))
+async def plan(request: Request, ask: asking.AskDefinitions) -> PlannedRecord:
     """Show what an apply of these definitions would change, with warnings and the next ticks; nothing is changed."""
     caller, door = caller_of(request), door_of(request)
     return await door.desk.ask(_put, ask, door.rights(), tenant=caller.tenant, actor=None)
 
 
-@router.post("/apply", response_model=schedule_models.Planned)
-async def apply(request: Request, ask: asking.AskDefinitions) -> dict[str, object]:
+@router.post("/apply", response_model=models.model_of(PlannedRecord))
+async def apply(request: Request, ask: asking.AskDefinitions) -> PlannedRecord:
     """Put definitions into the registry, all of them or none; those of the same name that are gone are retired."""
     caller, door = caller_of(request), door_of(request)
     return await door.desk.ask(_put, ask, door.rights(), tenant=caller.tenant, actor=caller.actor)
 
 
-@router.get("/ticks", response_model=schedule_models.Preview)
+@router.get("/ticks", response_model=models.Preview)
 async def ticks(
     request: Request,
     *,
@@ -65,14 +66,14 @@ def _put(
     *,
     tenant: str,
     actor: str | None,
-) -> dict[str, object]:
+) -> PlannedRecord:
     sent = read_definitions(ask.definitions, name=ask.name, files=ask.files, tenant=tenant, rights=rights)
     config, registry = sent.config, store.registry()
     if actor is None:
         done = plan_config(registry, config, tenant=tenant, take_over=ask.take_over)
     else:
         done = apply_config(registry, config, tenant=tenant, actor=actor, take_over=ask.take_over)
-    return {**planned_fields(done, config), "ignored": list(sent.ignored)}
+    return planned_record(done, config, sent.ignored)
 
 
 def _ticks_of(store: Store, tenant: str, name: str, when: tuple[str, str, int]) -> dict[str, object]:
@@ -84,7 +85,7 @@ def _ticks_of(store: Store, tenant: str, name: str, when: tuple[str, str, int]) 
     start, end = (parse_moment(text, zone) if text else None for text in when[:2]) if zone else (None, None)
     lines = preview_schedule(found.definition, trigger, start or found.now, end)
     warnings = [*cron_warnings(found.definition.cron, found.definition.timezone)]
-    return {"ticks": [preview_fields(line) for line in islice(lines, when[2])], "warnings": warnings}
+    return {"ticks": [preview_record(line) for line in islice(lines, when[2])], "warnings": warnings}
 
 
 def _ticks(store: Store, cron: str, policy: tuple[str, str, str], when: tuple[str, str, int]) -> dict[str, object]:
@@ -97,4 +98,4 @@ def _ticks(store: Store, cron: str, policy: tuple[str, str, str], when: tuple[st
     if end and end < start:
         raise Invalid("until is before from; swap them.")
     lines = islice(preview(trigger, start, end), when[2])
-    return {"ticks": [preview_fields(line) for line in lines], "warnings": [*cron_warnings(cron, timezone)]}
+    return {"ticks": [preview_record(line) for line in lines], "warnings": [*cron_warnings(cron, timezone)]}

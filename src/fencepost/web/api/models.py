@@ -1,17 +1,37 @@
-"""What the API gives about runs, field by field; the names are those of `--json`."""
+"""What the API gives: a model for each record, made of the record itself, and the few answers that only this door has."""
 
-from typing import Annotated, Generic, TypeVar
+from dataclasses import fields
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model, model_validator
+
+from fencepost.model.definition import AgentDefinition, ScheduleDefinition
+from fencepost.operations.finding import Finding
+from fencepost.operations.records import as_json
+from fencepost.operations.records.preview_record import PreviewedTickRecord
+from fencepost.operations.records.schedule_record import PauseRecord, VersionRecord
+from fencepost.operations.records.tick_record import AnswerRecord
+from fencepost.operations.tenants import TenantFigures
 
 T = TypeVar("T")
+Kind = Any  # a Record's or a NamedTuple's class
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC")]
+SPELLED = {datetime: Instant, Decimal: float, object: JsonValue}  # as `as_json` spells them
 
 
 class Shape(BaseModel):
     """What an answer looks like. A field that it does not name is an error, where it would be dropped without a word."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled(cls, value: Any) -> Any:  # noqa: ANN401  # a record, or what was spelled already
+        return as_json(value) if hasattr(value, "_fields") else value
 
 
 class Page(Shape, Generic[T]):
@@ -21,46 +41,54 @@ class Page(Shape, Generic[T]):
     next: str | None = None
 
 
+@cache
+def model_of(record: Kind, name: str = "") -> type[Shape]:
+    """Return the model of a record, or of a named tuple that stands in one."""
+    hints = get_type_hints(record, include_extras=True)
+    given: dict[str, Any] = {name: _shaped(hints[name]) for name in record._fields}
+    return _made(name or getattr(record, "_noun", record.__name__), record.__doc__, given)
+
+
+def page_of(*records: Kind) -> type[BaseModel]:
+    """Return the model of a listing of records, which may be of several kinds."""
+    name = f"Page[{model_of(records[0]).__name__}]"
+    page: Any = Page[any_of(*records)]  # type: ignore[misc]  # made here
+    return create_model(name, __base__=page, __doc__=Page.__doc__)
+
+
+def any_of(*records: Kind) -> Any:  # noqa: ANN401  # a type that is made here
+    """Return the model of an answer that is one of several records."""
+    return Union[tuple(model_of(one) for one in records)]  # noqa: UP007  # likewise
+
+
+@cache
+def _as_written(of: type[AgentDefinition | ScheduleDefinition]) -> type[Shape]:
+    """Return the model of a definition as it is kept: what has its default is left out."""
+    given = {one.name: (one.type | None, None) for one in fields(of)}  # type: ignore[operator]
+    return _made(f"Written{of.__name__.removesuffix('Definition')}", of.__doc__, given)
+
+
+def _made(name: str, doc: str | None, given: dict[str, Any]) -> type[Shape]:
+    return create_model(name, __base__=Shape, __doc__=(doc or "").partition("\n")[0], **given)
+
+
+def _shaped(hint: Any) -> Any:  # noqa: ANN401  # a type in, a type out
+    """Return how a type is shown in the document."""
+    if get_origin(hint) is Annotated:
+        of, said = get_args(hint)
+        return Annotated[_shaped(of), Field(description=said)] if isinstance(said, str) else _as_written(said)
+    if get_origin(hint) in (UnionType, Union):
+        return Union[tuple(map(_shaped, get_args(hint)))]  # noqa: UP007  # of parts that are known here only
+    if isinstance(hint, GenericAlias):
+        kind: Any = list if get_origin(hint) is tuple else get_origin(hint)
+        return kind[*(_shaped(one) for one in get_args(hint) if one is not Ellipsis)]
+    return model_of(hint) if hasattr(hint, "_fields") else SPELLED.get(hint, hint)
+
+
 class Done(Shape):
     """It is done."""
 
     done: bool = True
-
-
-class Run(Shape):
-    """A run."""
-
-    id: str
-    tenant: str
-    agent: str
-    schedule: str | None
-    schedule_version: int | None
-    trigger: str
-    tick: Instant | None
-    state: str
-    reason: str | None
-    attempt: int
-    fence: int | None
-    resource: str = Field(description="what it leases, separated by blanks")
-    project: str | None
-    position: int | None = Field(description="its place in the line, from 1")
-    ready_at: Instant | None
-    started_at: Instant | None
-    ended_at: Instant | None
-    exit_code: int | None
-    cost_usd: float | None
-    summary: str | None
-    created_at: Instant | None
-    worker: str | None
-    origin: str | None
-    idempotency_key: str
-
-
-class RunMade(Run):
-    """The run that answers a request, and what should be said about it."""
-
-    earlier: bool = Field(description="it was there already")
-    said: str
 
 
 class Triggered(Shape):
@@ -76,134 +104,6 @@ class Batch(Shape):
     runs: list[Triggered]
 
 
-class LiveRun(Shape):
-    """What runs or waits: a run, or somebody's command in a project, which has fewer fields."""
-
-    id: str
-    tenant: str
-    agent: str | None
-    schedule: str | None
-    schedule_version: int | None = None
-    trigger: str
-    tick: Instant | None = None
-    state: str
-    reason: str | None = None
-    attempt: int | None = None
-    fence: int | None
-    resource: str
-    project: str | None
-    position: int | None
-    ready_at: Instant | None = None
-    started_at: Instant | None
-    ended_at: Instant | None = None
-    exit_code: int | None = None
-    cost_usd: float | None = None
-    summary: str | None = None
-    created_at: Instant | None
-    worker: str | None
-    origin: str | None = None
-    idempotency_key: str | None = None
-    command: str | None = Field(None, description="of a command that is no run")
-    waits_for: str | None
-    depth: int | None = Field(description="how many wait in its project")
-    unattended_since: Instant | None = Field(description="since when its worker is gone, and its guard goes on alone")
-
-
-class GuardedCommand(Shape):
-    """What `exec` ran under a lock: in the fields of a run, of which those that only an agent's run has are null."""
-
-    id: str
-    tenant: str
-    agent: None
-    schedule: None
-    schedule_version: None
-    trigger: str
-    tick: None
-    state: str = Field(description="running, succeeded, failed, or lost: nobody has reported its end")
-    reason: str | None
-    attempt: int
-    fence: int
-    resource: str
-    project: str | None
-    position: None
-    ready_at: None
-    started_at: Instant | None
-    ended_at: Instant | None
-    exit_code: int | None
-    cost_usd: None
-    summary: None
-    created_at: Instant | None
-    worker: str
-    command: str
-    refused: int = Field(description="how many came in vain meanwhile")
-    refused_at: Instant | None
-
-
-class DeadLetter(Run):
-    """A run that needs a person."""
-
-    died_at: Instant | None
-    last_log: str
-
-
-class Attempt(Shape):
-    """One try at a run."""
-
-    attempt: int
-    part: int = Field(description="from 1; an attempt that was handed back by a drain, and resumed, has several")
-    fence: int
-    worker: str
-    started_at: Instant | None
-    ended_at: Instant | None
-    outcome: str | None
-    exit_code: int | None
-    last_log: str | None
-    session: str | None
-    cost_usd: float | None
-    turns: int | None
-    usage: dict[str, int] | None = Field(description="llm_tokens by kind")
-    partial: bool = Field(description="the agent was ended before it could say all that it used")
-
-
-class Holding(Shape):
-    """Who holds a run."""
-
-    fence: int
-    host: str
-    pid: int
-    expires_at: Instant | None
-
-
-class Effects(Shape):
-    """What is promised about an agent's effects."""
-
-    gated: list[str]
-    checked: list[str]
-    ungated: bool
-
-
-class RunDetail(Run):
-    """Everything about one run."""
-
-    period_start: Instant | None
-    period_end: Instant | None
-    backfill_from: Instant | None
-    last_success: Instant | None
-    request_key: str | None
-    payload: dict[str, JsonValue]
-    effects: Effects
-    manifest_hash: str
-    stop: str | None
-    discarded_at: Instant | None
-    replays: list[str]
-    usage: dict[str, int] | None
-    partial: bool = Field(description="of an attempt's usage only a part is known")
-    attempts: list[Attempt]
-    lease: Holding | None
-    log: str | None = Field(description="the file on the server's machine, if it is there")
-    last_log: str
-
-
 class RunLog(Shape):
     """What an attempt has printed."""
 
@@ -212,3 +112,63 @@ class RunLog(Shape):
     host: str | None
     complete: bool = Field(description="all that is left of it; else only the last lines, which the store has")
     text: str
+
+
+class Tenants(Shape):
+    """The tenants that a key may look at."""
+
+    items: list[model_of(TenantFigures, "Tenant")]  # type: ignore[valid-type]  # made above
+
+
+class Examination(Shape):
+    """Everything that doctor looked at."""
+
+    findings: list[model_of(Finding, "Examined")]  # type: ignore[valid-type]  # likewise
+
+
+class Answers(Shape):
+    """All that there is to say about an instant."""
+
+    answers: list[model_of(AnswerRecord)]  # type: ignore[valid-type]  # likewise
+
+
+class History(Shape):
+    """Versions and pauses of a schedule, newest first."""
+
+    versions: list[model_of(VersionRecord)]  # type: ignore[valid-type]  # likewise
+    pauses: list[model_of(PauseRecord)]  # type: ignore[valid-type]  # likewise
+    next: str | None = Field(description="`cursor` of the next part; null: this is the last")
+
+
+class Skips(Shape):
+    """The ticks that are left out."""
+
+    name: str
+    skips: list[Instant]
+
+
+class Preview(Shape):
+    """Ticks to come, oldest first."""
+
+    ticks: list[model_of(PreviewedTickRecord)]  # type: ignore[valid-type]  # likewise
+    warnings: list[str] = Field(description="what the expression says and people mostly do not mean")
+
+
+class Tried(Shape):
+    """How a test of a target went."""
+
+    name: str
+    told: bool
+    error: str | None = Field(description="why it could not be told")
+
+
+class CellNames(Shape):
+    """The cells that are kept for other machines."""
+
+    names: list[str]
+
+
+class Swapped(Shape):
+    """A cell was changed."""
+
+    tag: str = Field(description="of the new document; also in ETag")

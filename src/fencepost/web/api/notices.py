@@ -8,8 +8,9 @@ from fastapi import APIRouter, Path, Query, Request
 
 from fencepost.model.errors import QueueFull
 from fencepost.model.notice import EVENTS
-from fencepost.operations.notices import list_notices, notice_fields, revive_notices
-from fencepost.web.api import models, record_models
+from fencepost.operations.notices import list_notices, revive_notices
+from fencepost.operations.records.notice_record import NoticeRecord, notice_record
+from fencepost.web.api import models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, numbers, page
 from fencepost.web.door import caller_of, door_of
 from fencepost.wiring.serving import try_notice
@@ -23,7 +24,7 @@ State = Annotated[str, Query(pattern="^(|waiting|sent|dead)$")]
 Event = Annotated[str, Query(pattern=f"^(|{'|'.join(EVENTS)})$")]
 
 
-@router.get("/notices", response_model=models.Page[record_models.Notice])
+@router.get("/notices", response_model=models.page_of(NoticeRecord))
 async def notices(
     request: Request,
     *,
@@ -38,7 +39,7 @@ async def notices(
     rows = await door_of(request).desk.ask(
         list_notices, caller_of(request).tenant, state=state, event=event, name=target, limit=limit + 1, **more
     )
-    return page(rows, limit, notice_fields, lambda one: [one.at_us, one.seq])
+    return page(rows, limit, notice_record, lambda one: [one.at_us, one.seq])
 
 
 @router.post("/notices/{target}/retry", response_model=models.Done)
@@ -48,7 +49,7 @@ async def retry(request: Request, target: Target) -> dict[str, object]:
     return {"done": True}
 
 
-@router.post("/notices/{target}/test", response_model=record_models.Tried)
+@router.post("/notices/{target}/test", response_model=models.Tried)
 async def test(request: Request, target: Target) -> dict[str, object]:
     """Send a test now to a target of this server's configuration, and say how it went."""
     error = await asyncio.to_thread(_try, target, caller_of(request).tenant)  # receivers never hold up the store

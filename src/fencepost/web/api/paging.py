@@ -20,7 +20,7 @@ Cursor = Annotated[str, Query(max_length=CURSOR_MAX, description="`next` of the 
 T = TypeVar("T")
 
 
-def page(rows: Sequence[T], limit: int, spell: Callable[[T], dict[str, object]], place: Callable[[T], object]) -> dict:  # type: ignore[type-arg]
+def page(rows: Sequence[T], limit: int, spell: Callable[[T], object], place: Callable[[T], object]) -> dict:  # type: ignore[type-arg]
     """Return one part of a listing; `rows` has one more than fits if there is another part."""
     kept = rows[:limit]
     more = len(rows) > limit

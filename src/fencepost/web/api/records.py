@@ -13,23 +13,25 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import parse_resource
 from fencepost.model.ledger import Entry
-from fencepost.operations.audit import Report, audit_head, export_part, report_fields, verify_audit
+from fencepost.operations.audit import Report, audit_head, export_part, verify_audit
 from fencepost.operations.doctor import examine, patient
-from fencepost.operations.dst import check, effect_fields
-from fencepost.operations.fields import audit_fields
-from fencepost.operations.finding import Finding, finding_fields
+from fencepost.operations.dst import DstEffect, check
+from fencepost.operations.finding import Finding
 from fencepost.operations.leases import (
     break_lease,
     forget_gate,
     forget_lost,
-    lease_fields,
     lease_place,
     leases_after,
 )
-from fencepost.operations.ledger import STANDINGS, entry_fields, find_entry, resolve
+from fencepost.operations.ledger import STANDINGS, find_entry, resolve
 from fencepost.operations.looking import Store, list_audit
-from fencepost.operations.prove import proof_fields, prove
-from fencepost.web.api import asking, models, record_models
+from fencepost.operations.prove import prove
+from fencepost.operations.records.audit_record import AuditEntryRecord, AuditReportRecord, audit_record, report_record
+from fencepost.operations.records.lease_record import LeaseRecord, lease_record
+from fencepost.operations.records.ledger_record import LedgerEntryRecord, entry_record
+from fencepost.operations.records.proof_record import ProofRecord, proof_record
+from fencepost.web.api import asking, models
 from fencepost.web.api.paging import BIGGEST, LIMIT, LIMIT_MAX, Cursor, Limit, names, number, page, pair, wrong_cursor
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
@@ -51,7 +53,7 @@ Lost = Annotated[bool, Query(description="instead, those whose holder was not he
 Standing = Annotated[str, Query(pattern=f"^(|{'|'.join(STANDINGS)})$")]
 
 
-@router.get("/leases", response_model=models.Page[record_models.Lease], tags=["leases"])
+@router.get("/leases", response_model=models.page_of(LeaseRecord), tags=["leases"])
 async def leases(
     request: Request,
     *,
@@ -64,7 +66,7 @@ async def leases(
     """List who holds what, oldest grant first; with `lost`, leases whose processes nobody has seen dead."""
     ask, tenant = door_of(request).desk.ask, caller_of(request).tenant
     found = await ask(leases_after, tenant, pair(cursor), resource=resource, host=host, lost=lost)
-    return page(found, limit, lease_fields, lease_place)
+    return page(found, limit, lease_record, lease_place)
 
 
 @router.post("/leases/break", response_model=models.Done, tags=["leases"])
@@ -85,14 +87,14 @@ async def forget_one(request: Request, ask: asking.AskForget) -> dict[str, objec
     return {"done": True}
 
 
-@router.get("/ledger", response_model=models.Page[record_models.LedgerEntry], tags=["ledger"])
+@router.get("/ledger", response_model=models.page_of(LedgerEntryRecord), tags=["ledger"])
 async def ledger(
     request: Request, *, state: Standing = "", scope: Plain = "", limit: Limit = LIMIT, cursor: Cursor = ""
 ) -> dict[str, object]:
     """List effects that happen once, newest first; `scope` is `tenant`, or as it is listed."""
     ask = door_of(request).desk.ask
     rows = await ask(_ledger, caller_of(request).tenant, state, scope, after=names(cursor), limit=limit + 1)
-    return page(rows, limit, entry_fields, lambda one: [one.begun_us, one.key, one.scope])
+    return page(rows, limit, entry_record, lambda one: [one.begun_us, one.key, one.scope])
 
 
 @router.post("/ledger/resolve", response_model=models.Done, tags=["ledger"])
@@ -103,7 +105,7 @@ async def resolve_one(request: Request, ask: asking.AskResolve) -> dict[str, obj
     return {"done": True}
 
 
-@router.get("/audit", response_model=models.Page[record_models.AuditEntry], tags=["audit"])
+@router.get("/audit", response_model=models.page_of(AuditEntryRecord), tags=["audit"])
 async def audit(
     request: Request, verb: Plain = "", subject: Plain = "", limit: Limit = LIMIT, cursor: Cursor = ""
 ) -> dict[str, object]:
@@ -117,17 +119,19 @@ async def audit(
         limit=limit + 1,
         **({} if before is None else {"before_seq": before}),
     )
-    return page(rows, limit, audit_fields, lambda one: one.seq)
+    return page(rows, limit, audit_record, lambda one: one.seq)
 
 
-@router.get("/audit/verify", response_model=record_models.AuditReport, tags=["audit"])
-async def verify(request: Request) -> dict[str, object]:
+@router.get("/audit/verify", response_model=models.model_of(AuditReportRecord), tags=["audit"])
+async def verify(request: Request) -> AuditReportRecord:
     """Walk the chain with this machine's key, and say whether all of it is as it was."""
     return await door_of(request).desk.ask(_verify, caller_of(request).tenant)
 
 
-@router.post("/audit/verify", response_model=record_models.AuditReport, tags=["audit"], openapi_extra=access("read"))
-async def verify_with_heads(request: Request, ask: asking.AskVerify) -> dict[str, object]:
+@router.post(
+    "/audit/verify", response_model=models.model_of(AuditReportRecord), tags=["audit"], openapi_extra=access("read")
+)
+async def verify_with_heads(request: Request, ask: asking.AskVerify) -> AuditReportRecord:
     """Walk the chain likewise, and say also whether its end was cut off since the heads were exported."""
     return await door_of(request).desk.ask(_verify, caller_of(request).tenant, ask.heads)
 
@@ -145,7 +149,7 @@ async def export(request: Request, *, head: bool = False, after: After = 0, limi
     return Response(text, media_type=LINES, headers={} if goes_on is None else {"Link": link})
 
 
-@router.get("/prove", response_model=record_models.Proof, tags=["reports"])
+@router.get("/prove", response_model=models.model_of(ProofRecord), tags=["reports"])
 async def prove_ticks(
     request: Request,
     *,
@@ -153,13 +157,13 @@ async def prove_ticks(
     from_: Annotated[str, Query(alias="from", max_length=200)] = "",
     until: Plain = "",
     limit: Limit = LIMIT,
-) -> dict[str, object]:
+) -> ProofRecord:
     """Derive the owed ticks again and compare; `limit` is how many findings of each schedule are shown."""
     ask = door_of(request).desk.ask
     return await ask(_prove, caller_of(request).tenant, schedule=schedule, from_=from_, until=until, limit=limit)
 
 
-@router.get("/dst-check", response_model=models.Page[record_models.DstEffect], tags=["reports"])
+@router.get("/dst-check", response_model=models.page_of(DstEffect), tags=["reports"])
 async def dst_check(
     request: Request, years: Annotated[int, Query(ge=1, le=50)] = 1, limit: Limit = LIMIT, cursor: Cursor = ""
 ) -> dict[str, object]:
@@ -169,13 +173,13 @@ async def dst_check(
     if start < 0:
         raise wrong_cursor()
     rows = [*enumerate(found.effects)][start : start + limit + 1]
-    return page(rows, limit, lambda row: effect_fields(row[1]), lambda row: row[0] + 1)
+    return page(rows, limit, lambda row: row[1], lambda row: row[0] + 1)
 
 
-@router.get("/doctor", response_model=record_models.Examination, tags=["reports"], openapi_extra=access("admin"))
+@router.get("/doctor", response_model=models.Examination, tags=["reports"], openapi_extra=access("admin"))
 async def doctor(request: Request) -> dict[str, object]:
     """Look for what is weak or wrong on the machine of this server."""
-    return {"findings": await door_of(request).desk.ask(_doctor, caller_of(request).tenant, door_of(request))}
+    return {"findings": await door_of(request).desk.ask(examined, caller_of(request).tenant, door_of(request))}
 
 
 def _break(store: Store, tenant: str, ask: asking.AskBreak, by: str) -> None:
@@ -207,12 +211,12 @@ def _resolve(store: Store, tenant: str, ask: asking.AskResolve, by: str) -> None
     resolve(store.ledger(), entry, answer=None if ask.forget else json.dumps(ask.answer), by=by)
 
 
-def _verify(store: Store, tenant: str, heads: str = "") -> dict[str, object]:
+def _verify(store: Store, tenant: str, heads: str = "") -> AuditReportRecord:
     try:
         kept = list(read_heads(heads.splitlines()))
     except (ValueError, RecursionError) as error:
         raise Invalid(f"heads: {error}") from None
-    return report_fields(verified(store, tenant, kept))
+    return report_record(verified(store, tenant, kept))
 
 
 def verified(store: Store, tenant: str, heads: Sequence[Seal] = ()) -> Report:
@@ -229,7 +233,7 @@ def _export(store: Store, tenant: str, *, head: bool, after: int, limit: int) ->
     return "".join(f"{line}\n" for line in part.lines), part.goes_on_after
 
 
-def _prove(store: Store, tenant: str, *, schedule: str, from_: str, until: str, limit: int) -> dict[str, object]:
+def _prove(store: Store, tenant: str, *, schedule: str, from_: str, until: str, limit: int) -> ProofRecord:
     proof = prove(
         store,
         tenant=tenant,
@@ -237,12 +241,7 @@ def _prove(store: Store, tenant: str, *, schedule: str, from_: str, until: str, 
         until=parse_instant(until) if until else None,
         schedule=schedule or None,
     )
-    *schedules, totals = proof_fields(proof, limit)
-    return {**totals, "schedules": schedules}
-
-
-def _doctor(store: Store, tenant: str, door: Door) -> list[dict[str, object]]:
-    return [finding_fields(one) for one in examined(store, tenant, door)]
+    return proof_record(proof, limit)
 
 
 def examined(_: Store, tenant: str, door: Door) -> list[Finding]:

@@ -7,12 +7,33 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations.bulk import Triggered, Wanted, request_many
-from fencepost.operations.fields import dead_fields, live_fields, run_fields
 from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Detail, Filter, Seen, Store, find_run, list_dead, moment, show
+from fencepost.operations.looking import (
+    Detail,
+    Filter,
+    Store,
+    find_run,
+    list_dead,
+    moment,
+    show,
+    with_attempts,
+)
+from fencepost.operations.records import Record
+from fencepost.operations.records.run_record import (
+    DeadLetterRecord,
+    GuardedCommandRecord,
+    LiveCommandRecord,
+    LiveRunRecord,
+    RunDetailRecord,
+    RunMadeRecord,
+    RunRecord,
+    dead_record,
+    live_record,
+    made_record,
+    run_record,
+)
 from fencepost.operations.requests import Requested, cancel, check_same, discard, replay, request_run
-from fencepost.operations.run_detail import detail_fields
-from fencepost.operations.showing import command_detail, list_past, past_fields, past_place, show_any
+from fencepost.operations.showing import any_record, list_past, listed_record, past_place, show_any
 from fencepost.operations.turns import LivePlace, live_after, live_place
 from fencepost.web.api import asking, models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair, turn
@@ -24,10 +45,12 @@ TRIGGER = access("trigger")
 LOG_BYTES_MAX = 4 * 1_048_576  # of one answer
 Plain = Annotated[str, Query(max_length=200)]
 State = Annotated[str, Query(pattern="^(|ready|running|succeeded|dead|cancelled)$")]
+LIVE = models.page_of(LiveRunRecord, LiveCommandRecord)
+ANY = models.any_of(RunDetailRecord, GuardedCommandRecord, LiveRunRecord, LiveCommandRecord)
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=512)]
 
 
-@router.get("/runs", response_model=models.Page[models.Run | models.GuardedCommand])
+@router.get("/runs", response_model=models.page_of(RunRecord, GuardedCommandRecord))
 async def runs(
     request: Request,
     *,
@@ -42,24 +65,24 @@ async def runs(
     since_us = to_us(parse_instant(since)) if since else 0
     wanted = Filter(schedule, agent, state, since_us, *([before] if (before := pair(cursor)) else []))
     past = await door_of(request).desk.ask(list_past, caller_of(request).tenant, wanted, limit=limit + 1)
-    return page(past.found, limit, past_fields, past_place)
+    return page(past.found, limit, listed_record, past_place)
 
 
 @router.post(
     "/runs",
-    response_model=models.RunMade,
+    response_model=models.model_of(RunMadeRecord),
     status_code=202,
-    responses={200: {"model": models.RunMade, "description": "It was there before."}},
+    responses={200: {"model": models.model_of(RunMadeRecord), "description": "It was there before."}},
     openapi_extra=TRIGGER,
 )
 async def run(
     request: Request, response: Response, ask: asking.AskRun, idempotency_key: IdempotencyKey = None
-) -> dict[str, object]:
+) -> RunMadeRecord:
     """Run an agent or a schedule now, through the same queue; 202 when it is kept for good, 200 if it was before."""
     caller, door = caller_of(request), door_of(request)
     made = await door.desk.ask(_request, ask, caller.tenant, by=caller.actor, key=idempotency_key, door=door)
     response.status_code = 200 if made.earlier else 202
-    return _made(made)
+    return made_record(made)
 
 
 @router.post("/batches", response_model=models.Batch, status_code=202, openapi_extra=TRIGGER)
@@ -67,11 +90,11 @@ async def run_many(request: Request, ask: asking.AskRuns, idempotency_key: Idemp
     """Run an agent once for each payload, in one durable commit or not at all; the same key makes none twice."""
     caller, door = caller_of(request), door_of(request)
     made = await door.desk.ask(_request_many, ask, caller.tenant, by=caller.actor, key=idempotency_key, door=door)
-    return {"runs": [one._asdict() for one in made]}
+    return {"runs": made}
 
 
-@router.get("/runs/{run_id}", response_model=models.RunDetail | models.GuardedCommand | models.LiveRun)
-async def run_detail(request: Request, run_id: str) -> dict[str, object]:
+@router.get("/runs/{run_id}", response_model=ANY)
+async def run_detail(request: Request, run_id: str) -> Record:
     """Show everything about one run, or a guarded command; the beginning of its id is enough, if no other begins so."""
     door = door_of(request)
     return await door.desk.ask(_detail, caller_of(request).tenant, run_id, door.log_folder)
@@ -91,48 +114,48 @@ async def run_log(
     )
 
 
-@router.post("/runs/{run_id}/cancel", response_model=models.Run, openapi_extra=TRIGGER)
-async def cancel_run(request: Request, run_id: str) -> dict[str, object]:
+@router.post("/runs/{run_id}/cancel", response_model=models.model_of(RunRecord), openapi_extra=TRIGGER)
+async def cancel_run(request: Request, run_id: str) -> RunRecord:
     """Take a run out of the queue, or ask it to stop."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_cancel, caller.tenant, run_id, caller.actor)
 
 
-@router.post("/runs/{run_id}/replay", response_model=models.RunMade, openapi_extra=TRIGGER)
+@router.post("/runs/{run_id}/replay", response_model=models.model_of(RunMadeRecord), openapi_extra=TRIGGER)
 async def replay_run(
     request: Request, run_id: str, ask: asking.AskReplay, idempotency_key: IdempotencyKey = None
-) -> dict[str, object]:
+) -> RunMadeRecord:
     """Make a new run of a dead letter: the same tick and payload, a key of its own."""
     caller, door = caller_of(request), door_of(request)
     made = await door.desk.ask(_replay, caller.tenant, run_id, by=caller.actor, ask=ask, key=idempotency_key, door=door)
-    return _made(made)
+    return made_record(made)
 
 
-@router.post("/runs/{run_id}/discard", response_model=models.Run, openapi_extra=TRIGGER)
-async def discard_run(request: Request, run_id: str, ask: asking.AskNote | None = None) -> dict[str, object]:
+@router.post("/runs/{run_id}/discard", response_model=models.model_of(RunRecord), openapi_extra=TRIGGER)
+async def discard_run(request: Request, run_id: str, ask: asking.AskNote | None = None) -> RunRecord:
     """Take a dead letter off the desk; the run stays in the records, and the note in the audit."""
     caller = caller_of(request)
     note = ask.note if ask else ""
     return await door_of(request).desk.ask(_discard, caller.tenant, run_id, by=caller.actor, note=note)
 
 
-@router.get("/dead", response_model=models.Page[models.DeadLetter])
+@router.get("/dead", response_model=models.page_of(DeadLetterRecord))
 async def dead(request: Request, schedule: Plain = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List the dead letters that nobody has dealt with, newest first."""
     more = {"before": before} if (before := pair(cursor)) else {}
     ask = door_of(request).desk.ask
     listing = await ask(list_dead, caller_of(request).tenant, schedule=schedule, limit=limit + 1, **more)
-    return page(listing.runs, limit, dead_fields, past_place)
+    return page(listing.runs, limit, dead_record, past_place)
 
 
-@router.get("/ps", response_model=models.Page[models.LiveRun])
+@router.get("/ps", response_model=LIVE)
 async def ps(request: Request, project: Plain = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List what runs, and then what waits, in the order in which it will be leased."""
     ask = door_of(request).desk.ask
     return await ask(_live, caller_of(request).tenant, turn(cursor), limit, project=project, waiting_only=False)
 
 
-@router.get("/queue", response_model=models.Page[models.LiveRun])
+@router.get("/queue", response_model=LIVE)
 async def queue(request: Request, project: Plain = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List what waits, in the order in which it will be leased, and behind what."""
     ask = door_of(request).desk.ask
@@ -143,11 +166,7 @@ def _live(
     store: Store, tenant: str, after: LivePlace | None, limit: int, *, project: str, waiting_only: bool
 ) -> dict[str, object]:
     listing, found = live_after(store, tenant, after, waiting_only=waiting_only, project=project)
-    return page(found, limit, lambda one: live_fields(one, listing), live_place)
-
-
-def _made(made: Requested) -> dict[str, object]:
-    return {**run_fields(Seen(made.run)), "earlier": made.earlier, "said": made.said}
+    return page(found, limit, lambda one: live_record(one, listing), live_place)
 
 
 def _request(store: Store, ask: asking.AskRun, tenant: str, *, by: str, key: str | None, door: Door) -> Requested:
@@ -178,11 +197,9 @@ def _request_many(
     return request_many(store, tenant=tenant, agent=ask.agent, wanted=wanted, priority=priority, new_run_id=new, by=by)
 
 
-def _detail(store: Store, tenant: str, run_id: str, folder: str) -> dict[str, object]:
-    detail = show_any(store, tenant, run_id)
-    if not isinstance(detail, Detail):
-        return command_detail(detail)
-    return detail_fields(detail, log_of(detail.seen, folder))
+def _detail(store: Store, tenant: str, run_id: str, folder: str) -> Record:
+    found = show_any(store, tenant, run_id)
+    return any_record(found, log_of(found.seen, folder) if isinstance(found, Detail) else None)
 
 
 def _log(store: Store, tenant: str, run_id: str, *, folder: str, lines: int, attempt: int | None) -> dict[str, object]:
@@ -194,8 +211,8 @@ def _log(store: Store, tenant: str, run_id: str, *, folder: str, lines: int, att
     return {"run_id": seen.run.id, "attempt": log.number, "host": log.host, "complete": log.here, "text": text}
 
 
-def _cancel(store: Store, tenant: str, run_id: str, by: str) -> dict[str, object]:
-    return run_fields(Seen(cancel(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by)))
+def _cancel(store: Store, tenant: str, run_id: str, by: str) -> RunRecord:
+    return run_record(with_attempts(store, cancel(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by)))
 
 
 def _replay(
@@ -205,5 +222,7 @@ def _replay(
     return replay(store, found, tenant=tenant, new_run_id=new, by=by, again=ask.again, as_then=ask.as_then, key=key)
 
 
-def _discard(store: Store, tenant: str, run_id: str, *, by: str, note: str) -> dict[str, object]:
-    return run_fields(Seen(discard(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by, note=note)))
+def _discard(store: Store, tenant: str, run_id: str, *, by: str, note: str) -> RunRecord:
+    return run_record(
+        with_attempts(store, discard(store, find_run(store, tenant, run_id).id, tenant=tenant, by=by, note=note))
+    )

@@ -10,17 +10,23 @@ from fencepost.model.duration import parse_duration
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations import registry as operations
-from fencepost.operations.backfill import backfill, backfill_fields
-from fencepost.operations.fields import tick_fields
+from fencepost.operations.backfill import Backfilled, backfill
 from fencepost.operations.guarded import why_named
 from fencepost.operations.looking import Store, list_ticks, moment
-from fencepost.operations.schedule_detail import schedule_detail as full
-from fencepost.operations.schedule_fields import pause_fields, schedule_fields, version_fields
+from fencepost.operations.records.schedule_record import (
+    PauseRecord,
+    ScheduleDetailRecord,
+    ScheduleRecord,
+    pause_record,
+    schedule_record,
+    version_record,
+)
+from fencepost.operations.records.schedule_record import schedule_detail as full
+from fencepost.operations.records.tick_record import DecidedTickRecord, answer_record, tick_record
 from fencepost.operations.single import tag_of
-from fencepost.operations.why import answer_fields
 from fencepost.ports.looking import TickRow
 from fencepost.ports.registry import BEYOND
-from fencepost.web.api import asking, models, schedule_models
+from fencepost.web.api import asking, models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, numbers, page, pair, spelled
 from fencepost.web.api.runs import IdempotencyKey
 from fencepost.web.door import Door, caller_of, door_of
@@ -31,29 +37,31 @@ Plain = Annotated[str, Query(max_length=200)]
 EVER_US = 2**63 - 1
 
 
-@router.get("/schedules", response_model=models.Page[schedule_models.Schedule])
+@router.get("/schedules", response_model=models.page_of(ScheduleRecord))
 async def schedules(request: Request, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List the schedules by name."""
     rows = await door_of(request).desk.ask(_list, caller_of(request).tenant, limit + 1, name(cursor))
-    return page(rows, limit, schedule_fields, lambda one: one.row.name)
+    return page(rows, limit, schedule_record, lambda one: one.row.name)
 
 
-@router.get("/schedules/{schedule}", response_model=schedule_models.ScheduleDetail, response_model_exclude_unset=True)
-async def schedule_detail(request: Request, response: Response, schedule: str) -> dict[str, object]:
+@router.get(
+    "/schedules/{schedule}", response_model=models.model_of(ScheduleDetailRecord), response_model_exclude_unset=True
+)
+async def schedule_detail(request: Request, response: Response, schedule: str) -> ScheduleDetailRecord:
     """Show one schedule in full, with its next ticks."""
     found, tag = await door_of(request).desk.ask(_detail, caller_of(request).tenant, schedule)
     response.headers["ETag"] = f'"{tag}"'
     return found
 
 
-@router.get("/schedules/{schedule}/history", response_model=schedule_models.History, response_model_exclude_unset=True)
+@router.get("/schedules/{schedule}/history", response_model=models.History, response_model_exclude_unset=True)
 async def history(request: Request, schedule: str, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List its versions and pauses, newest first; of each `limit` at most."""
     before = numbers(cursor) or (BEYOND, BEYOND)
     return await door_of(request).desk.ask(_history, caller_of(request).tenant, schedule, before, limit)
 
 
-@router.get("/schedules/{schedule}/ticks", response_model=models.Page[schedule_models.Tick])
+@router.get("/schedules/{schedule}/ticks", response_model=models.page_of(DecidedTickRecord))
 async def ticks(
     request: Request,
     schedule: str,
@@ -76,33 +84,33 @@ async def ticks(
         limit=limit + 1,
         **({"before": before} if before else {}),
     )
-    return page(rows, limit, tick_fields, _tick_place)
+    return page(rows, limit, tick_record, _tick_place)
 
 
-@router.get("/schedules/{schedule}/why", response_model=schedule_models.Answers)
+@router.get("/schedules/{schedule}/why", response_model=models.Answers)
 async def why_it_ran(
     request: Request, schedule: str, at: Annotated[str | None, Query(max_length=200)] = None
 ) -> dict[str, object]:
     """Say why it ran, or did not, at an instant, or what ran under a lock (`lock:NAME`): from recorded facts."""
     asked, answers = await door_of(request).desk.ask(why_named, caller_of(request).tenant, schedule, at)
-    return {"answers": [answer_fields(asked, one) for one in answers]}
+    return {"answers": [answer_record(asked, one) for one in answers]}
 
 
-@router.post("/schedules/{schedule}/pause", response_model=schedule_models.Pause)
-async def pause(request: Request, schedule: str, ask: asking.AskPause) -> dict[str, object]:
+@router.post("/schedules/{schedule}/pause", response_model=models.model_of(PauseRecord))
+async def pause(request: Request, schedule: str, ask: asking.AskPause) -> PauseRecord:
     """Make no runs until it is resumed; its ticks are recorded as paused."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_pause, caller.tenant, schedule, caller.actor, ask)
 
 
-@router.post("/schedules/{schedule}/resume", response_model=schedule_models.Schedule)
-async def resume(request: Request, schedule: str) -> dict[str, object]:
+@router.post("/schedules/{schedule}/resume", response_model=models.model_of(ScheduleRecord))
+async def resume(request: Request, schedule: str) -> ScheduleRecord:
     """End the pause."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_resume, caller.tenant, schedule, caller.actor)
 
 
-@router.post("/schedules/{schedule}/skip-next", response_model=schedule_models.Skips)
+@router.post("/schedules/{schedule}/skip-next", response_model=models.Skips)
 async def skip_next(request: Request, schedule: str, ask: asking.AskSkip) -> dict[str, object]:
     """Leave out the next ticks."""
     caller = caller_of(request)
@@ -110,11 +118,11 @@ async def skip_next(request: Request, schedule: str, ask: asking.AskSkip) -> dic
 
 
 @router.post(
-    "/schedules/{schedule}/backfill", response_model=schedule_models.Backfilled, openapi_extra=access("trigger")
+    "/schedules/{schedule}/backfill", response_model=models.model_of(Backfilled), openapi_extra=access("trigger")
 )
 async def backfill_range(
     request: Request, schedule: str, ask: asking.AskBackfill, idempotency_key: IdempotencyKey = None
-) -> dict[str, object]:
+) -> Backfilled:
     """Make a run for every tick of a range that is over; asking again makes none twice.
 
     What makes two requests the same one is `name`, else the Idempotency-Key, else the range itself.
@@ -124,8 +132,8 @@ async def backfill_range(
     return await door.desk.ask(_backfill, caller.tenant, schedule, by=caller.actor, ask=named, door=door)
 
 
-@router.post("/halt", response_model=schedule_models.Pause)
-async def halt(request: Request, ask: asking.AskNote) -> dict[str, object]:
+@router.post("/halt", response_model=models.model_of(PauseRecord))
+async def halt(request: Request, ask: asking.AskNote) -> PauseRecord:
     """Stop making and starting runs, all of the tenant's."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_halt, caller.tenant, caller.actor, ask.note)
@@ -139,7 +147,7 @@ async def unhalt(request: Request) -> dict[str, object]:
     return {"done": True}
 
 
-def _detail(store: Store, tenant: str, schedule: str) -> tuple[dict[str, object], str]:
+def _detail(store: Store, tenant: str, schedule: str) -> tuple[ScheduleDetailRecord, str]:
     return full(store, tenant, schedule), tag_of(store.registry(), "schedule", schedule, tenant=tenant)
 
 
@@ -153,8 +161,8 @@ def _history(store: Store, tenant: str, schedule: str, before: tuple[int, int], 
     last = [versions[-1].version if versions else 0, pauses[-1].id if pauses else 0]  # 0: nothing is before
     more = any(len(rows) > limit for rows in found)
     return {
-        "versions": [*map(version_fields, versions)],
-        "pauses": [*map(pause_fields, pauses)],
+        "versions": [*map(version_record, versions)],
+        "pauses": [*map(pause_record, pauses)],
         "next": spelled(last) if more else None,
     }
 
@@ -163,15 +171,15 @@ def _tick_place(tick: TickRow) -> object:
     return [tick.tick_us, tick.occurrence]
 
 
-def _pause(store: Store, tenant: str, schedule: str, by: str, ask: asking.AskPause) -> dict[str, object]:
+def _pause(store: Store, tenant: str, schedule: str, by: str, ask: asking.AskPause) -> PauseRecord:
     until = moment(store, tenant, schedule, ask.until) if ask.until else None
     done = operations.pause_schedule(store.registry(), schedule, tenant=tenant, until=until, note=ask.note, actor=by)
-    return pause_fields(done)
+    return pause_record(done)
 
 
-def _resume(store: Store, tenant: str, schedule: str, by: str) -> dict[str, object]:
+def _resume(store: Store, tenant: str, schedule: str, by: str) -> ScheduleRecord:
     operations.resume_schedule(store.registry(), schedule, tenant=tenant, actor=by)
-    return schedule_fields(operations.find_schedule(store.registry(), schedule, tenant=tenant))
+    return schedule_record(operations.find_schedule(store.registry(), schedule, tenant=tenant))
 
 
 def _skip(store: Store, tenant: str, schedule: str, by: str, count: int) -> dict[str, object]:
@@ -179,10 +187,8 @@ def _skip(store: Store, tenant: str, schedule: str, by: str, count: int) -> dict
     return {"name": schedule, "skips": [format_instant(one) for one in found]}
 
 
-def _backfill(
-    store: Store, tenant: str, schedule: str, *, by: str, ask: asking.AskBackfill, door: Door
-) -> dict[str, object]:
-    made = backfill(
+def _backfill(store: Store, tenant: str, schedule: str, *, by: str, ask: asking.AskBackfill, door: Door) -> Backfilled:
+    return backfill(
         store,
         tenant=tenant,
         schedule=schedule,
@@ -196,11 +202,10 @@ def _backfill(
         new_run_id=door.new_run_id,
         by=by,
     )
-    return backfill_fields(made)
 
 
-def _halt(store: Store, tenant: str, by: str, note: str) -> dict[str, object]:
-    return pause_fields(operations.halt(store.registry(), tenant=tenant, note=note, actor=by))
+def _halt(store: Store, tenant: str, by: str, note: str) -> PauseRecord:
+    return pause_record(operations.halt(store.registry(), tenant=tenant, note=note, actor=by))
 
 
 def _unhalt(store: Store, tenant: str, by: str) -> None:

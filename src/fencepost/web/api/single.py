@@ -11,19 +11,19 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from fencepost.model.errors import Invalid
 from fencepost.model.rights import Rights
 from fencepost.operations.looking import Store
-from fencepost.operations.plan_fields import planned_fields
+from fencepost.operations.records.plan_record import PlannedRecord, planned_record
+from fencepost.operations.records.schedule_record import AgentRecord, agent_record
 from fencepost.operations.single import (
     ABSENT,
     Put,
     Sent,
-    agent_fields,
     check_sent,
     drop_definition,
     find_agent,
     put_definition,
 )
 from fencepost.ports.registry import AgentRow
-from fencepost.web.api import asking, models, schedule_models
+from fencepost.web.api import asking, models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, page
 from fencepost.web.door import caller_of, door_of
 
@@ -35,23 +35,23 @@ IfMatch = Annotated[
 IfNoneMatch = Annotated[str | None, Header(max_length=200, description="* makes only what is new; 412 if it is there")]
 
 
-@router.get("/agents", response_model=models.Page[schedule_models.Agent], response_model_exclude_unset=True)
+@router.get("/agents", response_model=models.page_of(AgentRecord), response_model_exclude_unset=True)
 async def agents(request: Request, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List the agents by name."""
     rows = await door_of(request).desk.ask(_list, caller_of(request).tenant, limit + 1, name(cursor))
-    return page(rows, limit, agent_fields, lambda one: one.name)
+    return page(rows, limit, agent_record, lambda one: one.name)
 
 
-@router.get("/agents/{agent}", response_model=schedule_models.Agent, response_model_exclude_unset=True)
-async def agent_detail(request: Request, response: Response, agent: One) -> dict[str, object]:
+@router.get("/agents/{agent}", response_model=models.model_of(AgentRecord), response_model_exclude_unset=True)
+async def agent_detail(request: Request, response: Response, agent: One) -> AgentRecord:
     """Show one agent."""
     row = await door_of(request).desk.ask(_find, caller_of(request).tenant, agent)
-    found = agent_fields(row)
-    response.headers["ETag"] = f'"{found["tag"]}"'
+    found = agent_record(row)
+    response.headers["ETag"] = f'"{found.tag}"'
     return found
 
 
-@router.put("/agents/{agent}", response_model=schedule_models.Planned)
+@router.put("/agents/{agent}", response_model=models.model_of(PlannedRecord))
 async def put_agent(
     request: Request,
     response: Response,
@@ -60,7 +60,7 @@ async def put_agent(
     *,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
-) -> dict[str, object]:
+) -> PlannedRecord:
     """Define one agent; every schedule that runs it gets a new version."""
     sent = Sent(ask.definition, ask.gates, ask.projects, ask.engines, ask.files)
     return await _put(
@@ -74,7 +74,7 @@ async def delete_agent(request: Request, agent: One, if_match: IfMatch = None) -
     return await _drop(request, ("agent", agent), expected(if_match, None))
 
 
-@router.put("/schedules/{schedule}", response_model=schedule_models.Planned)
+@router.put("/schedules/{schedule}", response_model=models.model_of(PlannedRecord))
 async def put_schedule(
     request: Request,
     response: Response,
@@ -83,7 +83,7 @@ async def put_schedule(
     *,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
-) -> dict[str, object]:
+) -> PlannedRecord:
     """Define one schedule; a change is a new version, which begins after the last tick of the one before."""
     sent = Sent(ask.definition)
     return await _put(
@@ -119,14 +119,14 @@ async def _put(
     *,
     take_over: bool,
     seen: str | None,
-) -> dict[str, object]:
+) -> PlannedRecord:
     caller, door = caller_of(request), door_of(request)
     done = await door.desk.ask(
         _put_one, what, sent, tenant=caller.tenant, by=caller.actor, rights=door.rights(), seen=seen,
         take_over=take_over,
     )  # fmt: skip
     response.headers["ETag"] = f'"{done.tag}"'
-    return {**planned_fields(done.planned, done.config), "ignored": []}
+    return planned_record(done.planned, done.config)
 
 
 async def _drop(request: Request, what: tuple[str, str], seen: str | None) -> dict[str, object]:

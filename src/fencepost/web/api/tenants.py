@@ -3,20 +3,20 @@
 from fastapi import APIRouter, Request
 
 from fencepost.operations.looking import Store
-from fencepost.operations.tenants import Standing, standings
-from fencepost.web.api import record_models
+from fencepost.operations.tenants import TenantFigures, standings
+from fencepost.web.api import models
 from fencepost.web.door import caller_of, door_of
 
 router = APIRouter(prefix="/api/v1", tags=["tenants"])
 
 
-@router.get("/tenants", response_model=record_models.Tenants)
+@router.get("/tenants", response_model=models.Tenants)
 async def tenants(request: Request) -> dict[str, object]:
     """List tenants with what runs, waits, is dead or overdue there: all of them for an operator's key."""
     caller = caller_of(request)
     found = await door_of(request).desk.ask(_standings, None if caller.operator else caller.tenant)
-    return {"items": [one._asdict() for one in found]}
+    return {"items": found}
 
 
-def _standings(store: Store, tenant: str | None) -> list[Standing]:
+def _standings(store: Store, tenant: str | None) -> list[TenantFigures]:
     return standings(store, None if tenant is None else [tenant])

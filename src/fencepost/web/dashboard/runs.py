@@ -12,17 +12,18 @@ from fencepost.model.errors import Invalid, StoreUnavailable
 from fencepost.model.ledger import Entry
 from fencepost.model.run import RunState
 from fencepost.operations.conversation import Exchange, conversation
-from fencepost.operations.fields import project_of, usage_of
 from fencepost.operations.gate_marks import marks_of
 from fencepost.operations.guarded import why_lock
 from fencepost.operations.log_reading import Glimpse, glimpse
 from fencepost.operations.logs import content, log_of
 from fencepost.operations.looking import Detail, Filter, Store, find_run, show
 from fencepost.operations.places import resources_in
+from fencepost.operations.records import as_json
+from fencepost.operations.records.run_record import project_of, usage_of
 from fencepost.operations.showing import (
     Guarded,
     Present,
-    command_detail,
+    any_record,
     command_lines,
     list_past,
     past_place,
@@ -163,7 +164,7 @@ def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | Non
 
 
 def _show_command(store: Store, tenant: str, found: Guarded | Present) -> ShownCommand:
-    fields, told = command_detail(found), [*command_lines(found)]
+    fields, told = as_json(any_record(found)), [*command_lines(found)]
     resource = str(fields["resource"])
     sentences: list[str] = []
     if isinstance(found, Guarded):

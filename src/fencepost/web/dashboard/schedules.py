@@ -16,7 +16,8 @@ from fencepost.operations.budget_use import Use, budget_use
 from fencepost.operations.chart import Chart, View, chart
 from fencepost.operations.looking import Store
 from fencepost.operations.plots import schedule_plots, tick_plots
-from fencepost.operations.schedule_fields import past_fields
+from fencepost.operations.records import as_json
+from fencepost.operations.records.schedule_record import past_record
 from fencepost.operations.skips import NEWEST, skips
 from fencepost.operations.timeline import Timeline, timeline
 from fencepost.operations.why import why
@@ -146,7 +147,7 @@ def _show(
         coming,
         versions,
         pauses,
-        past_fields(store, tenant, schedule),
+        as_json(past_record(store, tenant, schedule)),
         effects_of(agent_from_json(listed.row.manifest)),
         {key: value for key, value in written.items() if key not in LEFT_OUT},
         json.loads(listed.row.skip_next)["left"] if listed.row.skip_next else 0,

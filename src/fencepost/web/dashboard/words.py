@@ -10,10 +10,10 @@ from fencepost.model.definition import schedule_from_json
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.commands import Command
-from fencepost.operations.fields import project_of
 from fencepost.operations.looking import Seen
 from fencepost.operations.places import Place
 from fencepost.operations.pulse import next_tick_us as next_tick_us  # noqa: PLC0414  # for the templates
+from fencepost.operations.records.run_record import project_of
 from fencepost.operations.words import ago, fate, last_line, plain, readable, rfc3339, span
 
 __all__ = ["fate", "from_us", "last_line", "readable", "rfc3339"]  # handed on to the templates
