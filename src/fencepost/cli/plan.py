@@ -113,7 +113,8 @@ def block(what: str, change: AgentChange | ScheduleChange) -> Iterator[str]:
 
 def summary(planned: Planned) -> str:
     """Count what becomes of everything."""
-    counts = [f"{planned.plan.count(kind)} {kind}" for kind in ChangeKind if planned.plan.count(kind)]
+    found = planned.plan.counts()
+    counts = [f"{found[kind]} {kind}" for kind in ChangeKind if found[kind]]
     conflicts = len(planned.plan.conflicts)
     if conflicts:
         counts.append(f"{conflicts} {'conflict' if conflicts == 1 else 'conflicts'}")

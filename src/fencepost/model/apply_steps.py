@@ -22,8 +22,7 @@ class Step(NamedTuple):
 
 def steps_of(planned: Plan, rows_at_once: int) -> list[Step]:
     """Cut a plan into steps, in the order in which they are to be written down."""
-    agents = {kind: [one for one in planned.agents if one.kind is kind] for kind in ChangeKind}
-    schedules = {kind: [one for one in planned.schedules if one.kind is kind] for kind in ChangeKind}
+    agents, schedules = _by_kind(planned.agents), _by_kind(planned.schedules)
     put_agents = [
         {"name": one.name, "hash": one.spelled.hash, "definition": one.spelled.text}
         for kind in NEW
@@ -49,6 +48,13 @@ def steps_of(planned: Plan, rows_at_once: int) -> list[Step]:
         ("retire_agents", _names(agents[ChangeKind.RETIRED])),
     ]
     return [Step(what, rows) for what, whole in parts for rows in _cut(whole, rows_at_once)]
+
+
+def _by_kind(changes: Iterable[Any]) -> dict[ChangeKind, list[Any]]:
+    found: dict[ChangeKind, list[Any]] = {kind: [] for kind in ChangeKind}
+    for one in changes:
+        found[one.kind].append(one)
+    return found
 
 
 def _names(changes: Iterable[Any]) -> list[str]:

@@ -9,7 +9,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 from typing import Any
 
 from fencepost.model.budget import BudgetPolicy, parse_usd
@@ -141,9 +142,10 @@ class ScheduleDefinition:
 
 def to_json(definition: AgentDefinition | ScheduleDefinition) -> str:
     """Write a definition in the one form in which it is kept and hashed; defaults are left out."""
-    kind = type(definition)
-    values = zip(_DEFAULTS[kind].items(), _VALUES[kind](definition), strict=True)
-    return _KEPT_FORM({name: value for (name, default), value in values if value != default})
+    defaults = _DEFAULTS[type(definition)]
+    values = _VALUES[type(definition)](definition)
+    said = compress(zip(defaults, values, strict=True), map(ne, values, defaults.values()))
+    return _KEPT_FORM(dict(said))
 
 
 def agent_from_json(text: str) -> AgentDefinition:
@@ -273,7 +275,7 @@ def _defaults(kind: type[AgentDefinition | ScheduleDefinition]) -> dict[str, obj
 
 _DEFAULTS: dict[type, dict[str, object]] = {kind: _defaults(kind) for kind in (AgentDefinition, ScheduleDefinition)}
 _VALUES = {kind: attrgetter(*defaults) for kind, defaults in _DEFAULTS.items()}
-_KEPT_FORM = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+_KEPT_FORM = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
 def _read(kind: type[AgentDefinition | ScheduleDefinition], text: str) -> dict[str, Any]:

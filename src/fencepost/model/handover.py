@@ -45,9 +45,11 @@ class Start(NamedTuple):
 
 def hand_over(schedule: ScheduleDefinition, before: Before | None, *, now: datetime, rearmed: bool = False) -> Start:
     """Decide where a version starts; `rearmed`: a schedule that runs `once` shall do so again."""
-    trigger = trigger_of(schedule)
     once_done = before is not None and before.once_done and not rearmed
     cursor = _cursor(schedule, before, now)
+    if schedule.cron and schedule.enabled and not (schedule.every or once_done):  # most are so
+        return Start(cursor, _look_after(_RULE_OF(schedule), cursor), once_done)
+    trigger = trigger_of(schedule)
     if not schedule.cron and not isinstance(trigger, EveryTrigger):
         cursor = _just_before(trigger, schedule, before, cursor, now)
     if not schedule.enabled or once_done:

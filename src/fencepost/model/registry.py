@@ -5,6 +5,7 @@ definition or its agent's changes. Whatever a file once defined and no longer do
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -225,9 +226,9 @@ class Plan:
         """Whether an apply would write."""
         return any(kind is not ChangeKind.UNCHANGED for kind in self._kinds())
 
-    def count(self, kind: ChangeKind) -> int:
-        """Count agents and schedules of a kind."""
-        return sum(one is kind for one in self._kinds())
+    def counts(self) -> Counter[ChangeKind]:
+        """Count agents and schedules by kind."""
+        return Counter(self._kinds())
 
     def _kinds(self) -> Iterator[ChangeKind]:
         yield from (one.kind for one in self.agents)
@@ -300,6 +301,12 @@ class _Desk:
     def schedules(self) -> Iterator[ScheduleChange]:
         for name, wanted in self._wanted.schedules.items():
             known = self._known.schedules.get(name)
+            if known is not None and self._is_as_it_was(wanted, known):
+                spelled, source = wanted.spelled, known.source
+                yield ScheduleChange(
+                    ChangeKind.UNCHANGED, name, known.version, known.agent, spelled, source, known.definition
+                )
+                continue
             self._refuse_twins("schedule", name, self._known.agents.get(name))
             if (known and not self._ours("schedule", known)) or not self._has_agent(wanted):
                 continue
@@ -309,6 +316,19 @@ class _Desk:
             spelled = Spelled(gone.definition, gone.hash)
             yield ScheduleChange(ChangeKind.RETIRED, gone.name, gone.version, gone.agent, spelled, gone.source)
         yield from self._kin()
+
+    def _is_as_it_was(self, wanted: WantedSchedule, known: KnownSchedule) -> bool:
+        """Tell at one look what most schedules of a large file are: ours, just so, and nothing in the way."""
+        manifest = self._manifests.get(known.agent)
+        return (
+            known.hash == wanted.spelled.hash
+            and manifest is not None
+            and known.manifest_hash == manifest.hash
+            and known.source == self._wanted.source
+            and not known.retired
+            and not wanted.definition.concurrency_key
+            and known.name not in self._known.agents
+        )
 
     def _change(self, wanted: WantedSchedule, known: KnownSchedule | None) -> ScheduleChange:
         name, agent, spelled = wanted.definition.name, wanted.definition.agent, wanted.spelled

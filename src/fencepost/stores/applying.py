@@ -169,8 +169,8 @@ def _begin(tx: Transaction, decision: Decision, staged: tuple[str, int] | None =
     write_hooks(tx, planned.wanted, decision.hooks, actor=decision.actor)
     if planned.changes_anything:
         tx.rows("begin_with_tzdata", tzdata=tzdata_version())
-        counts = {kind.value: planned.count(kind) for kind in ChangeKind if planned.count(kind)}
-        detail = {"source": decision.source, **counts}
+        counts = planned.counts()
+        detail = {"source": decision.source, **{kind.value: counts[kind] for kind in ChangeKind if counts[kind]}}
         write_audit(tx, tenant, actor=decision.actor, verb="apply", subject=f"file:{decision.source}", detail=detail)
     return from_us(int(now_us))
 

@@ -22,7 +22,7 @@ RENEWING = UnitCost(280, 1.0, 78)  # the transaction around them
 IDLE_WORKER_SECOND = UnitCost(5_960, 7.0, 26)
 IDLE_SCHEDULER_SECOND = UnitCost(5_040, 6.35, 211)
 
-RUN_KEPT_BYTES = 3_536  # on record until it is pruned: run, tick, attempt, audit
+RUN_KEPT_BYTES = 3_328  # on record until it is pruned: run, tick, attempt, audit
 TICK_KEPT_BYTES = 515  # of a tick without a run
 RENEWED_TOGETHER = 250
 WORKER_CONNECTIONS = 4
