@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fencepost.host.clock import SystemClock
 from tests.agents.ground import PATIENCE_SECONDS, Ground
 from tests.agents.model.server import Request
 from tests.agents.story import CAN_CALL, PATIENT
@@ -56,9 +57,11 @@ def tell_gated(ground: Ground) -> Gated:
         _remote(ground, name)
     ground.configure("".join(_gate(ground, name) for name in names) + _agents(ground, names))
     ground.up("--workers", "2", "--ttl", f"{TTL_SECONDS}s", command="worker")
-    for name in names[:2]:
+    runs = {}
+    for name in names[:2]:  # one after the other: at their first start some unpack themselves, or set up a database
         ground.start_run(name)
-    told = Gated(ground, {name: ground.wait_for(name) for name in names[:2]})
+        runs[name] = ground.wait_for(name)
+    told = Gated(ground, runs)
     return _wake_up_late(told) if calls else told
 
 
@@ -111,8 +114,8 @@ def _wake_up_late(told: Gated) -> Gated:
     ground.start_run("dozer")
     ground.until_there("dozer", "asleep")
     agent, watching = ground.agents_alive("dozer"), _watching(ground)
-    freeze(ground.store, *watching, *agent)
-    asked, clone = len(_asked(ground)), ground.folder / "newer"
+    over_ns = freeze(ground.store, *watching, *agent) + TTL_SECONDS * 10**9
+    clone = ground.folder / "newer"
     git(ground.folder, "clone", "--quiet", f"{ground.folder}/dozer.git", str(clone))
     words = ("exec", "--project", "dozer", "--wait=120s", "--gate", f"git:{ground.folder}/dozer.git#branch=main")
     successor = subprocess.run(
@@ -125,7 +128,8 @@ def _wake_up_late(told: Gated) -> Gated:
         timeout=PATIENCE_SECONDS,
     )
     assert successor.returncode == 0, successor.stderr
-    landed = branch(ground, "dozer")
+    ground.until(lambda: SystemClock().awake_ns() > over_ns, seconds=PATIENCE_SECONDS)  # nobody may have renewed since
+    landed, asked = branch(ground, "dozer"), len(_asked(ground))
     (ground.folder / "dozer" / "awake").touch()
     shells = [pid for pid in agent if b"until [ -e awake" in _file(pid, "cmdline")]
     _send(signal.SIGCONT, *shells, *[pid for shell in shells for pid in _below(shell)])

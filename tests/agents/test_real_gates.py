@@ -101,5 +101,3 @@ def test_frozen_past_its_lease_it_wakes_up_and_neither_pushes_nor_thinks(gated: 
     assert gated.late == gated.landed == branch(gated.ground, "dozer")
     assert gated.asked_late == 0
     assert gated.runs["dozer"]["state"] == "dead"
-    log = gated.ground.fencepost("logs", gated.runs["dozer"]["id"])
-    assert "the lease of this run is lost" in log or gated.ground.cli.preset in SILENT, "the CLI was told so"
