@@ -22,7 +22,7 @@ from fencepost.stores.postgres.dialect import STATEMENTS
 from tests.support.postgres import PostgresServer
 
 PROFILED = str(Path(__file__).with_name("profiled.py"))
-LANE = "settle_runs"  # lanes alone settle many at once
+LANE = "settle_batch"  # lanes alone settle many at once
 SMALL_US = 0.1  # what costs a run less is told as one line
 SETTINGS = {
     "shared_buffers": "256MB",
