@@ -134,7 +134,7 @@ def test_every_run_is_counted_in_one_row(facts: list[AttemptFact], by: By) -> No
 def test_what_the_store_has_counted_is_drawn_in_blocks(counts: list[tuple[int, int, str]]) -> None:
     width = 24 * HOUR // 250
     bins = [
-        RunBin("nightly", "digest", None, "tower:1", kind, place, number, place * width, place * width + width // 2, 5)
+        RunBin(place, "nightly", "digest", None, "tower:1", kind, number, place * width, place * width + width // 2, 5)
         for place, number, kind in counts
     ]
     picture = draw(DAY, By.SCHEDULE, (), (), bins, now_us=NOW)

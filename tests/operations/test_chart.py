@@ -77,6 +77,19 @@ def test_what_is_counted_by_the_store_comes_to_the_same(lived: Runtime, monkeypa
         assert (first.key, first.runs, first.cost_micro) == (second.key, second.runs, second.cost_micro)
 
 
+@pytest.mark.parametrize("by", By)
+@pytest.mark.parametrize("limit", [{}, {"schedule": "hourly"}, {"project": "handbook"}, {"schedule": "nothing"}])
+def test_what_is_counted_is_what_is_asked_for(
+    lived: Runtime, monkeypatch: pytest.MonkeyPatch, by: By, limit: dict[str, str]
+) -> None:
+    view = View("12h", UNTIL, by, **limit)
+    one_by_one = {row.key: row.runs for row in chart(lived.store, TENANT, view).picture.rows}
+    monkeypatch.setattr(charts, "ONE_BY_ONE", -1)
+    counted = chart(lived.store, TENANT, view)
+    assert counted.counted
+    assert {row.key: row.runs for row in counted.picture.rows} == one_by_one
+
+
 def test_a_run_that_lives_for_days_is_drawn_while_it_lives(runtime: Runtime) -> None:
     runtime.go_to("2027-03-10T00:30")
     runtime.cron("long", "0 1 10 3 *", missed="coalesce")

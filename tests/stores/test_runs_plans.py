@@ -90,6 +90,10 @@ VALUES: dict[str, Any] = {
     "before_id": "",
     "project": "",
     "decided_us": 90,
+    "edges": "[0, 20, 50]",
+    "day_us": 5,
+    "month_us": 5,
+    "hour_us": 5,
 }
 HOT = {
     "due_schedules": "schedule_due",
@@ -138,7 +142,9 @@ HOT = {
     "look_skipped": "tick_skips",
     "chart_ticks": "tick_skips",
     "chart_tick_bins": "tick_decided",
-    "chart_spans": "run_counted",
+    "chart_days": "run_counted run_by_tick run_of_tick",
+    "look_spending": "run_counted run_by_tick",
+    "look_ticks": "tick_by_time",
 }
 # PostgreSQL keeps what waits and what runs in tables of their own.
 MOVED = {
@@ -172,7 +178,10 @@ FIGURES = {
     "fold_runs": "run_by_age",
     "fold_tick_cut": "tick_decided",
     "chart_attempts": "run_by_age run_counted run_by_tick run_of_tick",
-    "chart_bins": "run_by_age run_counted run_by_tick run_of_tick",
+    "chart_made": "run_by_age run_counted run_by_tick run_of_tick",
+    "chart_bins": "run_by_age run_counted run_by_tick run_of_tick run_figures",
+    "chart_bins_of_projects": "run_by_age run_counted run_by_tick run_of_tick",
+    "chart_bins_of_workers": "run_by_age run_counted run_by_tick run_of_tick",
 }
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from fencepost.drawing.scale import Label, days, steps_up_to
-from fencepost.ports.charts import AttemptFact, SpanFact, TickBin
+from fencepost.ports.charts import AttemptFact, DayFact, TickBin
 
 SECOND_US = 1_000_000
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
@@ -128,14 +128,14 @@ def stacked(
     return Plot(title, unit, columns, _steps(steps, unit), buckets.labels, present, {}, total)
 
 
-def durations(spans: Iterable[SpanFact], buckets: Buckets) -> Plot:
+def durations(facts: Iterable[DayFact], buckets: Buckets) -> Plot:
     """Draw the median and the 95th percentile of how long runs took, per day."""
-    took: list[list[float]] = [[] for _ in buckets.names]
-    for one in spans:
-        place = buckets.find(one.started_us)
-        if place is not None and one.ended_us is not None:
-            took[place].append((one.ended_us - one.started_us) / SECOND_US)
-    marks = [(percentile(one, 50), percentile(one, 95)) if one else None for one in took]
+    marks: list[tuple[float, float] | None] = [None] * len(buckets.names)
+    ended = [0] * len(buckets.names)
+    for one in facts:
+        ended[one.day] = one.succeeded + one.cancelled + one.dead
+        if one.p50_us is not None and one.p95_us is not None:
+            marks[one.day] = (one.p50_us / SECOND_US, one.p95_us / SECOND_US)
     most = max((high for pair in marks if pair for high in pair), default=1.0) or 1.0
     unit, size = ("s", 1.0) if most < 2 * MINUTE else ("min", MINUTE) if most < 2 * HOUR else ("h", HOUR)
     steps = steps_up_to(most / size)
@@ -149,31 +149,27 @@ def durations(spans: Iterable[SpanFact], buckets: Buckets) -> Plot:
         p50, p95 = (one / size / steps[-1] for one in pair)
         lines["p50"].append((x + w / 2, p50))
         lines["p95"].append((x + w / 2, p95))
-        said = f"{len(took[place])} ended; p50 {pair[0] / size:.3g} {unit}, p95 {pair[1] / size:.3g} {unit}"
+        said = f"{ended[place]} ended; p50 {pair[0] / size:.3g} {unit}, p95 {pair[1] / size:.3g} {unit}"
         columns.append(Column(x, w, (Part("range", p50, p95, pair[1]),), f"{buckets.names[place]}: {said}"))
     return Plot("Duration", unit, columns, _steps(steps, unit), buckets.labels, ("p50", "p95"), lines)
 
 
-def costs(spans: Iterable[SpanFact], buckets: Buckets) -> Plot:
+def costs(facts: Iterable[DayFact], buckets: Buckets) -> Plot:
     """Draw what runs cost, on the day on which it counts."""
-    sums = [Counter[str]() for _ in buckets.names]
-    for one in spans:
-        place = buckets.find(one.counted_us)
-        if place is not None and one.cost_micro:
-            sums[place]["cost"] += one.cost_micro
-    values = [{"cost": one["cost"] / SECOND_US} for one in sums]
+    values = [{"cost": 0.0} for _ in buckets.names]
+    for one in facts:
+        values[one.day]["cost"] = one.cost_micro / SECOND_US
     total = sum(one["cost"] for one in values)
     return stacked("Cost", "$", buckets, values, ("cost",), whole=False, total=f"${total:,.2f} in all")
 
 
-def outcomes(spans: Iterable[SpanFact], buckets: Buckets) -> Plot:
+def outcomes(facts: Iterable[DayFact], buckets: Buckets) -> Plot:
     """Draw how many runs ended how, per day."""
-    counts = [Counter[str]() for _ in buckets.names]
-    for one in spans:
-        place = buckets.find(one.started_us)
-        if place is not None and one.ended_us is not None:
-            counts[place][one.state] += 1
-    return stacked("Runs", "", buckets, counts, ("succeeded", "cancelled", "dead"))
+    kinds = ("succeeded", "cancelled", "dead")
+    counts: list[dict[str, float]] = [{} for _ in buckets.names]
+    for one in facts:
+        counts[one.day] = {kind: getattr(one, kind) for kind in kinds}
+    return stacked("Runs", "", buckets, counts, kinds)
 
 
 def dispositions(bins: Iterable[TickBin], buckets: Buckets, kinds: Sequence[str]) -> Plot:
@@ -206,12 +202,6 @@ def starts(facts: Sequence[AttemptFact], buckets: Buckets) -> Plot:
             taken = one.number is not None and (one.run_id, one.number - 1) in lost
             counts[place]["takeover" if taken else "start"] += 1
     return stacked("Starts and takeovers", "", buckets, counts, ("start", "takeover"))
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which so many per cent lie, one that was measured."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * round(share) // 100) - 1))]
 
 
 def _deepest(changes: list[tuple[int, int]], edges: Sequence[int]) -> list[int]:

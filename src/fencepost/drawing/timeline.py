@@ -179,14 +179,12 @@ def _bin_blocks(scale: TimeScale, by: By, bins: Iterable[RunBin]) -> dict[str, l
     counts: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     extents: dict[tuple[str, int], tuple[int, int]] = {}
     costs: Counter[tuple[str, int]] = Counter()
-    number = 0
     for one in bins:
         at = (_row_of(by, one.schedule, one.agent, one.project, one.worker), one.bin)
         counts[at][one.state] += one.count
         costs[at] += one.cost_micro or 0
         start_us, end_us = extents.get(at, (one.start_us, one.start_us))
         extents[at] = min(start_us, one.start_us), max(end_us, one.end_us)
-        number = max(number, one.bin + 1)
     found: dict[str, list[tuple[Block, int]]] = defaultdict(list)
     for (key, place), kinds in sorted(counts.items()):
         start_us, end_us = extents[key, place]

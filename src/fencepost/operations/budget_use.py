@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 from fencepost.model.budget import HOUR, MICRO, MicroUsd, day_of, month_of, show_usd
 from fencepost.model.definition import agent_from_json, policies_of
 from fencepost.model.duration import format_duration
+from fencepost.model.moment import to_us
 from fencepost.operations.looking import Store
-from fencepost.operations.making import spend_of
 from fencepost.operations.registry import Listed
 
 
@@ -36,21 +36,26 @@ def budget_use(store: Store, tenant: str, listed: Listed) -> list[Use]:
     if all(one is None for one in limits):
         return []
     timed = budget.max_time_per_day is not None
-    counted = store.reads(tenant).spending(schedule.name, timed=timed)
-    spend = spend_of(schedule.timezone, counted, listed.now)
     zone = ZoneInfo(schedule.timezone or "UTC")
-    tomorrow, next_month = day_of(listed.now, zone).end, month_of(listed.now, zone).end
+    day, month = day_of(listed.now, zone), month_of(listed.now, zone)
+    tomorrow = day.end
+    spent = store.reads(tenant).spent(
+        schedule.name,
+        day_us=to_us(day.start),
+        month_us=to_us(month.start),
+        hour_us=to_us(listed.now - HOUR),
+        timed=timed,
+    )
     found: list[Use] = []
     if budget.per_day is not None:
-        found.append(_dollars("budget_usd_per_day", spend.day, budget.per_day, tomorrow))
+        found.append(_dollars("budget_usd_per_day", MicroUsd(spent.day_micro), budget.per_day, tomorrow))
     if budget.per_month is not None:
-        found.append(_dollars("budget_usd_per_month", spend.month, budget.per_month, next_month))
+        found.append(_dollars("budget_usd_per_month", MicroUsd(spent.month_micro), budget.per_month, month.end))
     if budget.max_runs_per_hour is not None:
-        recent = sum(listed.now - HOUR < one for one in spend.counted_at)
-        words = f"{recent} of {budget.max_runs_per_hour} runs within the last hour"
-        found.append(Use("max_runs_per_hour", recent, budget.max_runs_per_hour, words))
+        words = f"{spent.recent} of {budget.max_runs_per_hour} runs within the last hour"
+        found.append(Use("max_runs_per_hour", spent.recent, budget.max_runs_per_hour, words))
     if budget.max_time_per_day is not None:
-        found.append(_time(spend.took, budget.max_time_per_day, tomorrow))
+        found.append(_time(timedelta(microseconds=spent.took_us), budget.max_time_per_day, tomorrow))
     return found
 
 

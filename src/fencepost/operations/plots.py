@@ -20,7 +20,6 @@ from fencepost.operations.looking import Store
 
 DAY_US = 86_400_000_000
 DAYS, HOURS = 30, 24
-SPANS_MAX = 20_000
 ATTEMPTS_MAX = 6_000
 KINDS = tuple(one.value for one in DispositionKind)
 
@@ -30,8 +29,8 @@ def schedule_plots(store: Store, tenant: str, schedule: str, timezone: str) -> l
     now_us = store.clock_us()
     zone: tzinfo = ZoneInfo(timezone) if timezone else UTC
     buckets = by_day(now_us - (DAYS - 1) * DAY_US, now_us + 1, zone)
-    spans = store.charts(tenant).spans(schedule, since_us=buckets.edges[0] - DAY_US, limit=SPANS_MAX)
-    found = [durations(spans, buckets), costs(spans, buckets), outcomes(spans, buckets)]
+    facts = store.charts(tenant).days(schedule, buckets.edges)
+    found = [durations(facts, buckets), costs(facts, buckets), outcomes(facts, buckets)]
     return [one for one in found if not one.is_empty]
 
 

@@ -28,12 +28,12 @@ class AttemptFact(NamedTuple):
 class RunBin(NamedTuple):
     """Runs of one kind that began in one part of a stretch of time."""
 
-    schedule: str | None
+    bin: int
+    schedule: str | None  # only what they are counted by is told
     agent: str
     project: str | None
-    worker: str | None
+    worker: str | None  # of the last attempt
     state: str
-    bin: int
     count: int  # type: ignore[assignment]  # the tuple's own method is not missed
     start_us: int
     end_us: int
@@ -52,19 +52,20 @@ class TickFact(NamedTuple):
 
 
 class TickBin(NamedTuple):
-    """Ticks of one schedule with one disposition, decided in one part of a stretch of time."""
+    """Ticks with one disposition, decided in one part of a stretch of time."""
 
-    schedule: str
-    disposition: str
     bin: int
+    disposition: str
     count: int  # type: ignore[assignment]  # likewise
 
 
-class SpanFact(NamedTuple):
-    """What one run took and cost."""
+class DayFact(NamedTuple):
+    """What the runs of one schedule took and cost on one day; how long is empty while none has ended."""
 
-    counted_us: int
-    started_us: int
-    ended_us: int | None
-    cost_micro: int | None
-    state: str
+    day: int  # its number
+    succeeded: int
+    cancelled: int
+    dead: int
+    p50_us: float | None
+    p95_us: float | None
+    cost_micro: int

@@ -30,6 +30,15 @@ class Skipped(NamedTuple):
     last_us: int  # when it was decided for the last time
 
 
+class BudgetSums(NamedTuple):
+    """What counts against a schedule's budget: in this day, in this month, and within the last hour."""
+
+    day_micro: int
+    month_micro: int
+    recent: int  # runs
+    took_us: int  # by all attempts of the day's runs, if that was asked for
+
+
 class ScheduleFacts(NamedTuple):
     """A schedule as the scheduler sees it, retired or not."""
 

@@ -8,6 +8,7 @@ from fencepost.model.moment import FOREVER_US
 from fencepost.model.run import RunState
 from fencepost.ports.looking import (
     AuditRow,
+    BudgetSums,
     CommandRow,
     Health,
     Lingering,
@@ -20,9 +21,7 @@ from fencepost.ports.looking import (
     VersionFacts,
 )
 from fencepost.ports.runs import AttemptRow, RunRow
-from fencepost.ports.ticks import Counted
 from fencepost.stores.run_rows import run_of
-from fencepost.stores.ticks import MONTH_US
 from fencepost.stores.transaction import Dialect, Row
 
 BEYOND = "\U0010ffff"  # sorts after every character that follows a prefix
@@ -154,12 +153,18 @@ class SqlLooking:
         rows = self._rows("look_schedule", name=name)
         return _schedule(rows[0]) if rows else None
 
-    def spending(self, schedule: str, *, timed: bool) -> list[Counted]:
-        """Return the runs of a schedule that count against its budget, of as long as any budget looks back."""
-        keys = json.dumps([(self._tenant, schedule)])
-        since_us = self.clock_us() - MONTH_US
-        rows = self._rows("spending", tenanted=False, schedules=keys, since_us=since_us, timed=timed)
-        return [Counted(*row[2:]) for row in rows]
+    def spent(self, schedule: str, *, day_us: int, month_us: int, hour_us: int, timed: bool) -> BudgetSums:
+        """Return what the runs of a schedule have spent or set aside since its day and its month began."""
+        (row,) = self._rows(
+            "look_spending",
+            schedule=schedule,
+            day_us=day_us,
+            month_us=month_us,
+            hour_us=hour_us,
+            since_us=min(month_us, hour_us),
+            timed=timed,
+        )
+        return BudgetSums(*row)
 
     def names(self) -> list[Named]:
         """Return every schedule and agent by name."""

@@ -132,15 +132,16 @@ def phone(browser: Browser, scene: Scene) -> Iterator[Visitor]:
     assert found.errors == []
 
 
-def slide(page: Page, *fingers: tuple[float, float]) -> None:
-    """Move fingers over the timeline, each from one place to another, in parts of its width."""
+def slide(page: Page, *fingers: tuple[float, float], up: float = 0) -> None:
+    """Move fingers over the timeline, each from one place to another, in parts of its width, and up by so many pixels."""
     box = page.locator(".tl-box").bounding_box()
     assert box
     screen = page.context.new_cdp_session(page)
 
     def touch(kind: str, part: float) -> None:
         places = [start + (end - start) * part for start, end in fingers]
-        points = [{"x": box["x"] + place * box["width"], "y": box["y"] + 30} for place in places]
+        height = box["y"] + (up or 30) - up * part
+        points = [{"x": box["x"] + place * box["width"], "y": height} for place in places]
         screen.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points if kind != "touchEnd" else []})
 
     touch("touchStart", 0)
@@ -156,6 +157,18 @@ def test_a_finger_pans_back_and_ahead(phone: Visitor) -> None:
     expect(page.locator(".tl .now")).to_have_count(0)
     slide(page, (0.9, 0.1))
     expect(page.locator(".tl .now")).to_have_count(1)
+
+
+def test_a_finger_that_goes_up_scrolls_the_page_and_leaves_the_picture_alone(phone: Visitor) -> None:
+    page = phone.goes("/timeline")
+    address, shown = page.url, page.locator(".tl").inner_html()
+    assert page.evaluate("scrollY") == 0
+    slide(page, (0.5, 0.5), up=250)
+    page.wait_for_function("scrollY > 150")
+    slide(page, (0.4, 0.5), up=200)  # never quite straight
+    page.wait_for_function("scrollY > 250")
+    assert (page.url, page.locator(".tl").inner_html()) == (address, shown)
+    assert page.locator(".tl").evaluate("one => one.style.transform") == ""
 
 
 def test_two_fingers_zoom_in_and_out(phone: Visitor) -> None:

@@ -68,6 +68,7 @@ class Strip:
     y: float
     height: float
     row: Row
+    body: float  # where its head ends; the line of the present spares the words in there
     bars: list[Shape] = field(default_factory=list)
     blocks: list[Shape] = field(default_factory=list)
     marks: list[Shape] = field(default_factory=list)
@@ -219,7 +220,7 @@ def _strip(found: Chart, row: Row, y: float, addresses: _Addresses) -> Strip:
     marks_y = top + lanes * (LANE + GAP)
     height = HEAD + lanes * (LANE + GAP) + (MARKS if row.marks else 0) + PAD
     label, href = _label(found.view.by, row.key)
-    strip = Strip(label, href, _summary(row), y, height, row)
+    strip = Strip(label, href, _summary(row), y, height, row, top)
     strip.bars = [_bar(found, one, top) for one in row.laid.bars]
     strip.blocks = [shape for one in row.laid.blocks for shape in _block(one, top, addresses)]
     strip.marks = [_mark(row, one, marks_y, addresses) for one in row.marks]

@@ -71,6 +71,21 @@ SELECT name, version, agent, definition, cursor_us, due_us, applied_us, skip_nex
   FROM fencepost.schedule
  WHERE tenant = %(tenant)s AND name = %(name)s
 
+-- :name look_spending
+-- The sums of `spending` that a look needs: since the month and the day began, and how many runs within an hour.
+SELECT coalesce(sum(micro) FILTER (WHERE counted_us >= %(day_us)s), 0)::bigint,
+       coalesce(sum(micro) FILTER (WHERE counted_us >= %(month_us)s), 0)::bigint,
+       count(*) FILTER (WHERE counted_us > %(hour_us)s), coalesce(sum(took_us), 0)::bigint
+  FROM (SELECT counted_us,
+               CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
+                    ELSE coalesce(cost_micro, reserved_micro) END AS micro,
+               CASE WHEN %(timed)s AND counted_us >= %(day_us)s
+                    THEN (SELECT sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us)
+                            FROM fencepost.attempt WHERE attempt.run_id = run.id) END AS took_us
+          FROM fencepost.run
+         WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND counted_us >= %(since_us)s
+           AND (state IN ('ready', 'running') OR started_us IS NOT NULL)) AS each
+
 -- :name look_names
 SELECT name, 'schedule', retired_us IS NOT NULL FROM fencepost.schedule WHERE tenant = %(tenant)s
 UNION ALL

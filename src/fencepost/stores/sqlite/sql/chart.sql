@@ -1,3 +1,15 @@
+-- :name chart_made
+-- How many runs were made in a stretch of time, up to a limit: asked before each of them is read.
+SELECT count(*) FROM (
+    SELECT 1 FROM run
+     WHERE :schedule = '' AND tenant = :tenant AND created_us >= :from_us AND created_us < :until_us
+       AND (:project = '' OR project = :project)
+    UNION ALL
+    SELECT 1 FROM run
+     WHERE :schedule <> '' AND tenant = :tenant AND schedule = :schedule
+       AND counted_us >= :from_us AND counted_us < :until_us AND (:project = '' OR project = :project)
+     LIMIT :limit)
+
 -- :name chart_attempts
 -- Every try at the runs that were alive in a stretch of time, and the runs that were never tried, newest first.
 SELECT run.id, run.schedule, run.agent, run.project, run.state, run.reason, run.created_us, run.ended_us, run.resume,
@@ -13,13 +25,41 @@ SELECT run.id, run.schedule, run.agent, run.project, run.state, run.reason, run.
 
 -- :name chart_bins
 -- The same where there are too many to be told one by one: how many of each kind began in each part of the stretch.
-SELECT schedule, agent, project, worker, state, (started_us - :from_us) / :bin_us, count(*), min(started_us),
+-- The number of the part comes first because rows are sorted by it: numbers are compared sooner than names.
+SELECT (started_us - :from_us) / :bin_us, schedule, agent, NULL, NULL, state, count(*), min(started_us),
+       max(ended_us), sum(cost_micro)
+  FROM run INDEXED BY run_figures
+ WHERE :schedule = '' AND tenant = :tenant AND state IN ('succeeded', 'dead', 'cancelled')
+   AND started_us >= max(:from_us, :since_us) AND started_us < :until_us AND ended_us IS NOT NULL
+ GROUP BY 1, 2, 3, 6
+UNION ALL
+SELECT (started_us - :from_us) / :bin_us, schedule, agent, NULL, NULL, state, count(*), min(started_us),
+       max(ended_us), sum(cost_micro)
+  FROM run INDEXED BY run_figures
+ WHERE :schedule <> '' AND tenant = :tenant AND schedule = :schedule AND state IN ('succeeded', 'dead', 'cancelled')
+   AND started_us >= max(:from_us, :since_us) AND started_us < :until_us AND ended_us IS NOT NULL
+ GROUP BY 1, 2, 3, 6
+
+-- :name chart_bins_of_projects
+-- The same by project, which no index knows.
+SELECT (started_us - :from_us) / :bin_us, schedule, agent, project, NULL, state, count(*), min(started_us),
        max(ended_us), sum(cost_micro)
   FROM run
  WHERE tenant = :tenant AND created_us >= :since_us AND created_us < :until_us
    AND started_us >= :from_us AND started_us < :until_us AND ended_us IS NOT NULL
    AND (:schedule = '' OR schedule = :schedule) AND (:project = '' OR project = :project)
- GROUP BY 1, 2, 3, 4, 5, 6
+ GROUP BY 1, 2, 3, 4, 6
+
+-- :name chart_bins_of_workers
+-- The same by the worker of the last attempt: a run that has ended has no worker any more.
+SELECT (run.started_us - :from_us) / :bin_us, NULL, '', NULL, attempt.worker, run.state, count(*), min(run.started_us),
+       max(run.ended_us), sum(run.cost_micro)
+  FROM run
+  JOIN attempt ON attempt.run_id = run.id AND attempt.fence = run.fence
+ WHERE run.tenant = :tenant AND run.created_us >= :since_us AND run.created_us < :until_us
+   AND run.started_us >= :from_us AND run.started_us < :until_us AND run.ended_us IS NOT NULL
+   AND (:schedule = '' OR run.schedule = :schedule) AND (:project = '' OR run.project = :project)
+ GROUP BY 1, 5, 6
 
 -- :name chart_ticks
 -- The ticks of a stretch of time that made no run, with the project of their schedule's agent, newest first.
@@ -35,16 +75,20 @@ SELECT tick.schedule, schedule.manifest ->> 'project', tick.tick_us, tick.tick_u
 
 -- :name chart_tick_bins
 -- How many ticks were decided in each part of a stretch of time, by what became of them.
-SELECT schedule, disposition, (decided_us - :from_us) / :bin_us, sum(count)
-  FROM tick
+SELECT (decided_us - :from_us) / :bin_us, disposition, sum(count)
+  FROM tick INDEXED BY tick_decided
  WHERE tenant = :tenant AND decided_us >= :from_us AND decided_us < :until_us
-   AND (:schedule = '' OR schedule = :schedule)
- GROUP BY 1, 2, 3
+ GROUP BY 1, 2
 
--- :name chart_spans
--- What the newest runs of a schedule took and cost.
-SELECT counted_us, started_us, ended_us, cost_micro, state
-  FROM run
- WHERE tenant = :tenant AND schedule = :schedule AND counted_us >= :since_us AND started_us IS NOT NULL
- ORDER BY counted_us DESC
- LIMIT :limit
+-- :name chart_days
+-- What the runs of a schedule took and cost, by the day on which they count; :edges is where each day begins.
+WITH day AS MATERIALIZED (SELECT key AS number, value AS since_us, lead(value) OVER (ORDER BY key) AS until_us
+                            FROM json_each(:edges) WHERE value BETWEEN :from_us AND :until_us)
+SELECT day.number, count(*) FILTER (WHERE state = 'succeeded'), count(*) FILTER (WHERE state = 'cancelled'),
+       count(*) FILTER (WHERE state = 'dead'), percentile_cont(ended_us - started_us, 0.5),
+       percentile_cont(ended_us - started_us, 0.95), coalesce(sum(cost_micro), 0)
+  FROM day
+ CROSS JOIN run
+ WHERE tenant = :tenant AND schedule = :schedule AND counted_us >= day.since_us AND counted_us < day.until_us
+   AND started_us IS NOT NULL
+ GROUP BY day.number

@@ -62,6 +62,21 @@ SELECT name, version, agent, definition, cursor_us, due_us, applied_us, skip_nex
   FROM schedule
  WHERE tenant = :tenant AND name = :name
 
+-- :name look_spending
+-- The sums of `spending` that a look needs: since the month and the day began, and how many runs within an hour.
+SELECT coalesce(sum(micro) FILTER (WHERE counted_us >= :day_us), 0),
+       coalesce(sum(micro) FILTER (WHERE counted_us >= :month_us), 0),
+       count(*) FILTER (WHERE counted_us > :hour_us), coalesce(sum(took_us), 0)
+  FROM (SELECT counted_us,
+               CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
+                    ELSE coalesce(cost_micro, reserved_micro) END AS micro,
+               CASE WHEN :timed AND counted_us >= :day_us
+                    THEN (SELECT sum(coalesce(attempt.ended_us, wall_us()) - attempt.started_us)
+                            FROM attempt WHERE attempt.run_id = run.id) END AS took_us
+          FROM run
+         WHERE tenant = :tenant AND schedule = :schedule AND counted_us >= :since_us
+           AND (state IN ('ready', 'running') OR started_us IS NOT NULL)) AS each
+
 -- :name look_names
 SELECT name, 'schedule', retired_us IS NOT NULL FROM schedule WHERE tenant = :tenant
 UNION ALL
@@ -77,9 +92,9 @@ SELECT version, definition, applied_us, after_us, until_us
 SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, disposition, run_id, occurrence, into_us,
        decided_us, behind
   FROM tick
- WHERE tenant = :tenant AND schedule = :schedule AND tick_us < :until_us AND tick_until_us >= :from_us
+ WHERE tenant = :tenant AND schedule = :schedule AND tick_us <= min(:until_us - 1, :before_us) AND tick_until_us >= :from_us
    AND (:disposition = '' OR disposition = :disposition)
-   AND (tick_us, occurrence) < (:before_us, :before)
+   AND (+tick_us, occurrence) < (:before_us, :before)
  ORDER BY tick_us DESC, occurrence DESC
  LIMIT :limit
 

@@ -144,7 +144,10 @@ SELECT kind, name, sum(number), sum(pruned)
          WHERE tenant = :tenant AND schedule = :schedule GROUP BY disposition
         UNION ALL
         SELECT 'run', state, count(*), 0 FROM run
-         WHERE tenant = :tenant AND schedule = :schedule GROUP BY state) AS each
+         WHERE tenant = :tenant AND schedule = :schedule AND state IN ('succeeded', 'dead', 'cancelled') GROUP BY state
+        UNION ALL
+        SELECT 'run', state, count(*), 0 FROM run
+         WHERE tenant = :tenant AND schedule = :schedule AND state IN ('ready', 'running') GROUP BY state) AS each
  GROUP BY kind, name
  ORDER BY kind DESC, name
 
