@@ -179,7 +179,7 @@ FIGURES = {
     "fold_tick_cut": "tick_decided",
     "chart_attempts": "run_by_age run_counted run_by_tick run_of_tick",
     "chart_made": "run_by_age run_counted run_by_tick run_of_tick",
-    "chart_bins": "run_by_age run_counted run_by_tick run_of_tick run_figures",
+    "chart_bins": "run_by_age run_counted run_by_tick run_of_tick",
     "chart_bins_of_projects": "run_by_age run_counted run_by_tick run_of_tick",
     "chart_bins_of_workers": "run_by_age run_counted run_by_tick run_of_tick",
 }

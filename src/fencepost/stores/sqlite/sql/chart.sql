@@ -28,16 +28,10 @@ SELECT run.id, run.schedule, run.agent, run.project, run.state, run.reason, run.
 -- The number of the part comes first because rows are sorted by it: numbers are compared sooner than names.
 SELECT (started_us - :from_us) / :bin_us, schedule, agent, NULL, NULL, state, count(*), min(started_us),
        max(ended_us), sum(cost_micro)
-  FROM run INDEXED BY run_figures
- WHERE :schedule = '' AND tenant = :tenant AND state IN ('succeeded', 'dead', 'cancelled')
-   AND started_us >= max(:from_us, :since_us) AND started_us < :until_us AND ended_us IS NOT NULL
- GROUP BY 1, 2, 3, 6
-UNION ALL
-SELECT (started_us - :from_us) / :bin_us, schedule, agent, NULL, NULL, state, count(*), min(started_us),
-       max(ended_us), sum(cost_micro)
-  FROM run INDEXED BY run_figures
- WHERE :schedule <> '' AND tenant = :tenant AND schedule = :schedule AND state IN ('succeeded', 'dead', 'cancelled')
-   AND started_us >= max(:from_us, :since_us) AND started_us < :until_us AND ended_us IS NOT NULL
+  FROM run
+ WHERE tenant = :tenant AND created_us >= :since_us AND created_us < :until_us
+   AND started_us >= :from_us AND started_us < :until_us AND ended_us IS NOT NULL
+   AND (:schedule = '' OR schedule = :schedule)
  GROUP BY 1, 2, 3, 6
 
 -- :name chart_bins_of_projects
