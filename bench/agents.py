@@ -21,7 +21,7 @@ from bench.ground import FENCEPOST, execute, report
 from bench.idle import kilobytes
 from fencepost import wiring
 from fencepost.operations.bulk import Wanted, request_many
-from fencepost.service.following import new_run_id
+from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
 
 CONFIG = """[fencepost]

@@ -28,7 +28,7 @@ from fencepost.host.processes import system_processes
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Claim, Granted, Lease
-from fencepost.service.following import new_run_id
+from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
 
 LEAD_SECONDS = 4.0

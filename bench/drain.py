@@ -23,7 +23,7 @@ import psycopg
 
 from fencepost import wiring
 from fencepost.operations.bulk import Wanted, request_many
-from fencepost.service.following import new_run_id
+from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
 
 BATCH = 100

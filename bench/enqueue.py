@@ -18,7 +18,7 @@ from fencepost import wiring
 from fencepost.config.load import load
 from fencepost.operations.bulk import Wanted, request_many
 from fencepost.operations.registry import apply_config
-from fencepost.service.following import new_run_id
+from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
 
 BATCH = 1000

@@ -30,8 +30,8 @@ from fencepost.model.lease import Claim
 from fencepost.operations.audit import audit_state
 from fencepost.operations.bulk import Wanted, request_many
 from fencepost.ports.runs import Report, RunRow
-from fencepost.service.following import new_run_id
 from fencepost.stores.runtime import RuntimeStore
+from fencepost.wiring import new_run_id
 from tests.support.runtime import SUCCEEDED
 
 FEW = 100

@@ -23,7 +23,7 @@ import psycopg
 from bench.drain import RAW_TABLE
 from fencepost import wiring
 from fencepost.operations.requests import request_run
-from fencepost.service.following import new_run_id
+from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
 
 PAUSE_SECONDS = 0.3  # between two requests: it shall be idle

@@ -10,9 +10,8 @@ import psycopg
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.registry import want
 from fencepost.operations.bulk import BATCH_MAX, Wanted, request_many
-from fencepost.service.following import new_run_id
 from fencepost.stores.runtime import RuntimeStore
-from fencepost.wiring import open_runtime
+from fencepost.wiring import new_run_id, open_runtime
 from tests.support.postgres import PostgresServer
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000

@@ -18,8 +18,8 @@ import pytest
 
 from fencepost import wiring
 from fencepost.operations.requests import request_run
-from fencepost.service.following import new_run_id
 from fencepost.stores.runtime import RuntimeStore
+from fencepost.wiring import new_run_id
 from tests.support.ground import ground_at, until
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import CutAt, Delay, Fail, FaultyProxy, Moment, Pass

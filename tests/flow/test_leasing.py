@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from fencepost.flow.leasing import claim_for, recheck_for, understood
+from fencepost.model.budget import Counted
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, to_json
 from fencepost.model.lease import Claim
 from fencepost.model.run import Reason
 from fencepost.ports.runs import RunRow, Standing
-from fencepost.ports.ticks import Counted
 from tests.support.runtime import MYSELF, Runtime, us
 
 NOON = us("2027-01-15T12:00:00")

@@ -10,6 +10,7 @@ from fencepost.model.budget import (
     FREE,
     BudgetDenied,
     BudgetPolicy,
+    Counted,
     MicroUsd,
     Reservation,
     Spend,
@@ -21,12 +22,14 @@ from fencepost.model.budget import (
     reserve,
     settle_cost,
     show_usd,
+    spend_of,
     used_up,
 )
 from fencepost.model.decide import Decision, Facts, Policies, decide
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.errors import Invalid
 from fencepost.model.missed import MissedPolicy, MissedRule
+from fencepost.model.moment import to_us
 from fencepost.model.overlap import LiveRun, OverlapPolicy, OverlapRule, Standing
 from fencepost.model.run import RunId, TriggerKind
 from tests.model.tick_sources import HOUR, Regular, at
@@ -234,3 +237,17 @@ def test_a_tick_without_money_does_not_stop_the_run_before_it() -> None:
 def test_no_runs_in_an_hour_is_a_pause_and_refused_as_a_limit() -> None:
     with pytest.raises(Invalid, match="pause"):
         BudgetPolicy(max_runs_per_hour=0)
+
+
+def test_what_is_set_aside_for_a_later_day_counts_now_but_not_for_a_run_that_was_reserved_before() -> None:
+    noon = datetime(2026, 3, 10, 12, tzinfo=UTC)
+    today, tomorrow = (Counted(to_us(noon + timedelta(hours=hours)), 5, 7) for hours in (-3, 20))
+    counted = [today, tomorrow]
+
+    all_of_it = spend_of(counted, UTC, noon)
+    of_its_day = spend_of(counted, UTC, noon, later=False)
+
+    assert (all_of_it.day, all_of_it.month, len(all_of_it.counted_at)) == (10, 10, 2)
+    assert (of_its_day.day, of_its_day.month, of_its_day.counted_at) == (5, 10, (noon - timedelta(hours=3),))
+    assert (all_of_it.took, of_its_day.took) == (timedelta(microseconds=14), timedelta(microseconds=7))
+    assert spend_of([], UTC, noon) == Spend()

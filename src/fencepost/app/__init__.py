@@ -22,7 +22,7 @@ from fencepost.operations.guarded import list_commands
 from fencepost.operations.looking import Filter
 from fencepost.operations.registry import Planned, apply_config, file_id, plan_config
 from fencepost.operations.who import actor_of
-from fencepost.service.following import new_run_id, wait_for_end
+from fencepost.service.following import wait_for_end
 from fencepost.wiring import serving
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Fencepost(SingleDefinitions):
                 again=again,
                 overlap=overlap,
                 priority=priority,
-                new_run_id=new_run_id,
+                new_run_id=wiring.new_run_id,
                 by=_actor(),
             )
         return run_of(looking.Seen(made.run), earlier=made.earlier)
@@ -230,7 +230,7 @@ class Fencepost(SingleDefinitions):
                 agent=name or self._named(target),
                 wanted=wanted,
                 priority=priority,
-                new_run_id=new_run_id,
+                new_run_id=wiring.new_run_id,
                 by=_actor(),
             )
 

@@ -3,6 +3,7 @@
 import argparse
 from datetime import timedelta
 
+from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.progress_bar import ProgressBar
 from fencepost.cli.registry import actor
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
             limit=args.limit,
             stagger=timedelta(seconds=parse_duration(args.stagger)) if args.stagger else None,
             again=args.again,
-            new_run_id=options.new_run_id,
+            new_run_id=wiring.new_run_id,
             by=actor(),
         )
     if args.json:

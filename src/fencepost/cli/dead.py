@@ -93,7 +93,7 @@ def replay_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
                 store,
                 run_id,
                 tenant=tenant,
-                new_run_id=options.new_run_id,
+                new_run_id=wiring.new_run_id,
                 by=actor(),
                 again=args.again,
                 as_then=args.as_then,

@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
     role = Role.READ if args.read_only else Role.ADMIN
     seat = Seat(options.tenant_of(args), role, f"{actor()} by mcp")
     counter = Counter(
-        lambda: seat, lambda: wiring.open_runtime(url), options.new_run_id, wiring.log_folder(), wiring.own_rights
+        lambda: seat, lambda: wiring.open_runtime(url), wiring.new_run_id, wiring.log_folder(), wiring.own_rights
     )
     with options.opened(args):  # a store or a tenant that is not there is told now, and not at the first call
         pass

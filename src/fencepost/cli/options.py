@@ -128,14 +128,6 @@ def use_config(args: argparse.Namespace) -> None:
         os.environ["FENCEPOST_CONFIG"] = args.config
 
 
-def new_run_id() -> str:
-    """Name a run."""
-    from fencepost.service.following import system_clock
-    from fencepost.service.order import new_id
-
-    return new_id(system_clock())
-
-
 def print_json(rows: Iterable[object]) -> None:
     """Print records, or what else makes one object, one per line."""
     for row in rows:

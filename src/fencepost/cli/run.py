@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
             tick=moment(store, tenant, args.name, args.tick) if args.tick else None,
             again=args.again,
             overlap=args.overlap,
-            new_run_id=options.new_run_id,
+            new_run_id=wiring.new_run_id,
             by=actor(),
         )
         if requested.said:

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 
+from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.errors import Invalid, QueueFull
@@ -28,7 +29,7 @@ def run_many(args: argparse.Namespace) -> int:
             for number, payload in enumerate(payloads_of(args.payloads, line), 1)
         ]
         made = request_many(
-            store, tenant=tenant, agent=args.name, wanted=wanted, new_run_id=options.new_run_id, by=actor()
+            store, tenant=tenant, agent=args.name, wanted=wanted, new_run_id=wiring.new_run_id, by=actor()
         )
     earlier = sum(one.earlier for one in made)
     again = f"; {earlier} of them had been asked for before" if earlier else ""

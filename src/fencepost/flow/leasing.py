@@ -1,11 +1,11 @@
 """Run → lease: what a worker asks for, and the second look before it gets it."""
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from fencepost.model.budget import BudgetDenied, BudgetPolicy, MicroUsd, Reservation, Spend, day_of, month_of, reserve
+from fencepost.model.budget import BudgetDenied, BudgetPolicy, Reservation, reserve, spend_of
 from fencepost.model.calendar import Calendar
 from fencepost.model.definition import (
     ScheduleDefinition,
@@ -17,14 +17,13 @@ from fencepost.model.definition import (
 )
 from fencepost.model.errors import Misconfigured
 from fencepost.model.lease import Claim, Turn
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.moment import from_us
 from fencepost.model.process import ProcessId
 from fencepost.model.recheck import Recheck, recheck
 from fencepost.model.retry import Timeouts
 from fencepost.model.run import Reason, TriggerKind
 from fencepost.model.slots import names_of
 from fencepost.ports.runs import RunRow, Standing
-from fencepost.ports.ticks import Counted
 
 DEFINITIONS_KEPT = 10_000
 
@@ -110,7 +109,8 @@ def _enabled(trigger: TriggerKind, schedule: ScheduleDefinition | None, standing
 def _budget(run: RunRow, schedule: ScheduleDefinition | None, standing: Standing) -> Reservation | BudgetDenied:
     """Ask again for what the run has reserved, with its own reservation left out of what is spent."""
     policy = _policy(run.manifest, standing.definition)
-    return reserve(policy, _spend(run, schedule, standing.spending), at=from_us(run.counted_us))
+    at, zone = from_us(run.counted_us), ZoneInfo((schedule.timezone if schedule else "") or "UTC")
+    return reserve(policy, spend_of(standing.spending, zone, at, later=False), at=at)
 
 
 @lru_cache(maxsize=DEFINITIONS_KEPT)
@@ -119,33 +119,6 @@ def _policy(manifest: str, definition: str | None) -> BudgetPolicy:
     agent = agent_from_json(manifest)
     nobodys = ScheduleDefinition(name="", agent=agent.name)
     return policies_of(_schedule(definition) if definition is not None else nobodys, agent).budget
-
-
-def _spend(run: RunRow, schedule: ScheduleDefinition | None, spending: Sequence[Counted]) -> Spend:
-    """Count the day and the month in which the run was reserved, and the hour before it.
-
-    Runs that were counted later do not take its place in the hour; it was there first.
-    """
-    if not spending:
-        return Spend()
-    zone = ZoneInfo(schedule.timezone or "UTC") if schedule else ZoneInfo("UTC")
-    counted_at = from_us(run.counted_us)
-    day, month = day_of(counted_at, zone), month_of(counted_at, zone)
-    return Spend(
-        day=_sum(spending, day.start, day.end),
-        month=_sum(spending, month.start, month.end),
-        counted_at=tuple(from_us(one.at_us) for one in spending if one.at_us <= run.counted_us),
-        took=timedelta(microseconds=sum(one.took_us for one in _within(spending, day.start, day.end))),
-    )
-
-
-def _sum(spending: Sequence[Counted], start: datetime, end: datetime) -> MicroUsd:
-    return MicroUsd(sum(one.micro for one in _within(spending, start, end)))
-
-
-def _within(spending: Sequence[Counted], start: datetime, end: datetime) -> Iterator[Counted]:
-    first, last = to_us(start), to_us(end)
-    return (one for one in spending if first <= one.at_us < last)
 
 
 def _in_blackout(definition: str | None, now: datetime) -> bool:

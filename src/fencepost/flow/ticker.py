@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from fencepost.flow.foresight import Foresight, seen_at
 from fencepost.flow.tick_rows import Meaning, Writer, meaning_of
-from fencepost.model.budget import MicroUsd, Spend, day_of, month_of
+from fencepost.model.budget import day_of, spend_of
 from fencepost.model.decide import Facts, decide, decide_every
 from fencepost.model.disposition import DispositionKind, Hold, Window
 from fencepost.model.errors import FencepostError
@@ -20,7 +20,7 @@ from fencepost.model.pause import SkipNext
 from fencepost.model.shift import Noted, Shift, shifted
 from fencepost.model.trigger import AtTrigger, CronTrigger, Ended, EveryTrigger
 from fencepost.model.zone import tzdata_version
-from fencepost.ports.ticks import Around, Counted, DueSchedule, PauseRow, TickPlan, TickStore
+from fencepost.ports.ticks import Around, DueSchedule, PauseRow, TickPlan, TickStore
 
 LOOK_AGAIN = timedelta(seconds=15)  # when an `every` tick is held back: by a pause, an overlap, a budget
 LOOK_AT_TROUBLE = timedelta(minutes=15)  # when a schedule cannot be decided, say because its zone is gone
@@ -160,7 +160,7 @@ def facts_of(due: DueSchedule, meaning: Meaning, around: Around, now: datetime) 
         trigger=meaning.schedule.kind,
         cursor=cursor,
         live=tuple(around.live.get(due.key, ())),
-        spend=_spend(around.spending.get(due.key, ()), meaning, now),
+        spend=spend_of(around.spending.get(due.key, ()), ZoneInfo(meaning.schedule.timezone or "UTC"), now),
         holds=(*map(_paused, pauses), *_blackouts(meaning, cursor, now)),
         skip_next=_skip_next(due.skip_next),
         last_success=None if due.last_success_us is None else from_us(due.last_success_us),
@@ -176,19 +176,6 @@ def _blackouts(meaning: Meaning, cursor: datetime, now: datetime) -> Iterator[Ho
         start = max(cursor, now - meaning.policies.missed.catchup_window)
         for closed, opened in meaning.calendar.closed(start, now + INSTANT):
             yield Hold(Window(closed, opened), DispositionKind.CALENDAR)
-
-
-def _spend(counted: Sequence[Counted], meaning: Meaning, now: datetime) -> Spend:
-    if not counted:
-        return Spend()
-    zone = ZoneInfo(meaning.schedule.timezone or "UTC")
-    day, month = day_of(now, zone), month_of(now, zone)
-    return Spend(
-        day=MicroUsd(sum(one.micro for one in counted if one.at_us >= to_us(day.start))),
-        month=MicroUsd(sum(one.micro for one in counted if one.at_us >= to_us(month.start))),
-        counted_at=tuple(from_us(one.at_us) for one in counted),
-        took=timedelta(microseconds=sum(one.took_us for one in counted if one.at_us >= to_us(day.start))),
-    )
 
 
 def _skip_next(text: str | None) -> SkipNext | None:

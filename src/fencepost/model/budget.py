@@ -5,14 +5,16 @@ where there is none), because that is the day its owner means; a cost belongs to
 reserved. A run that reports no cost is charged what it had reserved, and counts by itself and by the time it took.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from fencepost.model.disposition import Window
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
+from fencepost.model.moment import from_us, to_us
 
 MicroUsd = NewType("MicroUsd", int)
 
@@ -77,6 +79,14 @@ class Spend:
     took: timedelta = NO_TIME  # of all runs of the day, those that are under way until now
 
 
+class Counted(NamedTuple):
+    """A run that counts against a budget."""
+
+    at_us: int
+    micro: int
+    took_us: int = 0  # so far, where a schedule limits the time of its runs
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Money set aside for one run."""
@@ -114,6 +124,29 @@ def reserve(policy: BudgetPolicy, spend: Spend, *, at: datetime) -> Reservation 
         message = f"runs took {format_duration(int(spend.took.total_seconds()))} of this day, of {allowed} allowed."
         return BudgetDenied("time", message)
     return Reservation(amount, at)
+
+
+def spend_of(counted: Sequence[Counted], zone: tzinfo, at: datetime, *, later: bool = True) -> Spend:
+    """Sum up what is spent or set aside, by the day and the month of an instant.
+
+    With `later` all that was counted since they began; without it only what was counted in them, and within the hour
+    only what was there first: for a run that was reserved at that instant, and is looked at again.
+    """
+    if not counted:
+        return Spend()
+    day, month, at_us = day_of(at, zone), month_of(at, zone), to_us(at)
+    today = _within(counted, day, later=later)
+    return Spend(
+        day=MicroUsd(sum(one.micro for one in today)),
+        month=MicroUsd(sum(one.micro for one in _within(counted, month, later=later))),
+        counted_at=tuple(from_us(one.at_us) for one in counted if later or one.at_us <= at_us),
+        took=timedelta(microseconds=sum(one.took_us for one in today)),
+    )
+
+
+def _within(counted: Sequence[Counted], window: Window, *, later: bool) -> list[Counted]:
+    first, last = to_us(window.start), to_us(window.end)
+    return [one for one in counted if first <= one.at_us and (later or one.at_us < last)]
 
 
 def never_affordable(policy: BudgetPolicy) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from fencepost.model.budget import Counted
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
@@ -19,7 +20,7 @@ from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
 from fencepost.operations.making import Recipe, Stretch, afford, make_run, own_key
 from fencepost.ports.requests import Ask, Grounds, Target, VersionFact
-from fencepost.ports.ticks import Counted, NewRun
+from fencepost.ports.ticks import NewRun
 
 if TYPE_CHECKING:
     from fencepost.stores.requests import SqlRequests

@@ -1,15 +1,15 @@
 """Runs that somebody asked for, spelled as rows; ticks make theirs in the ticker."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii
 from zoneinfo import ZoneInfo
 
 from fencepost.flow.tick_rows import goes_into_a_lane, queue_for_us, resources_of
-from fencepost.model.budget import BudgetDenied, MicroUsd, Reservation, Spend, day_of, month_of, reserve
+from fencepost.model.budget import BudgetDenied, Reservation, reserve, spend_of
 from fencepost.model.decide import Policies
 from fencepost.model.definition import (
     AgentDefinition,
@@ -25,7 +25,7 @@ from fencepost.model.run import TriggerKind
 from fencepost.model.slots import spell_resources
 from fencepost.model.trigger import EveryTrigger
 from fencepost.ports.requests import Grounds, Target
-from fencepost.ports.ticks import Counted, NewRun
+from fencepost.ports.ticks import NewRun
 
 KEY_FORM = "fencepost-run-1"
 
@@ -132,25 +132,12 @@ def own_keys(*parts: object) -> Callable[[str], str]:
 def afford(recipe: Recipe, grounds: Grounds, *, counted_at: datetime | None = None) -> Reservation:
     """Set the budget of one run aside, or refuse up front and say which limit is in the way."""
     at = counted_at or from_us(grounds.now_us)
-    zone = recipe.schedule.timezone if recipe.schedule else ""
-    spend = spend_of(zone, grounds.spending, at) if grounds.spending else Spend()
-    reservation = reserve(recipe.policies.budget, spend, at=at)
+    zone = ZoneInfo((recipe.schedule.timezone if recipe.schedule else "") or "UTC")
+    reservation = reserve(recipe.policies.budget, spend_of(grounds.spending, zone, at), at=at)
     if isinstance(reservation, BudgetDenied):
         name = recipe.target.schedule or recipe.target.agent
         raise Busy(f"{name} is over its budget: {reservation.message}")
     return reservation
-
-
-def spend_of(timezone: str, counted: Sequence[Counted], at: datetime) -> Spend:
-    """Sum up what a schedule has spent or set aside, by the days and months of its zone."""
-    zone = ZoneInfo(timezone or "UTC")
-    day, month = to_us(day_of(at, zone).start), to_us(month_of(at, zone).start)
-    return Spend(
-        day=MicroUsd(sum(one.micro for one in counted if one.at_us >= day)),
-        month=MicroUsd(sum(one.micro for one in counted if one.at_us >= month)),
-        counted_at=tuple(from_us(one.at_us) for one in counted),
-        took=timedelta(microseconds=sum(one.took_us for one in counted if one.at_us >= day)),
-    )
 
 
 def period_of(schedule: ScheduleDefinition, tick: datetime) -> tuple[datetime, datetime]:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fencepost.model.budget import Counted
 from fencepost.model.overlap import LiveRun
 from fencepost.ports.runs import RunRow
-from fencepost.ports.ticks import Counted, NewRun
+from fencepost.ports.ticks import NewRun
 
 
 class Ask(NamedTuple):

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fencepost.model.budget import Counted
 from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason
-from fencepost.ports.ticks import Counted
 
 
 class RunRow(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from fencepost.model.budget import Counted
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.model.overlap import LiveRun
 
@@ -40,14 +41,6 @@ class PauseRow(NamedTuple):
     since_us: int
     until_us: int
     note: str
-
-
-class Counted(NamedTuple):
-    """A run that counts against a budget."""
-
-    at_us: int
-    micro: int
-    took_us: int = 0  # so far, where a schedule limits the time of its runs
 
 
 class Around(NamedTuple):

@@ -9,7 +9,6 @@ from fencepost.host.logs import log_path
 from fencepost.model.run import RunState
 from fencepost.ports.clock import Clock
 from fencepost.ports.runs import RunRow
-from fencepost.service.order import new_id
 
 CHUNK = 65_536
 READ_EVERY_SECONDS = 0.1
@@ -124,11 +123,6 @@ def wait_for_end(
         if give_up_ns is not None and clock.awake_ns() >= give_up_ns:
             return None
         clock.sleep(READ_EVERY_SECONDS)
-
-
-def new_run_id() -> str:
-    """Name a run that somebody asks for now."""
-    return new_id(system_clock())
 
 
 def last_lines(data: bytes, lines: int | None) -> bytes:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 
+from fencepost.model.budget import Counted
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.overlap import LINE_MAX
 from fencepost.ports.requests import Ask, Asked, Grounds, Line, NewBatch, Placement, Target, TickFact, VersionFact
 from fencepost.ports.runs import RunRow
-from fencepost.ports.ticks import Counted, NewRun
+from fencepost.ports.ticks import NewRun
 from fencepost.stores.batches import SqlBatches
 from fencepost.stores.bulk import put_batch
 from fencepost.stores.moving import check_stays

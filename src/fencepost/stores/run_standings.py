@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
+from fencepost.model.budget import Counted
 from fencepost.ports.runs import RunRow, Standing
-from fencepost.ports.ticks import Counted
 from fencepost.stores.run_rows import ScheduleRow, run_of, schedules_of
 from fencepost.stores.ticks import MONTH_US, has_budget, has_time_budget
 from fencepost.stores.transaction import Transaction

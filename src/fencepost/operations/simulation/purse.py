@@ -3,10 +3,9 @@
 from collections import deque
 from datetime import datetime, tzinfo
 
-from fencepost.model.budget import HOUR, BudgetPolicy, MicroUsd, Reservation, Spend, day_of, month_of, reserve
+from fencepost.model.budget import HOUR, BudgetPolicy, Counted, MicroUsd, Reservation, Spend, day_of, month_of, reserve
 from fencepost.model.disposition import Window
 from fencepost.model.moment import from_us, to_us
-from fencepost.ports.ticks import Counted
 
 
 class Purse:

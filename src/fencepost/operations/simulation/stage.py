@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from fencepost.flow.tick_rows import Meaning, meaning_of
-from fencepost.model.budget import FREE, BudgetPolicy, MicroUsd, used_up
+from fencepost.model.budget import FREE, BudgetPolicy, Counted, MicroUsd, used_up
 from fencepost.model.definition import timeouts_of
 from fencepost.model.errors import Invalid
 from fencepost.model.merged import MergedTrigger
@@ -21,7 +21,7 @@ from fencepost.operations.simulation.machine import Crew, VirtualClock
 from fencepost.operations.simulation.purse import Purse
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.tally import Tally
-from fencepost.ports.ticks import Counted, DueSchedule
+from fencepost.ports.ticks import DueSchedule
 
 if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore
