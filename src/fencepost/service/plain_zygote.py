@@ -22,6 +22,7 @@ from fencepost.service.zygote import Become, Helper
 
 def load() -> Become:
     """Load what is imported where it is needed, and return what turns a forked child into a plain guard."""
+    import hmac  # noqa: F401  # the key that an agent shows
     import shutil  # noqa: F401  # removes a run's folder with whatever its agent left there
     import traceback  # noqa: F401  # the last words of a guard that crashes
 

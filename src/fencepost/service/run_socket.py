@@ -6,7 +6,6 @@ run's key, and ends with the lease.
 
 from __future__ import annotations
 
-from _operator import _compare_digest as compare_digest  # hmac's own, without its imports
 from _socket import AF_UNIX, SOCK_STREAM, socket  # the module `socket` would cost more than all the rest
 
 from fencepost.model import light_json as json
@@ -101,6 +100,8 @@ class RunSocket:
 
     def _answer(self, line: bytes, reply: Callable[[Answer], None]) -> Answer | None:
         """Return the answer, or None if it comes later."""
+        from hmac import compare_digest
+
         try:
             request = json.loads(line)
             key, verb = str(request["key"]), str(request["verb"])
