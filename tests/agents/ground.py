@@ -29,8 +29,6 @@ class Ground(Site):
         (folder / "bin" / cli.preset).symlink_to(cli.path)
         self.settings: Settings = set_up(cli, folder, model.url)
         self.make("works")  # the first one is made here, and not by several threads at once
-        if cli.preset in HOOKED:
-            self.fencepost("hook", "install", cli.preset)
 
     def environment(self) -> dict[str, str]:
         """Keep the machine's own settings of any agent away."""
@@ -103,6 +101,7 @@ class Ground(Site):
             "qwen": ["--output-format", "json", *self.settings.args],
             "copilot": ["--output-format", "json", "--no-auto-update", *self.settings.args],
         }[self.cli.preset]
+        self.fencepost("hook", "install", self.cli.preset)
         place = self.make("directly")
         whole = {**self.environment(), **self.settings.env, "FENCEPOST_EXE": FENCEPOST, **env}
         argv = [str(self.folder / "bin" / self.cli.preset), *words]
