@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from fencepost.stores import sql
 from fencepost.stores.postgres import dialect as postgres
 from fencepost.stores.postgres.migrate import newest_schema as newest_of_postgres
 from fencepost.stores.postgres.store import open_store
@@ -36,6 +38,13 @@ def test_both_dialects_take_the_same_values_in_each_statement() -> None:
 
 def test_both_dialects_have_the_same_schema_number() -> None:
     assert newest_of_sqlite() == newest_of_postgres()
+
+
+@pytest.mark.parametrize("dialect", [sqlite, postgres])
+def test_no_two_migrations_share_a_number(dialect: ModuleType) -> None:
+    """A store remembers the highest number that it has had, and would never get the second one."""
+    numbers = [number for number, _ in sql.migrations(str(dialect.__file__))]
+    assert len(numbers) == len(set(numbers))
 
 
 def test_no_statement_relies_on_the_search_path() -> None:

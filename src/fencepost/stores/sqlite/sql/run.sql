@@ -206,7 +206,7 @@ RETURNING run.id, run.ended_us
 UPDATE run
    SET state = :state, reason = NULL, resume = false, ended_us = wall_us(), exit_code = :exit_code, lease_id = NULL,
        worker = NULL
- WHERE id IN (SELECT value FROM json_each(:ids)) AND +fence = :fence AND state = 'running'
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND +fence = :fence AND +lease_id = :lease_id AND state = 'running'
 RETURNING id, ended_us
 
 -- :name end_batch
