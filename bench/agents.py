@@ -20,7 +20,7 @@ from time import monotonic, sleep, time_ns  # a benchmark measures real time
 from bench.ground import FENCEPOST, execute, report
 from bench.idle import kilobytes
 from fencepost import wiring
-from fencepost.operations.bulk import Wanted, request_many
+from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
 
@@ -67,7 +67,7 @@ class Place:
 
     def ask(self, agent: str, number: int = 1) -> float:
         """Ask for runs, all at once; return when."""
-        began, wanted = monotonic(), [Wanted()] * number
+        began, wanted = monotonic(), [WantedRun()] * number
         request_many(self.store, tenant="default", agent=agent, wanted=wanted, new_run_id=new_run_id, by="bench")
         return began
 

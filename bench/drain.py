@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 
 from fencepost import wiring
-from fencepost.operations.bulk import Wanted, request_many
+from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
 
@@ -179,7 +179,7 @@ def drain_fencepost(store: str, number: int, program: Sequence[str] = ("-m", "fe
 def enqueue(store: str, number: int) -> None:
     """Put runs into the queue, a thousand per transaction."""
     runtime = wiring.open_runtime(store)
-    batch = [Wanted()] * 1000
+    batch = [WantedRun()] * 1000
     for _ in range(0, number, 1000):
         request_many(runtime, tenant="default", agent="noop", wanted=batch, new_run_id=new_run_id, by="bench")
     runtime.close()

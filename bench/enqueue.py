@@ -16,7 +16,7 @@ import psycopg
 from bench.drain import CONFIG, RAW_TABLE, compare, peer
 from fencepost import wiring
 from fencepost.config.load import load
-from fencepost.operations.bulk import Wanted, request_many
+from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.operations.registry import apply_config
 from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
@@ -74,7 +74,7 @@ def enqueue_fencepost(url: str, number: int) -> float:
         path.write_text(CONFIG.format(store=url))
         runtime = wiring.open_runtime(url)
         apply_config(runtime.registry(), load(str(path)), tenant="default", actor="bench")
-    batch = [Wanted({})] * BATCH
+    batch = [WantedRun({})] * BATCH
     began = perf_counter()
     for _ in range(0, number, BATCH):
         request_many(runtime, tenant="default", agent="noop", wanted=batch, new_run_id=new_run_id, by="bench")

@@ -28,7 +28,7 @@ from fencepost.host.processes import system_processes
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Claim
 from fencepost.operations.audit import audit_state
-from fencepost.operations.bulk import Wanted, request_many
+from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import new_run_id
@@ -167,7 +167,7 @@ def seconds_to_lease(store: RuntimeStore) -> float:
     def claim(run: RunRow) -> Claim:
         return claim_for(run, lease_id=os.urandom(16).hex(), supervisor=me, ttl_seconds=30)
 
-    wanted = [Wanted()] * LEASES
+    wanted = [WantedRun()] * LEASES
     request_many(store, tenant="default", agent="good", wanted=wanted, new_run_id=new_run_id, by="bench")
     for _ in wanted:
         began = perf_counter()

@@ -9,7 +9,7 @@ import psycopg
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.registry import want
-from fencepost.operations.bulk import BATCH_MAX, Wanted, request_many
+from fencepost.operations.bulk import BATCH_MAX, WantedRun, request_many
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import new_run_id, open_runtime
 from tests.support.postgres import PostgresServer
@@ -38,7 +38,7 @@ def fill(store: RuntimeStore) -> None:
     store.registry().apply(want("default", "bench.toml", agents=agents, schedules={}), actor="bench")
     for start in range(0, RUNS, BATCH_MAX):
         agent = f"a{start // BATCH_MAX % AGENTS}"
-        wanted = [Wanted()] * min(BATCH_MAX, RUNS - start)
+        wanted = [WantedRun()] * min(BATCH_MAX, RUNS - start)
         request_many(store, tenant="default", agent=agent, wanted=wanted, new_run_id=new_run_id, by="bench")
 
 

@@ -20,7 +20,7 @@ from fencepost.cli.main import run
 from fencepost.lane_runner import Runner
 from fencepost.lane_runner import main as call_functions
 from fencepost.service import lane, lane_caller
-from fencepost.service.line import Line
+from fencepost.service.line import MessageLine
 from fencepost.stores.batches import SqlBatches
 
 Part = tuple[str, str]  # the stage, and what of it
@@ -32,12 +32,12 @@ KEEPER: list[tuple[object, str, Part]] = [
     (psycopg.Pipeline, "sync", ("client", "turn: psycopg, wait")),
     (psycopg.Cursor, "fetchall", ("client", "turn: psycopg, read rows")),
     (lane, "messages_of", ("messages", "keeper: spell runs")),
-    (lane_caller.Caller, "give", ("messages", "keeper: send")),
-    (lane_caller.Caller, "words", ("messages", "keeper: receive, decode")),
+    (lane_caller.LaneRunner, "give", ("messages", "keeper: send")),
+    (lane_caller.LaneRunner, "words", ("messages", "keeper: receive, decode")),
     (lane._Keeper, "_hear", ("messages", "keeper: note ends")),  # noqa: SLF001  # a look inside is the point
 ]
 RUNNER: list[tuple[object, str, Part]] = [
-    (Line, "receive", ("messages", "runner: receive, decode")),
+    (MessageLine, "receive", ("messages", "runner: receive, decode")),
     (Runner, "_tell", ("messages", "runner: tell ends")),
     (Runner, "_work", ("call", "runner: begin, build the context, call")),
 ]

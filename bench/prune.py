@@ -16,7 +16,7 @@ from fencepost import wiring
 from fencepost.flow.pruner import Pruner
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.registry import want
-from fencepost.ports.pruning import Place
+from fencepost.ports.pruning import PrunePlace
 from fencepost.stores.runtime import RuntimeStore
 
 DAY_US = 86_400_000_000
@@ -97,7 +97,7 @@ def put(tx: Any, rows: list[tuple[list[Any], list[Any], list[Any]]]) -> None:  #
 def measure(store: RuntimeStore) -> dict[str, object]:
     """Prune all of it, and time each page."""
     pruner = Pruner(store, "default", timedelta(days=90))
-    place: Place | None = Place()
+    place: PrunePlace | None = PrunePlace()
     gone = {"runs": 0, "ticks": 0, "pauses": 0, "logs": 0}
     seconds = dict.fromkeys(gone, 0.0)
     longest = 0.0

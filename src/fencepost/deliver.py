@@ -33,14 +33,14 @@ SEPARATORS = re.compile(r"[/:@?&=,]+")
 PART_MIN = 6
 
 
-class Way(NamedTuple):
+class DeliveryWay(NamedTuple):
     """How notices leave: to which private networks they may, and how references are read."""
 
     allow: Sequence[str]
     fetch: Fetch
 
 
-class NotSent(Exception):
+class NotDelivered(Exception):
     """It did not arrive; `final`: and it never will."""
 
     def __init__(self, why: str, *, final: bool = False) -> None:
@@ -55,7 +55,7 @@ def main() -> int:
     batch = json.load(sys.stdin)
     guard(networks_of(batch["allow"]))
     with ThreadPoolExecutor(TOGETHER) as threads:
-        started = [threads.submit(outcome, job, Way(batch["allow"], fetcher(batch))) for job in batch["jobs"]]
+        started = [threads.submit(outcome, job, DeliveryWay(batch["allow"], fetcher(batch))) for job in batch["jobs"]]
         for done in as_completed(started):
             print(json.dumps(done.result()), flush=True)  # noqa: T201  # this is how the station hears of it
     return 0
@@ -79,18 +79,18 @@ def guard(allowed: Sequence[Network]) -> None:
     sys.addaudithook(look)
 
 
-def outcome(job: Mapping[str, Any], way: Way) -> dict[str, object]:
+def outcome(job: Mapping[str, Any], way: DeliveryWay) -> dict[str, object]:
     """Send one, and say how it went."""
     try:
         SENDERS[job["kind"]](job, way)
-    except NotSent as error:
+    except NotDelivered as error:
         return {"id": job["id"], "error": str(error), "final": error.final}
     except (FencepostError, OSError, http.client.HTTPException) as error:
         return {"id": job["id"], "error": str(error) or type(error).__name__, "final": False}
     return {"id": job["id"], "error": None, "final": False}
 
 
-def send_webhook(job: Mapping[str, Any], way: Way) -> None:
+def send_webhook(job: Mapping[str, Any], way: DeliveryWay) -> None:
     """Post it, signed anew at each try, under the same id."""
     body = json.dumps(envelope(job["event"], job["at"], job["body"])).encode()
     now = SystemClock().wall_us() // 1_000_000
@@ -98,21 +98,21 @@ def send_webhook(job: Mapping[str, Any], way: Way) -> None:
     _request("POST", way.fetch(job["url"]), way.allow, body, {"Content-Type": "application/json", **signed})
 
 
-def send_ping(job: Mapping[str, Any], way: Way) -> None:
+def send_ping(job: Mapping[str, Any], way: DeliveryWay) -> None:
     """Give a monitor a sign of life, or of death."""
     url = ping_url(way.fetch(job["url"]), job["event"], job["style"], str(job["body"].get("run_id", "")))
     _request("POST", url, way.allow, b"", {})
 
 
-def send_message(job: Mapping[str, Any], way: Way) -> None:
+def send_message(job: Mapping[str, Any], way: DeliveryWay) -> None:
     """Let apprise tell people, in whatever way its address means."""
     try:
         import apprise
     except ImportError:
-        raise NotSent("apprise is not installed here; add it with: pip install 'fencepost[notify]'") from None
+        raise NotDelivered("apprise is not installed here; add it with: pip install 'fencepost[notify]'") from None
     desk = apprise.Apprise()
     if not desk.add(way.fetch(job["url"])):
-        raise NotSent("apprise does not understand this address; see its list of services")
+        raise NotDelivered("apprise does not understand this address; see its list of services")
     bad = job["event"] not in ("started", "succeeded", "audit_head", "test")
     with apprise.LogCapture(level=apprise.logging.WARNING) as said:  # type: ignore[no-untyped-call]
         sent = desk.notify(
@@ -122,7 +122,7 @@ def send_message(job: Mapping[str, Any], way: Way) -> None:
             interpret_escapes=False,
         )
         if not sent:
-            raise NotSent(_last_words(said.getvalue(), way.fetch(job["url"])))
+            raise NotDelivered(_last_words(said.getvalue(), way.fetch(job["url"])))
 
 
 def _last_words(said: str, url: str) -> str:
@@ -144,7 +144,7 @@ def _request(method: str, url: str, allow: Sequence[str], body: bytes, headers: 
     finally:
         connection.close()
     if not 200 <= status < 300:  # noqa: PLR2004  # what HTTP calls success; a redirect would lead elsewhere
-        raise NotSent(f"the receiver answered {status}", final=status == GONE)
+        raise NotDelivered(f"the receiver answered {status}", final=status == GONE)
 
 
 def fetcher(batch: Mapping[str, Any]) -> Fetch:

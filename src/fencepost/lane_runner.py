@@ -20,7 +20,7 @@ from fencepost.host.logs import LogFile, log_path
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.operations import inside
 from fencepost.service.agent_environment import variables_like
-from fencepost.service.line import Line
+from fencepost.service.line import MessageLine
 
 Ask = Callable[[str, str, Mapping[str, str]], Mapping[str, Any]]  # which run asks, what, and with which fields
 TELL_NS = 20_000_000  # how long a result may wait for the next one: each word of ours costs the keeper a transaction
@@ -70,7 +70,7 @@ class _Log(TextIOBase):
 class Runner:
     """Calls what the keeper names, and tells how it ended."""
 
-    def __init__(self, permits: int, line: Line) -> None:
+    def __init__(self, permits: int, line: MessageLine) -> None:
         self._permits = permits
         self._line = line
         self._clock = SystemClock()
@@ -183,7 +183,7 @@ def main() -> int:
     os.dup2(2, 1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    return Runner(permits, Line(line)).serve()
+    return Runner(permits, MessageLine(line)).serve()
 
 
 if __name__ == "__main__":

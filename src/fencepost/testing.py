@@ -31,7 +31,7 @@ from fencepost.model.run import Reason, RunState
 from fencepost.operations.requests import request_run
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.service.agent_environment import checkpoint_file, run_variables
-from fencepost.service.answers import Answers
+from fencepost.service.answers import SocketAnswers
 from fencepost.service.custody import Term
 from fencepost.service.order import new_id
 from fencepost.service.run_answers import RunAnswers
@@ -173,7 +173,7 @@ class Rehearsal:
     def _serve(self, leased: LeasedRun, term: Term) -> None:
         folder, key = plan_run_folder(leased.run.id), os.urandom(24).hex()
         folder.make({PAYLOAD: leased.run.payload, **checkpoint_file(leased)})
-        basics = Answers(leased.lease, term, lambda: self._ending, self._store)
+        basics = SocketAnswers(leased.lease, term, lambda: self._ending, self._store)
         answering = RunSocket(
             folder.socket, key, RunAnswers(basics, self._store, leased.lease, self._names, leased.checkpoint).handlers()
         )

@@ -18,7 +18,7 @@ from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.model.lease import Claim
-from fencepost.operations.bulk import Wanted, request_many
+from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.operations.registry import apply_config
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
@@ -50,7 +50,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RuntimeSto
 
 def enqueue(store: RuntimeStore, number: int) -> None:
     for _ in range(0, number, BATCH):
-        wanted = [Wanted({})] * min(BATCH, number)
+        wanted = [WantedRun({})] * min(BATCH, number)
         request_many(store, tenant="default", agent="one", wanted=wanted, new_run_id=new_run_id, by="test")
 
 

@@ -19,7 +19,7 @@ from fencepost.host.project import resolve
 from fencepost.host.worktree import open_repository, worktrees_of
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.project import Project
-from fencepost.service.workplace import Workplace, clear_away
+from fencepost.service.workplace import RunWorktree, clear_away
 from tests.support.repository import files_of, git, make_repository
 
 SHIM = """#!/bin/sh
@@ -101,7 +101,7 @@ class Bench:
         claim = Claim(f"lease-{os.getpid()}", "default", ("schedule:s",), RUN, 30.0, tools.processes.myself())
         granted = store.acquire(claim)
         assert isinstance(granted, Granted)
-        place = Workplace(tools, self.project, granted.lease, lambda: None)
+        place = RunWorktree(tools, self.project, granted.lease, lambda: None)
         worktree = place.enter()
         _work(Path(worktree.path))
         (self.folder / "worked").touch()

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fencepost.config.lines import Lines, Path
-from fencepost.config.problems import Place
+from fencepost.config.lines import Path, TomlPositions
+from fencepost.config.problems import TextPlace
 from tests.config.toml_texts import texts
 
 
@@ -32,13 +32,13 @@ def parsed(text: str) -> dict[str, Any]:
 @given(texts)
 def test_the_finder_knows_exactly_the_keys_that_the_parser_knows(text: str) -> None:
     table = parsed(text)
-    assert set(Lines(text).offsets) == set(paths(table))
+    assert set(TomlPositions(text).offsets) == set(paths(table))
 
 
 @given(texts)
 def test_a_place_leads_to_the_key_or_to_its_section(text: str) -> None:
     table = parsed(text)
-    found = Lines(text)
+    found = TomlPositions(text)
     rows = text.split("\n")
     for path in paths(table):
         place = found.place(*path)
@@ -50,13 +50,13 @@ def test_a_place_leads_to_the_key_or_to_its_section(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_at_all_is_survived(text: str) -> None:
-    found = Lines(text)
-    assert found.place("x", "y") >= Place(1, 1)
+    found = TomlPositions(text)
+    assert found.place("x", "y") >= TextPlace(1, 1)
 
 
 def test_places_of_each_kind() -> None:
     text = 'top = 1\n\n[a.b]\nc.d = "x"\ne = [\n  1,\n  {f = 2},\n]\n[[h]]\n[[h]]\ni = 3\n["q.r"]\n'
-    found = Lines(text)
+    found = TomlPositions(text)
     assert found.place("top") == (1, 1)
     assert found.place("a", "b") == (3, 1)
     assert found.place("a", "b", "c", "d") == (4, 1)
@@ -67,5 +67,5 @@ def test_places_of_each_kind() -> None:
 
 
 def test_what_is_not_there_is_reported_at_what_is_above_it() -> None:
-    assert Lines("[a]\nb = 1\n").place("a", "zzz") == (1, 1)
-    assert Lines("").place("a") == (1, 1)
+    assert TomlPositions("[a]\nb = 1\n").place("a", "zzz") == (1, 1)
+    assert TomlPositions("").place("a") == (1, 1)

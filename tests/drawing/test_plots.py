@@ -24,9 +24,9 @@ NOW = START + 30 * DAY
 BUCKETS = by_day(START, NOW, UTC)
 DAYS = st.lists(
     st.builds(
-        lambda day, ended, p50, more, cost: DayFact(day, *ended, p50, p50 + more, cost),
+        lambda day, good, cancelled, dead, p50, more, cost: DayFact(day, good, cancelled, dead, p50, p50 + more, cost),
         st.integers(0, 29),
-        st.tuples(*[st.integers(0, 900)] * 3),
+        *[st.integers(0, 900)] * 3,
         st.integers(0, 20 * HOUR),
         st.integers(0, 20 * HOUR),
         st.integers(0, 10**8),

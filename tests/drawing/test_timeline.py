@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fencepost.drawing.scale import TimeScale
 from fencepost.drawing.timeline import By, Picture, draw, kind_of
-from fencepost.ports.charts import AttemptFact, RunBin, TickFact
+from fencepost.ports.charts import AttemptFact, RunBin, RunlessTick
 
 HOUR = 3_600_000_000
 DAY = TimeScale(0, 24 * HOUR)
@@ -38,7 +38,7 @@ def fact(
     )
 
 
-def drawn(*facts: AttemptFact, by: By = By.SCHEDULE, ticks: tuple[TickFact, ...] = ()) -> Picture:
+def drawn(*facts: AttemptFact, by: By = By.SCHEDULE, ticks: tuple[RunlessTick, ...] = ()) -> Picture:
     return draw(DAY, by, facts, ticks, now_us=NOW)
 
 
@@ -83,7 +83,7 @@ def test_a_takeover_leads_from_the_old_holder_to_the_new(by: By, rows: tuple[int
 
 def test_ticks_that_lie_together_are_one_mark_and_none_is_forgotten() -> None:
     ticks = tuple(
-        TickFact("nightly", None, at * 60_000_000, at * 60_000_000, 1, "overlap" if at % 3 else "missed")
+        RunlessTick("nightly", None, at * 60_000_000, at * 60_000_000, 1, "overlap" if at % 3 else "missed")
         for at in range(0, 600, 5)
     )
     (row,) = drawn(ticks=ticks).rows

@@ -11,7 +11,7 @@ from fencepost.flow.foresight import AGAIN_US, AT_ONCE, KEPT_MAX, Foresight
 from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, hash_of, to_json
 from fencepost.model.moment import to_us
-from fencepost.model.overlap import LiveRun, Standing
+from fencepost.model.overlap import LiveStanding, UnendedRun
 from fencepost.model.run import RunId, TriggerKind
 from fencepost.ports.ticks import Around, DueSchedule, PauseRow, TickPlan
 from tests.support.runtime import Runtime, new_id
@@ -92,7 +92,7 @@ def test_a_tick_with_nothing_in_its_way_is_foreseen() -> None:
 def test_what_is_in_the_way_when_it_is_due_is_seen() -> None:
     due = due_of(ScheduleDefinition("s", "agent", cron="0 * * * *", timezone="UTC"), SUMMER)
     now_us = to_us(SUMMER + timedelta(minutes=30))
-    live = LiveRun(RunId("r0"), TriggerKind.CRON, Standing.RUNNING)
+    live = UnendedRun(RunId("r0"), TriggerKind.CRON, LiveStanding.RUNNING)
     pause = PauseRow(now_us - 5, now_us + 5, "")
     assert foreseen(due, Around(now_us, {due.key: [live]}, {}, {})) is None
     assert foreseen(due, Around(now_us, {}, {due.key: [pause]}, {})) is None

@@ -12,7 +12,7 @@ from fencepost.model.run import Reason
 from fencepost.operations.backfill import backfill
 from fencepost.operations.prove import prove
 from fencepost.operations.requests import discard, replay, request_run
-from fencepost.ports.pruning import Place
+from fencepost.ports.pruning import PrunePlace
 from fencepost.stores.runtime import RuntimeStore
 from tests.support.runtime import DEAD, SUCCEEDED, TENANT, Runtime, at, new_id, together, us
 
@@ -21,7 +21,7 @@ DAY = timedelta(days=1)
 
 def prune(runtime: Runtime, kept_for: timedelta = 90 * DAY, batch: int = 7, *, dry: bool = False) -> dict[str, int]:
     """Go through everything once; return how many of each kind have gone."""
-    place: Place | None = Place()
+    place: PrunePlace | None = PrunePlace()
     gone = dict.fromkeys(ORDER, 0)
     for _ in range(10_000):
         if place is None:
@@ -96,7 +96,7 @@ def test_a_pass_can_be_killed_between_any_two_pages_and_nothing_is_lost_or_told_
     runtime.pass_time(95 * 86400 + 7200)
     runtime.tick()
     before = tallies(runtime)
-    place: Place | None = Place()
+    place: PrunePlace | None = PrunePlace()
     while place is not None:
         place = Pruner(runtime.store, TENANT, 90 * DAY, 3).step(place).next
         assert tallies(runtime) == before
@@ -385,7 +385,7 @@ def test_two_pruners_at_once_count_everything_once(runtime: Runtime) -> None:
     before = tallies(runtime)
 
     def work(store: RuntimeStore) -> None:
-        place: Place | None = Place()
+        place: PrunePlace | None = PrunePlace()
         while place is not None:
             place = Pruner(store, TENANT, 90 * DAY, 4).step(place).next
 

@@ -12,7 +12,7 @@ from fencepost.model import definition, handover, trigger, zone
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.tzif import Footer, ZoneFile
 from fencepost.model.zone import Zone
-from fencepost.ports.pruning import Place
+from fencepost.ports.pruning import PrunePlace
 from fencepost.stores import tzdata as following
 from fencepost.stores.runtime import RuntimeStore
 from tests.support.runtime import Runtime, new_id, us
@@ -202,7 +202,7 @@ def test_slots_whose_records_were_pruned_do_not_run_again(runtime: Runtime, rele
     runtime.tick_at("2027-01-16T09:00:00")
     runtime.work()
     runtime.go_to("2027-12-01T00:00:00")
-    place: Place | None = Place()
+    place: PrunePlace | None = PrunePlace()
     while place is not None:
         place = Pruner(runtime.store, "default", timedelta(days=90)).step(place).next
     assert runtime.runs() == []

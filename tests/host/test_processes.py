@@ -11,7 +11,7 @@ from fencepost.host.clock import SystemClock
 from fencepost.host.identity import this_host
 from fencepost.host.proc_table import ProcTable, parse
 from fencepost.host.processes import SystemProcesses, system_processes
-from fencepost.host.table import Marked, Row
+from fencepost.host.table import MarkedProcesses, ProcessRow
 from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.processes import Traces
 from tests.host.conftest import Spawn, Spawned
@@ -311,7 +311,7 @@ def test_a_name_with_blanks_and_brackets_is_read_past(processes: SystemProcesses
 def test_a_line_of_stat_is_read_from_behind_the_last_bracket() -> None:
     stat = b"42 (a) R 1 (b c) S 7 42 42 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 98765 0 0 0\n"
 
-    assert parse(stat) == Row(pid=42, parent=7, started="98765", gone=False)
+    assert parse(stat) == ProcessRow(pid=42, parent=7, started="98765", gone=False)
 
 
 def test_a_process_whose_first_thread_ended_is_alive(run_id: str, spawn: Spawn) -> None:
@@ -422,18 +422,18 @@ class Haunted:
     """A table with one process that no signal reaches."""
 
     looks_needed = looks_max = 1
-    GHOST = Row(pid=2**22 + 2, parent=1, started="1", gone=False)
+    GHOST = ProcessRow(pid=2**22 + 2, parent=1, started="1", gone=False)
 
-    def row(self, pid: int) -> Row | None:
+    def row(self, pid: int) -> ProcessRow | None:
         return self.rows({}).get(pid)
 
-    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:  # noqa: ARG002
+    def rows(self, known: Mapping[int, ProcessRow]) -> dict[int, ProcessRow]:  # noqa: ARG002
         return {self.GHOST.pid: self.GHOST}
 
-    def marked(self, marker: str, among: Iterable[Row]) -> Marked:  # noqa: ARG002
-        return Marked({row.pid for row in among}, set())
+    def marked(self, marker: str, among: Iterable[ProcessRow]) -> MarkedProcesses:  # noqa: ARG002
+        return MarkedProcesses({row.pid for row in among}, set())
 
-    def is_older(self, row: Row, than: str) -> bool:  # noqa: ARG002
+    def is_older(self, row: ProcessRow, than: str) -> bool:  # noqa: ARG002
         return False
 
 
@@ -458,24 +458,26 @@ class Bustling:
         self._hides_until = hides_until  # the look at which a process of the run shows itself
         self.entries = {pid: pid for pid in range(1, self.NEIGHBOURS + 1)}
 
-    def row(self, pid: int) -> Row | None:  # noqa: ARG002
+    def row(self, pid: int) -> ProcessRow | None:  # noqa: ARG002
         return None
 
-    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:
+    def rows(self, known: Mapping[int, ProcessRow]) -> dict[int, ProcessRow]:
         self.looks += 1
-        found = {pid: known.get(pid, Row(pid, 0, "1", gone=False, entry=entry)) for pid, entry in self.entries.items()}
-        passing = Row(10_000 + self.looks, 1, "", gone=True, entry=7)
+        found = {
+            pid: known.get(pid, ProcessRow(pid, 0, "1", gone=False, entry=entry)) for pid, entry in self.entries.items()
+        }
+        passing = ProcessRow(10_000 + self.looks, 1, "", gone=True, entry=7)
         found[passing.pid] = passing
         if self._hides_until is not None and self.looks == self._hides_until:
-            found[20_000] = Row(20_000, 1, "2", gone=False, entry=8)
+            found[20_000] = ProcessRow(20_000, 1, "2", gone=False, entry=8)
         return found
 
-    def marked(self, marker: str, among: Iterable[Row]) -> Marked:  # noqa: ARG002
+    def marked(self, marker: str, among: Iterable[ProcessRow]) -> MarkedProcesses:  # noqa: ARG002
         asked = [row.pid for row in among]
         self.questions += len(asked)
-        return Marked({pid for pid in asked if pid == 20_000}, set())
+        return MarkedProcesses({pid for pid in asked if pid == 20_000}, set())
 
-    def is_older(self, row: Row, than: str) -> bool:  # noqa: ARG002
+    def is_older(self, row: ProcessRow, than: str) -> bool:  # noqa: ARG002
         return False
 
 
@@ -543,14 +545,14 @@ def test_another_process_under_a_known_pid_is_read_anew() -> None:
 class Veiled(Haunted):
     """A table that hides other users' processes, as /proc does with hidepid=1."""
 
-    def row(self, pid: int) -> Row | None:
+    def row(self, pid: int) -> ProcessRow | None:
         raise PermissionError(pid)
 
 
 class Absent(Haunted):
     """A table that leaves other users' processes out, as /proc does with hidepid=2."""
 
-    def row(self, pid: int) -> Row | None:  # noqa: ARG002
+    def row(self, pid: int) -> ProcessRow | None:  # noqa: ARG002
         return None
 
 

@@ -18,7 +18,7 @@ from fencepost.host.worktree import Worktree, open_repository, worktrees_of
 from fencepost.model.errors import Misconfigured
 from fencepost.model.lease import Claim, Granted, Lease
 from fencepost.model.project import Project
-from fencepost.service.workplace import Workplace, clear_away
+from fencepost.service.workplace import RunWorktree, clear_away
 from tests.support.repository import files_of, git, make_repository
 
 RUN = "r0000000000000000001"
@@ -44,7 +44,7 @@ class Yard:
             "repo", {**values, "copy": (), "discard": (), "merge": "keep", **self.settings}, str(self.folder)
         )
 
-    def enter(self) -> tuple[Workplace, Worktree]:
+    def enter(self) -> tuple[RunWorktree, Worktree]:
         store = self.tools.open_store()
         granted = store.acquire(
             Claim(
@@ -59,7 +59,7 @@ class Yard:
         assert isinstance(granted, Granted)
         store.close()
         lease: Lease = granted.lease
-        place = Workplace(self.tools, self.project, lease, lambda: None)
+        place = RunWorktree(self.tools, self.project, lease, lambda: None)
         return place, place.enter()
 
     def work(self, agent: Callable[[Path], object], *, succeeded: bool = True) -> Path:

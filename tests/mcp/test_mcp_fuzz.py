@@ -122,8 +122,8 @@ def test_headers_can_always_be_sent(message: dict[str, object]) -> None:
 def test_the_order_of_arguments_makes_no_other_call(arguments: dict[str, object]) -> None:
     turned = dict(reversed(arguments.items()))
 
-    name = mcp.name_of("s", mcp.Call("1", "t", arguments))
-    assert name == mcp.name_of("s", mcp.Call("2", "t", turned))
+    name = mcp.name_of("s", mcp.ToolCall("1", "t", arguments))
+    assert name == mcp.name_of("s", mcp.ToolCall("2", "t", turned))
     assert name.isascii()
     assert name.isprintable()
     assert len(name) <= KEY_MAX - 8
@@ -131,7 +131,9 @@ def test_the_order_of_arguments_makes_no_other_call(arguments: dict[str, object]
 
 
 def test_a_persons_eye_sees_what_a_call_was_about() -> None:
-    name = mcp.name_of("mail", mcp.Call("1", "send", {"to": "ann@example.org", "n": 2, "more": {"a": 1}, "b": "it's"}))
+    name = mcp.name_of(
+        "mail", mcp.ToolCall("1", "send", {"to": "ann@example.org", "n": 2, "more": {"a": 1}, "b": "it's"})
+    )
 
     assert name.startswith("mcp:mail:send:b=it_s,n=2,to=ann@example.org:")
 

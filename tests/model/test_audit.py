@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.model.audit import Entry, Fault, Seal, Sealed, Verifier, head_line, key_id, link, read_heads, seal
+from fencepost.model.audit import ChainEntry, Fault, Seal, Sealed, Verifier, head_line, key_id, link, read_heads, seal
 from fencepost.model.notice import envelope
 
 KEY = b"a key of thirty-two letters here"
@@ -11,8 +11,8 @@ KEYS = {key_id(KEY): KEY}
 Chain = list[tuple[Seal, list[Sealed]]]
 
 
-def entry(seq: int, detail: str = "{}") -> Entry:
-    return Entry(seq, "default", 1_000 + seq, "ann", "pause", f"schedule:s{seq}", detail)
+def entry(seq: int, detail: str = "{}") -> ChainEntry:
+    return ChainEntry(seq, "default", 1_000 + seq, "ann", "pause", f"schedule:s{seq}", detail)
 
 
 def chained(sizes: list[int], key: bytes = KEY) -> Chain:

@@ -30,7 +30,7 @@ from fencepost.model.disposition import DispositionKind
 from fencepost.model.errors import Invalid
 from fencepost.model.missed import MissedPolicy, MissedRule
 from fencepost.model.moment import to_us
-from fencepost.model.overlap import LiveRun, OverlapPolicy, OverlapRule, Standing
+from fencepost.model.overlap import LiveStanding, OverlapPolicy, OverlapRule, UnendedRun
 from fencepost.model.run import RunId, TriggerKind
 from tests.model.tick_sources import HOUR, Regular, at
 
@@ -194,7 +194,7 @@ def test_a_day_is_the_owners_day() -> None:
 
 
 def decided(
-    budget: BudgetPolicy, spend: Spend = UNSPENT, *, rule: MissedRule, live: tuple[LiveRun, ...] = ()
+    budget: BudgetPolicy, spend: Spend = UNSPENT, *, rule: MissedRule, live: tuple[UnendedRun, ...] = ()
 ) -> Decision:
     facts = Facts("digest", TriggerKind.CRON, at(0), live=live, spend=spend)
     policies = Policies(MissedPolicy(rule), OverlapPolicy(OverlapRule.CANCEL_PREVIOUS), budget)
@@ -228,7 +228,7 @@ def test_catching_up_counts_for_the_hour_in_which_it_starts() -> None:
 
 
 def test_a_tick_without_money_does_not_stop_the_run_before_it() -> None:
-    running = LiveRun(RunId("r1"), TriggerKind.CRON, Standing.RUNNING)
+    running = UnendedRun(RunId("r1"), TriggerKind.CRON, LiveStanding.RUNNING)
     decision = decided(BudgetPolicy(per_day=FREE), rule=MissedRule.COALESCE, live=(running,))
 
     assert (decision.stops, decision.displaces) == ((), ())

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.model.clock_jump import JUMP_MIN_US, Reading, jump_between
+from fencepost.model.clock_jump import JUMP_MIN_US, ClockReading, jump_between
 
 SECOND_US = 1_000_000
-FIRST = Reading(store_us=7_000 * SECOND_US, before_ns=1_000, after_ns=2_000)
+FIRST = ClockReading(store_us=7_000 * SECOND_US, before_ns=1_000, after_ns=2_000)
 
 
-def later(*, moved_us: int, took_us: int, asked_us: int = 0) -> Reading:
+def later(*, moved_us: int, took_us: int, asked_us: int = 0) -> ClockReading:
     before_ns = FIRST.after_ns + took_us * 1000
-    return Reading(FIRST.store_us + moved_us, before_ns, before_ns + asked_us * 1000)
+    return ClockReading(FIRST.store_us + moved_us, before_ns, before_ns + asked_us * 1000)
 
 
 def test_an_hour_ahead_and_an_hour_back_are_told_with_their_size() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fencepost.config.presets import shipped, shipped_names
 from fencepost.model.cli_definition import command_line, definition_from
-from fencepost.model.conversation import PLACES, Conversation, Part, Turn, turns_of
+from fencepost.model.conversation import PLACES, Conversation, ConversationTurn, TurnKind, turns_of
 from fencepost.model.json_path import parse_path
 from fencepost.model.output_rules import OutputRules
 
@@ -20,7 +20,7 @@ STANDINS = Path(__file__).parents[1] / "engines" / "standins"
 CLAUDE = definition_from(shipped("claude")).output
 
 
-def claude(*events: dict[str, object]) -> list[Turn]:
+def claude(*events: dict[str, object]) -> list[ConversationTurn]:
     return turns_of((json.dumps(one) for one in events), CLAUDE) or []
 
 
@@ -34,10 +34,10 @@ def test_words_calls_answers_and_the_end_are_told_in_their_order() -> None:
         {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "total_cost_usd": 0.25},
     )
     assert [(one.part, one.text, one.name, one.id, one.bad) for one in turns] == [
-        (Part.SAID, "I look.", "", "", False),
-        (Part.CALL, '{"x": 1}', "Bash", "t1", False),
-        (Part.ANSWER, "no", "", "t1", True),
-        (Part.END, "Done.", "", "", False),
+        (TurnKind.SAID, "I look.", "", "", False),
+        (TurnKind.CALL, '{"x": 1}', "Bash", "t1", False),
+        (TurnKind.ANSWER, "no", "", "t1", True),
+        (TurnKind.END, "Done.", "", "", False),
     ]
     assert [one.cost_micro for one in turns] == [None, None, None, 250_000]
     assert turns[0].llm_tokens == 7
@@ -58,7 +58,7 @@ def test_what_each_known_agent_prints_is_a_conversation(name: str, tmp_path: Pat
     )
     turns = turns_of(said.stdout.splitlines(), definition.output)
     assert turns is not None, said
-    assert Part.SAID in {one.part for one in turns}, turns
+    assert TurnKind.SAID in {one.part for one in turns}, turns
 
 
 def test_lines_that_are_no_events_stay_and_make_no_conversation_alone() -> None:

@@ -11,8 +11,8 @@ from fencepost.model.ledger import (
     DOUBT_MAX,
     Ambiguous,
     Answered,
-    Call,
     Diverged,
+    EffectCall,
     Elsewhere,
     Entry,
     Mine,
@@ -24,7 +24,7 @@ from fencepost.model.ledger import (
     scope_of,
 )
 
-CALL = Call("invoice-2026-10", "call-1")
+CALL = EffectCall("invoice-2026-10", "call-1")
 
 
 def entry(**changes: Any) -> Entry:  # noqa: ANN401  # fields of the entry

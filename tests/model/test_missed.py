@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 from fencepost.model.decide import Decision, Facts, Policies, decide, decide_every
 from fencepost.model.disposition import DispositionKind, Hold, Window
 from fencepost.model.errors import Invalid
-from fencepost.model.missed import INSTANT, ON_TIME_MAX, Due, MissedPolicy, MissedRule, Passed, Plan, TickSource, plan
-from fencepost.model.overlap import LiveRun, OverlapPolicy, OverlapRule, Standing
+from fencepost.model.missed import (
+    INSTANT,
+    ON_TIME_MAX,
+    Due,
+    MissedPlan,
+    MissedPolicy,
+    MissedRule,
+    Passed,
+    TickSource,
+    plan,
+)
+from fencepost.model.overlap import LiveStanding, OverlapPolicy, OverlapRule, UnendedRun
 from fencepost.model.pause import SkipNext, pause, resume
 from fencepost.model.run import RunId, TriggerKind
 from fencepost.model.trigger import at_trigger, cron_trigger
@@ -45,9 +55,9 @@ missed_policies = st.builds(
 overlap_policies = st.builds(
     OverlapPolicy, st.sampled_from(OverlapRule), queue_max=st.integers(1, 3), parallel_max=st.integers(1, 3)
 )
-live_runs = st.lists(st.tuples(st.sampled_from(TriggerKind), st.sampled_from(Standing), st.booleans()), max_size=4).map(
-    lambda found: tuple(LiveRun(RunId(f"r{n}"), *one) for n, one in enumerate(found))
-)
+live_runs = st.lists(
+    st.tuples(st.sampled_from(TriggerKind), st.sampled_from(LiveStanding), st.booleans()), max_size=4
+).map(lambda found: tuple(UnendedRun(RunId(f"r{n}"), *one) for n, one in enumerate(found)))
 facts_and_policies = st.tuples(
     st.builds(
         Facts,
@@ -66,7 +76,7 @@ facts_and_policies = st.tuples(
 def facts(
     cursor: datetime,
     *,
-    live: tuple[LiveRun, ...] = (),
+    live: tuple[UnendedRun, ...] = (),
     holds: tuple[Hold, ...] = (),
     skip_next: SkipNext | None = None,
     last_success: datetime | None = None,
@@ -80,11 +90,11 @@ def kinds(decision: Decision) -> list[tuple[DispositionKind, int]]:
     return [(one.kind, one.count) for one in decision.dispositions]
 
 
-def due(planned: Plan) -> list[Due]:
+def due(planned: MissedPlan) -> list[Due]:
     return [item for item in planned.items if isinstance(item, Due)]
 
 
-def passed(planned: Plan) -> list[tuple[DispositionKind, int]]:
+def passed(planned: MissedPlan) -> list[tuple[DispositionKind, int]]:
     return [(item.kind, item.span.count) for item in planned.items if isinstance(item, Passed)]
 
 
@@ -326,7 +336,7 @@ def test_coalesce_leaves_ticks_alone_that_are_all_on_time() -> None:
 
 
 def test_coalesced_ticks_share_the_reason_when_their_run_is_not_let_in() -> None:
-    running = LiveRun(RunId("r1"), TriggerKind.CRON, Standing.RUNNING)
+    running = UnendedRun(RunId("r1"), TriggerKind.CRON, LiveStanding.RUNNING)
     decision = decide(Regular(HOUR), facts(at(0), live=(running,)), Policies(COALESCE), now=at(5 * 3600 + 1800))
 
     assert kinds(decision) == [(OVERLAP, 5)]
@@ -363,14 +373,14 @@ def test_replayed_ticks_line_up_under_forbid_and_the_tick_on_time_joins_them() -
 
 
 def test_a_tick_that_finds_a_replay_under_way_joins_its_end() -> None:
-    waiting = LiveRun(RunId("r1"), TriggerKind.CRON, Standing.QUEUED, lines_up=True)
+    waiting = UnendedRun(RunId("r1"), TriggerKind.CRON, LiveStanding.QUEUED, lines_up=True)
     decision = decide(Regular(HOUR), facts(at(0), live=(waiting,)), Policies(REPLAY), now=at(3600))
 
     assert kinds(decision) == [(RUN, 1)]
 
 
 def test_a_full_replay_line_leaves_a_tick_on_time_to_the_overlap_rule() -> None:
-    line = tuple(LiveRun(RunId(f"r{n}"), TriggerKind.CRON, Standing.QUEUED, lines_up=True) for n in range(10))
+    line = tuple(UnendedRun(RunId(f"r{n}"), TriggerKind.CRON, LiveStanding.QUEUED, lines_up=True) for n in range(10))
     decision = decide(Regular(HOUR), facts(at(0), live=line), Policies(REPLAY), now=at(2 * 3600))
 
     assert kinds(decision) == [(MISSED, 1), (OVERLAP, 1)]
@@ -453,7 +463,7 @@ def test_an_every_tick_that_is_not_due_yet_waits_for_nothing() -> None:
     [
         (facts(at(0), holds=(Hold(Window(at(0), at(99)), CALENDAR), Hold(Window(at(0), at(99)), PAUSED))), PAUSED),
         (facts(at(0), holds=(Hold(Window(at(0), at(99)), CALENDAR),)), CALENDAR),
-        (facts(at(0), live=(LiveRun(RunId("r1"), TriggerKind.MANUAL, Standing.RUNNING),)), OVERLAP),
+        (facts(at(0), live=(UnendedRun(RunId("r1"), TriggerKind.MANUAL, LiveStanding.RUNNING),)), OVERLAP),
     ],
     ids=["paused", "calendar", "overlap"],
 )

@@ -9,13 +9,13 @@ from fencepost.model.overlap import (
     LINE_MAX,
     Admission,
     Admitted,
-    LiveRun,
+    LiveStanding,
     OverlapPolicy,
     OverlapRule,
     Request,
-    Skipped,
-    Standing,
+    SkippedTick,
     TurnedAway,
+    UnendedRun,
     admit,
     parse_overlap,
 )
@@ -41,9 +41,9 @@ TICKS = [Request(kind) for kind in (TriggerKind.CRON, TriggerKind.EVERY, Trigger
 EVERYBODY = [*TICKS, RUN_SCHEDULE, Request(TriggerKind.EXEC), Request(TriggerKind.SESSION), *IN_LINE]
 
 
-def live(*standings: Standing | tuple[Standing, TriggerKind]) -> list[LiveRun]:
+def live(*standings: LiveStanding | tuple[LiveStanding, TriggerKind]) -> list[UnendedRun]:
     pairs = [one if isinstance(one, tuple) else (one, TriggerKind.CRON) for one in standings]
-    return [LiveRun(RunId(f"r{n}"), trigger, standing) for n, (standing, trigger) in enumerate(pairs, 1)]
+    return [UnendedRun(RunId(f"r{n}"), trigger, standing) for n, (standing, trigger) in enumerate(pairs, 1)]
 
 
 def word(admission: Admission) -> str:
@@ -52,7 +52,7 @@ def word(admission: Admission) -> str:
             return "in"
         case Admitted(displaces, stops):
             return " ".join([f"-{one}" for one in displaces] + [f"!{one}" for one in stops])
-        case Skipped():
+        case SkippedTick():
             return "skipped"
         case TurnedAway():
             return "refused"
@@ -62,9 +62,9 @@ requests = st.sampled_from(EVERYBODY)
 policies = st.builds(
     OverlapPolicy, st.sampled_from(OverlapRule), queue_max=st.integers(1, 4), parallel_max=st.integers(1, 4)
 )
-live_runs = st.lists(st.tuples(st.sampled_from(TriggerKind), st.sampled_from(Standing), st.booleans()), max_size=8).map(
-    lambda found: [LiveRun(RunId(f"r{n}"), *one) for n, one in enumerate(found)]
-)
+live_runs = st.lists(
+    st.tuples(st.sampled_from(TriggerKind), st.sampled_from(LiveStanding), st.booleans()), max_size=8
+).map(lambda found: [UnendedRun(RunId(f"r{n}"), *one) for n, one in enumerate(found)])
 
 
 @pytest.mark.parametrize(("request_", "policy"), list(product(EVERYBODY, POLICIES)))
@@ -72,7 +72,7 @@ def test_everybody_comes_in_when_nothing_is_alive(request_: Request, policy: Ove
     assert admit(request_, policy=policy, live=[]) == Admitted()
 
 
-R, Q, D = Standing.RUNNING, Standing.QUEUED, Standing.DEFERRED
+R, Q, D = LiveStanding.RUNNING, LiveStanding.QUEUED, LiveStanding.DEFERRED
 #        alive            forbid     queue      2 parallel cancel_previous
 MATRIX = [
     (TICK, [R], "skipped", "in", "in", "!r1"),
@@ -99,17 +99,17 @@ MATRIX = [
 
 @pytest.mark.parametrize(("asks", "alive", "expected"), [(row[0], row[1], row[2:]) for row in MATRIX])
 def test_one_admission_decides_for_every_trigger_under_every_rule(
-    asks: Request, alive: list[Standing | tuple[Standing, TriggerKind]], expected: tuple[str, ...]
+    asks: Request, alive: list[LiveStanding | tuple[LiveStanding, TriggerKind]], expected: tuple[str, ...]
 ) -> None:
     assert tuple(word(admit(asks, policy=policy, live=live(*alive))) for policy in POLICIES) == expected
 
 
 @given(requests, policies, live_runs)
 def test_only_ticks_are_skipped_and_only_others_are_turned_away(
-    asks: Request, policy: OverlapPolicy, alive: list[LiveRun]
+    asks: Request, policy: OverlapPolicy, alive: list[UnendedRun]
 ) -> None:
     match admit(asks, policy=policy, live=alive):
-        case Skipped():
+        case SkippedTick():
             assert asks.trigger.tick_born
         case TurnedAway():
             assert not asks.trigger.tick_born
@@ -117,7 +117,7 @@ def test_only_ticks_are_skipped_and_only_others_are_turned_away(
 
 @given(requests, policies, live_runs)
 def test_no_policy_ever_cancels_exec_or_a_persons_session(
-    asks: Request, policy: OverlapPolicy, alive: list[LiveRun]
+    asks: Request, policy: OverlapPolicy, alive: list[UnendedRun]
 ) -> None:
     attended = {run.run_id for run in alive if run.trigger in {TriggerKind.EXEC, TriggerKind.SESSION}}
     match admit(asks, policy=policy, live=alive):
@@ -127,7 +127,7 @@ def test_no_policy_ever_cancels_exec_or_a_persons_session(
 
 @given(requests, policies, live_runs)
 def test_a_run_that_waits_and_is_not_born_of_a_tick_is_never_displaced(
-    asks: Request, policy: OverlapPolicy, alive: list[LiveRun]
+    asks: Request, policy: OverlapPolicy, alive: list[UnendedRun]
 ) -> None:
     accepted = {run.run_id for run in alive if run.standing is Q and not run.trigger.tick_born}
     match admit(asks, policy=policy, live=alive):
@@ -137,7 +137,7 @@ def test_a_run_that_waits_and_is_not_born_of_a_tick_is_never_displaced(
 
 @given(requests, policies, live_runs)
 def test_running_runs_are_asked_to_stop_and_others_are_displaced_at_once(
-    asks: Request, policy: OverlapPolicy, alive: list[LiveRun]
+    asks: Request, policy: OverlapPolicy, alive: list[UnendedRun]
 ) -> None:
     standing = {run.run_id: run.standing for run in alive}
     match admit(asks, policy=policy, live=alive):
@@ -156,7 +156,7 @@ def test_what_waits_and_what_lives_stays_within_the_policy_however_many_ask(
         match admit(request, policy=policy, live=alive):
             case Admitted(displaces):
                 alive = [run for run in alive if run.run_id not in displaces]
-                alive.append(LiveRun(RunId(f"new{n}"), request.trigger, Q))
+                alive.append(UnendedRun(RunId(f"new{n}"), request.trigger, Q))
         waiting = sum(run.standing is Q for run in alive)
         match policy.rule:
             case OverlapRule.FORBID:
@@ -177,13 +177,13 @@ def test_under_queue_the_newest_ticks_wait(queue_max: int, ticks: int) -> None:
         match admit(TICK, policy=policy, live=alive):
             case Admitted(displaces):
                 alive = [run for run in alive if run.run_id not in displaces]
-                alive.append(LiveRun(RunId(f"tick{n}"), TriggerKind.CRON, Q))
+                alive.append(UnendedRun(RunId(f"tick{n}"), TriggerKind.CRON, Q))
 
     assert [run.run_id for run in alive[1:]] == [f"tick{n}" for n in range(max(0, ticks - queue_max), ticks)]
 
 
 def test_a_replay_that_waits_is_not_displaced_by_a_newer_tick_under_queue() -> None:
-    replayed = LiveRun(RunId("r1"), TriggerKind.CRON, Q, lines_up=True)
+    replayed = UnendedRun(RunId("r1"), TriggerKind.CRON, Q, lines_up=True)
 
     assert word(admit(TICK, policy=QUEUE, live=[replayed])) == "skipped"
 

@@ -6,12 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.registry import ChangeKind, Known, KnownAgent, KnownSchedule, Plan, Wanted, plan, spell, want
+from fencepost.model.registry import (
+    ChangeKind,
+    KnownAgent,
+    KnownDefinitions,
+    KnownSchedule,
+    Plan,
+    Wanted,
+    plan,
+    spell,
+    want,
+)
 
 HERE, THERE = "/here/fencepost.toml", "/there/fencepost.toml"
 ECHO = AgentDefinition("echo", command=("echo", "hi"))
 DAILY = ScheduleDefinition("daily", "echo", cron="0 9 * * *", timezone="UTC")
-NOTHING = Known({}, {})
+NOTHING = KnownDefinitions({}, {})
 
 
 def wanted(*things: AgentDefinition | ScheduleDefinition, source: str = HERE) -> Wanted:
@@ -20,7 +30,7 @@ def wanted(*things: AgentDefinition | ScheduleDefinition, source: str = HERE) ->
     return want("t", source, agents=agents, schedules=schedules)
 
 
-def after(planned: Plan, known: Known = NOTHING) -> Known:
+def after(planned: Plan, known: KnownDefinitions = NOTHING) -> KnownDefinitions:
     """Return what the registry holds once a plan was carried out."""
     agents, schedules = dict(known.agents), dict(known.schedules)
     source = planned.wanted.source
@@ -38,7 +48,7 @@ def after(planned: Plan, known: Known = NOTHING) -> Known:
             source=one.source,
             retired=one.kind is ChangeKind.RETIRED,
         )
-    return Known(agents, schedules)
+    return KnownDefinitions(agents, schedules)
 
 
 def kinds(planned: Plan) -> dict[str, ChangeKind]:
@@ -142,7 +152,7 @@ def test_a_schedule_may_not_have_the_name_of_another_files_agent() -> None:
 
 
 def test_a_retired_agent_is_no_agent() -> None:
-    known = Known({"echo": KnownAgent("echo", spell(ECHO).hash, spell(ECHO).text, THERE, retired=True)}, {})
+    known = KnownDefinitions({"echo": KnownAgent("echo", spell(ECHO).hash, spell(ECHO).text, THERE, retired=True)}, {})
     assert len(plan(known, wanted(DAILY)).conflicts) == 1
 
 

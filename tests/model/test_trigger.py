@@ -15,7 +15,7 @@ from fencepost.model.trigger import (
     Align,
     Bounds,
     CronTrigger,
-    Ended,
+    EndedRun,
     EveryTrigger,
     at_trigger,
     cron_trigger,
@@ -422,7 +422,7 @@ def test_every_is_due_after_the_end_of_its_predecessor_however_that_went() -> No
     trigger = EveryTrigger(timedelta(minutes=15))
     applied_at = instant("2026-01-01T00:00:00Z")
     assert trigger.due(None, applied_at=applied_at) == ("every:anchor", applied_at)
-    ended = Ended("r7", instant("2026-01-01T03:00:00Z"))
+    ended = EndedRun("r7", instant("2026-01-01T03:00:00Z"))
     assert trigger.due(ended, applied_at=applied_at) == ("every:r7", instant("2026-01-01T03:15:00Z"))
 
 
@@ -430,7 +430,7 @@ def test_every_starts_at_its_anchor_and_stops_at_its_end() -> None:
     anchor, end = instant("2026-02-01T00:00:00Z"), instant("2026-02-01T01:00:00Z")
     trigger = EveryTrigger(timedelta(hours=1), anchor, Bounds(end_at=end))
     assert trigger.due(None, applied_at=anchor - DAY) == (every_key(None), anchor)
-    assert trigger.due(Ended("r1", anchor), applied_at=anchor) is None
+    assert trigger.due(EndedRun("r1", anchor), applied_at=anchor) is None
 
 
 def test_every_zero_is_refused_because_it_would_spin() -> None:
@@ -522,7 +522,7 @@ def test_an_aligned_every_comes_later_than_the_end_by_at_most_one_step_and_on_it
     ended_at = ended.replace(tzinfo=UTC)
     anchor_at = anchor.replace(tzinfo=UTC) if anchor else None
     trigger = EveryTrigger(every, anchor_at, align=Align.START)
-    tick = trigger.due(Ended("r1", ended_at), applied_at=ended_at)
+    tick = trigger.due(EndedRun("r1", ended_at), applied_at=ended_at)
     assert tick is not None
     assert ended_at < tick.tick_at <= max(ended_at + every, anchor_at or ended_at)
     assert (tick.tick_at - (anchor_at or datetime(1970, 1, 1, tzinfo=UTC))) % every == timedelta(0)

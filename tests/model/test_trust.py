@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.model.trust import Account, Standing, accepted_uids, distrust
+from fencepost.model.trust import Account, FileRights, accepted_uids, distrust
 
 ME = Account(1000, "alice", 1000, "alice")
 SHARED = Account(501, "alice", 20, "staff")  # as on macOS: one group for all
@@ -16,7 +16,7 @@ OPENED = Account(1000, "alice", 1000, "alice", ("www-data",))
 )
 def test_only_root_and_we_are_trusted(owner: int, why: str) -> None:
     for is_folder in (False, True):
-        assert distrust(Standing(owner, 1000, 0o600, is_folder), [ME]) == why
+        assert distrust(FileRights(owner, 1000, 0o600, is_folder), [ME]) == why
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,17 @@ def test_only_root_and_we_are_trusted(owner: int, why: str) -> None:
     ],
 )
 def test_a_group_may_write_if_only_its_user_is_in_it(account: Account, group: int, why: str) -> None:
-    assert distrust(Standing(account.uid, group, 0o664), [account]) == why
-    assert distrust(Standing(account.uid, group, 0o775, is_folder=True), [account]) == why
-    assert distrust(Standing(account.uid, group, 0o644), [account]) == ""
+    assert distrust(FileRights(account.uid, group, 0o664), [account]) == why
+    assert distrust(FileRights(account.uid, group, 0o775, is_folder=True), [account]) == why
+    assert distrust(FileRights(account.uid, group, 0o644), [account]) == ""
 
 
 def test_all_may_write_nothing_but_a_sticky_folder() -> None:
-    assert distrust(Standing(1000, 1000, 0o666), [ME]) == "all"
-    assert distrust(Standing(1000, 1000, 0o777, is_folder=True), [ME]) == "all"
-    assert distrust(Standing(0, 0, 0o1777, is_folder=True), [ME]) == ""
-    assert distrust(Standing(1001, 0, 0o1777, is_folder=True), [ME]) == "owner"
-    assert distrust(Standing(1000, 1000, 0o1666), [ME]) == "all", "of a file the bit says nothing"
+    assert distrust(FileRights(1000, 1000, 0o666), [ME]) == "all"
+    assert distrust(FileRights(1000, 1000, 0o777, is_folder=True), [ME]) == "all"
+    assert distrust(FileRights(0, 0, 0o1777, is_folder=True), [ME]) == ""
+    assert distrust(FileRights(1001, 0, 0o1777, is_folder=True), [ME]) == "owner"
+    assert distrust(FileRights(1000, 1000, 0o1666), [ME]) == "all", "of a file the bit says nothing"
 
 
 def test_root_by_sudo_takes_the_files_of_who_called_it_and_nobody_else_does() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fencepost.flow.notary import Notary, Witness
+from fencepost.flow.notary import Notary, SealWitness
 from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.definition import AgentDefinition
-from fencepost.operations.audit import Report, export_audit, verify_audit
+from fencepost.operations.audit import VerifiedAudit, export_audit, verify_audit
 from tests.stores.rig import PostgresRig
 from tests.support.runtime import Runtime, together
 
@@ -30,7 +30,7 @@ def decide(runtime: Runtime, count: int, *, tenant: str = "default") -> None:
         runtime.pass_time(1)
 
 
-def verify(runtime: Runtime, heads: list[Seal] | None = None, *, tenant: str = "default") -> Report:
+def verify(runtime: Runtime, heads: list[Seal] | None = None, *, tenant: str = "default") -> VerifiedAudit:
     return verify_audit(runtime.store, tenant, keys={key_id(KEY): KEY}, heads=heads or [])
 
 
@@ -156,7 +156,7 @@ class Remembering:
             self.seals[one.tenant] = one
 
         store = runtime.another()
-        witness = Witness(self.seals.get, keep, self.refused.append)
+        witness = SealWitness(self.seals.get, keep, self.refused.append)
         return Notary(store.audit_chain(), KEY, store.clock_us, lambda _: None, witness, batch=3)
 
 

@@ -5,12 +5,12 @@ import pytest
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.request_key import shown_key
-from fencepost.operations.bulk import BATCH_MAX, Triggered, Wanted, line_of, request_many
+from fencepost.operations.bulk import BATCH_MAX, Triggered, WantedRun, line_of, request_many
 from fencepost.operations.requests import request_run
 from tests.support.runtime import Runtime, new_id, together
 
 
-def ask(runtime: Runtime, *wanted: Wanted, agent: str = "crew", priority: int | None = None) -> list[Triggered]:
+def ask(runtime: Runtime, *wanted: WantedRun, agent: str = "crew", priority: int | None = None) -> list[Triggered]:
     return request_many(
         runtime.store, tenant="default", agent=agent, wanted=wanted, priority=priority, new_run_id=new_id, by="ada"
     )
@@ -23,7 +23,7 @@ def crew(runtime: Runtime) -> Runtime:
 
 
 def test_every_run_of_a_batch_waits_in_line_with_its_own_payload(crew: Runtime) -> None:
-    made = ask(crew, *(Wanted({"n": n}) for n in range(3)), priority=2)
+    made = ask(crew, *(WantedRun({"n": n}) for n in range(3)), priority=2)
     runs = [crew.run(one.id) for one in made]
     assert [run.payload for run in runs] == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
     assert {(run.state, run.trigger, run.agent, run.schedule, run.priority) for run in runs} == {
@@ -35,13 +35,13 @@ def test_every_run_of_a_batch_waits_in_line_with_its_own_payload(crew: Runtime) 
 
 def test_a_batch_goes_in_the_order_in_which_it_was_asked_for(crew: Runtime) -> None:
     drawn = iter(["r5", "r3", "r4", "r1", "r2"])
-    wanted = [Wanted({"n": n}) for n in range(5)]
+    wanted = [WantedRun({"n": n}) for n in range(5)]
     request_many(crew.store, tenant="default", agent="crew", wanted=wanted, new_run_id=lambda: next(drawn), by="ada")
     assert [crew.work().run.payload for _ in wanted] == [f'{{"n": {n}}}' for n in range(5)]
 
 
 def test_a_run_of_a_batch_is_like_one_that_was_asked_for_alone(crew: Runtime) -> None:
-    (made,) = ask(crew, Wanted({"a": 1}, key="k"))
+    (made,) = ask(crew, WantedRun({"a": 1}, key="k"))
     other = request_run(
         crew.store, tenant="default", target="crew", payload={"a": 1}, key="j", new_run_id=new_id, by="ada"
     ).run
@@ -54,8 +54,8 @@ def test_a_run_of_a_batch_is_like_one_that_was_asked_for_alone(crew: Runtime) ->
 
 
 def test_a_key_makes_one_run_however_often_it_is_asked_for(crew: Runtime) -> None:
-    first = ask(crew, Wanted(key="a"), Wanted(key="b"), Wanted(key="a"))
-    again = ask(crew, Wanted(key="b"), Wanted(key="c"))
+    first = ask(crew, WantedRun(key="a"), WantedRun(key="b"), WantedRun(key="a"))
+    again = ask(crew, WantedRun(key="b"), WantedRun(key="c"))
     assert [one.earlier for one in first] == [False, False, True]
     assert first[0].id == first[2].id
     assert [one.earlier for one in again] == [True, False]
@@ -65,7 +65,7 @@ def test_a_key_makes_one_run_however_often_it_is_asked_for(crew: Runtime) -> Non
 
 
 def test_a_batch_is_audited_with_the_runs_that_it_made(crew: Runtime) -> None:
-    made = ask(crew, Wanted(key="a"), Wanted(), Wanted(key="a"))
+    made = ask(crew, WantedRun(key="a"), WantedRun(), WantedRun(key="a"))
     (entry,) = crew.audit("manual")
     assert entry["runs"] == [made[0].id, made[1].id]
     assert (entry["agent"], entry["known"]) == ("crew", 1)
@@ -73,13 +73,13 @@ def test_a_batch_is_audited_with_the_runs_that_it_made(crew: Runtime) -> None:
 
 
 def test_a_batch_that_does_not_fit_is_refused_whole(crew: Runtime) -> None:
-    ask(crew, *[Wanted()] * 3, Wanted(key="k"))
+    ask(crew, *[WantedRun()] * 3, WantedRun(key="k"))
     with pytest.raises(
         Busy, match=r"4 runs .* wait already, and at most 5 may: there is room for 1, not for 2\..*raise waiting_max"
     ):
-        ask(crew, Wanted(), Wanted(), Wanted(key="k"))
+        ask(crew, WantedRun(), WantedRun(), WantedRun(key="k"))
     assert len(crew.runs()) == 4
-    ask(crew, Wanted(), Wanted(key="k"))
+    ask(crew, WantedRun(), WantedRun(key="k"))
     assert len(crew.runs()) == 5
     with pytest.raises(Busy, match="5 runs of this agent wait already, and at most 5 may"):
         request_run(crew.store, tenant="default", target="crew", new_run_id=new_id, by="ada")
@@ -87,22 +87,22 @@ def test_a_batch_that_does_not_fit_is_refused_whole(crew: Runtime) -> None:
 
 def test_a_batch_that_never_fits_says_how_many_do(crew: Runtime) -> None:
     with pytest.raises(Busy, match=r"6 runs at once are too many: at most 5 of this agent may wait\."):
-        ask(crew, *[Wanted()] * 6)
+        ask(crew, *[WantedRun()] * 6)
     assert line_of(crew.store, tenant="default", agent="crew") == (0, 5)
-    ask(crew, *[Wanted()] * 3)
+    ask(crew, *[WantedRun()] * 3)
     assert line_of(crew.store, tenant="default", agent="crew").room == 2
     with pytest.raises(Unknown, match="did you mean agent 'crew'"):
         line_of(crew.store, tenant="default", agent="crw")
 
 
 def test_those_that_run_take_no_room_in_the_line(crew: Runtime) -> None:
-    ask(crew, *[Wanted()] * 5)
+    ask(crew, *[WantedRun()] * 5)
     crew.work()
-    assert len(ask(crew, Wanted())) == 1
+    assert len(ask(crew, WantedRun())) == 1
 
 
 def test_two_that_ask_at_once_for_the_same_keys_get_the_same_runs(crew: Runtime) -> None:
-    keys = [Wanted(key=f"k{n}") for n in range(4)]
+    keys = [WantedRun(key=f"k{n}") for n in range(4)]
     stores = [crew.another(), crew.another()]
     answers: dict[int, set[str]] = {}
 
@@ -119,13 +119,13 @@ def test_two_that_ask_at_once_for_the_same_keys_get_the_same_runs(crew: Runtime)
 def test_what_cannot_be_a_batch_is_refused(crew: Runtime) -> None:
     crew.cron()
     with pytest.raises(Invalid, match="is a schedule"):
-        ask(crew, Wanted(), agent="s")
+        ask(crew, WantedRun(), agent="s")
     with pytest.raises(Invalid, match="no schedule or agent 'crow'; did you mean agent 'crew'"):
-        ask(crew, Wanted(), agent="crow")
+        ask(crew, WantedRun(), agent="crow")
     with pytest.raises(Invalid, match="at most 10,000"):
-        ask(crew, *[Wanted()] * (BATCH_MAX + 1))
+        ask(crew, *[WantedRun()] * (BATCH_MAX + 1))
     with pytest.raises(Invalid, match="printable"):
-        ask(crew, Wanted(), Wanted(key="\n"))
+        ask(crew, WantedRun(), WantedRun(key="\n"))
     assert ask(crew) == []
     assert crew.runs() == []
 
@@ -134,8 +134,8 @@ def test_what_cannot_be_a_batch_is_refused(crew: Runtime) -> None:
     "key", ["hook:push:1", "replay:r1:k", "backfill:t:UTC|2026-01-01T00:00|0", "key:hook:push:1", "a"]
 )
 def test_a_callers_key_never_stands_for_a_request_of_ours(crew: Runtime, key: str) -> None:
-    (made,) = ask(crew, Wanted(key=key))
-    (again,) = ask(crew, Wanted(key=key))
+    (made,) = ask(crew, WantedRun(key=key))
+    (again,) = ask(crew, WantedRun(key=key))
     alone = request_run(crew.store, tenant="default", target="crew", key=key, new_run_id=new_id, by="ada")
 
     assert (again.id, again.earlier, alone.run.id, alone.earlier) == (made.id, True, made.id, True)

@@ -6,7 +6,7 @@ from fencepost.model.lease import Held, Waiter, keys_of
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.project import Working, Workplace
 from fencepost.operations.commands import commands
-from fencepost.operations.places import Place, line_up
+from fencepost.operations.places import QueuePosition, line_up
 from fencepost.ports.runs import RunRow
 
 SECOND = 1_000_000
@@ -110,7 +110,7 @@ def test_a_halt_is_what_everything_waits_for() -> None:
 def test_a_long_line_costs_no_square() -> None:
     found = line_up([run(f"r{n}") for n in range(10_000)], [], tenant="default", now_us=NOW)
 
-    assert isinstance(found.places["r9999"], Place)
+    assert isinstance(found.places["r9999"], QueuePosition)
     assert found.places["r9999"].position == 10_000
 
 

@@ -9,12 +9,12 @@ import pytest
 from fencepost.flow import tick_rows
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.errors import Invalid
-from fencepost.model.proof import Proof
+from fencepost.model.proof import TenantProof
 from fencepost.operations.prove import prove
 from tests.support.runtime import DEAD, Runtime, at, us
 
 
-def proof(runtime: Runtime, **window: str) -> Proof:
+def proof(runtime: Runtime, **window: str) -> TenantProof:
     instants = {name: at(text) for name, text in window.items()}
     return prove(runtime.store, tenant="default", **instants)  # type: ignore[arg-type]
 

@@ -24,14 +24,14 @@ from fencepost.operations.simulation.scenario import (
     in_order,
     only,
 )
-from fencepost.operations.simulation.tally import Report, Tally, report_fields
+from fencepost.operations.simulation.tally import ScheduleTally, SimulationReport, report_fields
 
 MONDAY = datetime(2027, 3, 22, tzinfo=UTC)  # the clocks of Berlin go ahead on the Sunday after it
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
 BERLIN = "Europe/Berlin"
 
 
-def simulate(scenario: Scenario) -> Report:
+def simulate(scenario: Scenario) -> SimulationReport:
     return operation.simulate(scenario, wiring.simulated_store)
 
 
@@ -62,7 +62,7 @@ def cron(name: str, expression: str, **rest: Any) -> ScheduleDefinition:  # noqa
     return ScheduleDefinition(name=name, agent="a", cron=expression, timezone=BERLIN, **rest)
 
 
-def tally(given: Scenario) -> Tally:
+def tally(given: Scenario) -> ScheduleTally:
     (found,) = simulate(given).tallies.values()
     return found
 
@@ -288,7 +288,7 @@ def test_counting_quiet_times_comes_to_the_same_as_playing_them(given: Scenario)
     assert _shown(simulate(given)) == _shown(simulate(replace(given, thorough=True)))
 
 
-def _shown(report: Report) -> list[dict[str, object]]:
+def _shown(report: SimulationReport) -> list[dict[str, object]]:
     return [{key: value for key, value in one.items() if key != "one_by_one"} for one in report_fields(report)]
 
 

@@ -16,7 +16,7 @@ from fencepost.model.project import Project
 from fencepost.service.admission import Admission
 from fencepost.service.holding import HeldLease, hold
 from fencepost.service.order import Order, Tools
-from fencepost.service.workplace import Workplace
+from fencepost.service.workplace import RunWorktree
 from tests.support.repository import files_of, git, make_repository
 from tests.support.scratch import wait_until
 
@@ -126,7 +126,7 @@ class Yard:
 
     def _work(self, run: str, when: str) -> None:
         lease = self.lease(run, "schedule:s")
-        place = Workplace(self.tools, self.project, lease, lambda: None)
+        place = RunWorktree(self.tools, self.project, lease, lambda: None)
         worktree = place.enter()
         Path(worktree.path, "ours").write_text("ours\n")
         folder = self.folder / "bin"

@@ -11,7 +11,7 @@ import httpx
 
 from fencepost.engines.claude import MCP_FILE, SETTINGS_FILE, settings_files
 from fencepost.gates.git.hook import install
-from fencepost.model.hook_settings import BY_TURN, CLIS, Hold, wanted
+from fencepost.model.hook_settings import BY_TURN, CLIS, SessionHold, wanted
 from fencepost.model.own_program import own_program
 from fencepost.operations.service import unit_of
 from tests.support.receiver import receiver
@@ -121,7 +121,7 @@ def test_a_sessions_hooks_and_the_gateway_run_their_own_modules(tmp_path: Path) 
 
     in_folder(tmp_path, server["command"], *server["args"])
     for cli in CLIS.values():
-        for hold in (BY_TURN, Hold(turn=False), Hold(strict=True)):
+        for hold in (BY_TURN, SessionHold(turn=False), SessionHold(strict=True)):
             for group in wanted(cli, own_program(), hold).values():
                 for handler in group["hooks"]:
                     in_folder(tmp_path, "/bin/sh", "-c", handler["command"])

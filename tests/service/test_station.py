@@ -12,7 +12,7 @@ from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.registry import want
 from fencepost.model.rights import NO_LISTS
 from fencepost.service.order import Tools
-from fencepost.service.station import POLL_SECONDS, Plan, Station
+from fencepost.service.station import POLL_SECONDS, Station, StationPlan
 from fencepost.wiring import gate_opener, open_runtime
 
 
@@ -34,7 +34,7 @@ def _signals() -> Iterator[None]:
 def scheduler(url: str) -> Station:
     clock = SystemClock()
     tools = Tools(clock, system_processes(clock), lambda: open_runtime(url), gate_opener(NO_LISTS), lambda _: None)
-    plan = Plan("default", ticks=True, slots=0, ttl_seconds=30.0, drain_seconds=1.0)
+    plan = StationPlan("default", ticks=True, slots=0, ttl_seconds=30.0, drain_seconds=1.0)
     return Station(plan, tools, lambda: open_runtime(url), None, ())
 
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from fencepost.flow.leaser import Undertaker
 from fencepost.gates import path as file_gate
-from fencepost.gates.marks import Guard as Marks
+from fencepost.gates.marks import FileMarks as Marks
 from fencepost.model import lease as rules
 from fencepost.model.errors import LeaseLost
 from fencepost.model.gate import Mark, Proof

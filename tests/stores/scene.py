@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from fencepost.model.definition import AgentDefinition
-from fencepost.model.ledger import Call
+from fencepost.model.ledger import EffectCall
 from tests.support.runtime import Runtime
 
 TABLES = (
@@ -29,7 +29,7 @@ class Scene:
         runtime.cron()
         runtime.tick_at("2027-01-15T08:01:00")
         self.leased = runtime.leased(start=True)
-        runtime.store.ledger().begin(self.leased.lease, Call("invoice", "call-1"))
+        runtime.store.ledger().begin(self.leased.lease, EffectCall("invoice", "call-1"))
         runtime.pass_time(1)
         self.fence = self.leased.lease.fence
         self.schema = "fencepost." if runtime.kind == "postgresql" else ""

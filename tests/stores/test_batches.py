@@ -12,7 +12,7 @@ from fencepost.model.lease import Claim, Lease
 from fencepost.model.notice import Wish
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
-from fencepost.ports.runs import Ended, LeasedRun, Report, Turned, Wanted
+from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Report, Turned
 from fencepost.ports.ticks import NewRun
 from fencepost.stores.lane_look import Hunch
 from fencepost.stores.runtime import RuntimeStore
@@ -55,9 +55,13 @@ def queue(
     return ids
 
 
-def wanted(limit: int = 100, *, starts: int = 100, lease_id: str = "", ttl: float = 30, again: bool = False) -> Wanted:
+def wanted(
+    limit: int = 100, *, starts: int = 100, lease_id: str = "", ttl: float = 30, again: bool = False
+) -> LaneRequest:
     who = Claim(lease_id or os.urandom(8).hex(), "", (), "lane-1", ttl, MYSELF, label="lane")
-    return Wanted(who, limit, starts, lambda run: tuple(json.loads(run.manifest).get("gates", ())), recheck_for, again)
+    return LaneRequest(
+        who, limit, starts, lambda run: tuple(json.loads(run.manifest).get("gates", ())), recheck_for, again
+    )
 
 
 def lease(runtime: Runtime, limit: int = 100, **options: object) -> tuple[LeasedRun, ...]:

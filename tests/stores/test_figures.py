@@ -12,7 +12,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.requests import discard, request_run
 from fencepost.ports.metering import Figures
-from fencepost.ports.pruning import Place
+from fencepost.ports.pruning import PrunePlace
 from fencepost.stores import metering
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import Rig
@@ -88,7 +88,7 @@ class Life:
             if run.state == "dead" and self.dice.random() < 0.5:
                 discard(self.runtime.store, run.id, tenant=TENANT, by="ada")
         before = self.figures()
-        place: Place | None = Place()
+        place: PrunePlace | None = PrunePlace()
         while place is not None:
             page = Pruner(self.runtime.store, TENANT, KEPT, batch_max=3).step(place)
             self.pruned, place = self.pruned + page.gone, page.next
@@ -150,7 +150,7 @@ def test_whoever_counts_and_whoever_prunes_do_not_get_into_each_others_way(
     assert sum(one.number for one in before.runs) == 20
 
     def work(store: RuntimeStore) -> None:
-        place: Place | None = Place()
+        place: PrunePlace | None = PrunePlace()
         while place is not None:
             store.metering().fold(TENANT)
             place = Pruner(store, TENANT, KEPT, batch_max=2).step(place).next

@@ -7,15 +7,15 @@ import pytest
 
 from fencepost.model.errors import Invalid, LeaseLost
 from fencepost.model.lease import Lease
-from fencepost.model.ledger import Ambiguous, Answered, Call, Diverged, Elsewhere, Entry, Mine, New
+from fencepost.model.ledger import Ambiguous, Answered, Diverged, EffectCall, Elsewhere, Entry, Mine, New
 from tests.stores.rig import AnyStore, Rig, granted
 from tests.support.runtime import together
 
 _numbers = count(1)
 
 
-def call(key: str = "invoice", *, scope: str = "", strict: bool = False) -> Call:
-    return Call(key, f"call-{next(_numbers)}", scope, strict)
+def call(key: str = "invoice", *, scope: str = "", strict: bool = False) -> EffectCall:
+    return EffectCall(key, f"call-{next(_numbers)}", scope, strict)
 
 
 def entry_of(store: AnyStore, key: str = "invoice", scope: str = "") -> Entry:
@@ -24,7 +24,7 @@ def entry_of(store: AnyStore, key: str = "invoice", scope: str = "") -> Entry:
     return found
 
 
-def done(store: AnyStore, lease: Lease, one: Call, answer: str = "17") -> None:
+def done(store: AnyStore, lease: Lease, one: EffectCall, answer: str = "17") -> None:
     assert store.ledger().begin(lease, one) == New()
     store.ledger().complete(lease, one, answer)
 

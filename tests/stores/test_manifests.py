@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.model.definition import AgentDefinition, hash_of
 from fencepost.model.errors import StoreUnavailable
-from fencepost.operations.bulk import Wanted as Wish
+from fencepost.operations.bulk import WantedRun as Wish
 from fencepost.operations.bulk import request_many
 from fencepost.operations.requests import request_run
 from fencepost.ports.runs import LeasedRun

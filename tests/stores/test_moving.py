@@ -14,7 +14,7 @@ from fencepost.model.audit import key_id
 from fencepost.model.errors import Busy, Invalid, Misconfigured, Unknown
 from fencepost.operations import store_care
 from fencepost.operations.audit import verify_audit
-from fencepost.operations.bulk import Wanted, request_many
+from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.operations.prove import prove
 from fencepost.operations.requests import request_run
 from fencepost.stores.runtime import RuntimeStore
@@ -99,7 +99,7 @@ def test_nothing_of_a_tenant_happens_where_it_was(stores: Stores) -> None:
     with pytest.raises(Misconfigured, match="finance has left this store at 2027-01-15T08:01"):
         request_run(here.store, target="agent", **names)  # type: ignore[arg-type]
     with pytest.raises(Misconfigured, match="never spans two"):
-        request_many(here.store, agent="agent", wanted=[Wanted()], **names)  # type: ignore[arg-type]
+        request_many(here.store, agent="agent", wanted=[WantedRun()], **names)  # type: ignore[arg-type]
     with pytest.raises(Misconfigured, match="stores = "):
         here.put(MOVER)
     with pytest.raises(Misconfigured):

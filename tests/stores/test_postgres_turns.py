@@ -10,9 +10,9 @@ from fencepost.flow.leasing import recheck_for
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Claim
 from fencepost.model.registry import want
-from fencepost.operations.bulk import Wanted as Wish
+from fencepost.operations.bulk import WantedRun as Wish
 from fencepost.operations.bulk import request_many
-from fencepost.ports.runs import Ended, LeasedRun, Report, Wanted
+from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Report
 from fencepost.stores.postgres.dialect import PostgresDialect
 from fencepost.stores.postgres.server import Connection
 from fencepost.stores.postgres.store import open_store
@@ -53,7 +53,7 @@ class Lane:
         done = [Ended(one, SUCCEEDED, Report("succeeded")) for one in self.leased]
         claim = Claim(os.urandom(8).hex(), "", (), "lane", 30.0, MYSELF, label="lane")
         closing = [self.leased[0].lease] if self.leased else []
-        turned = self.store.turn(done, closing, Wanted(claim, limit, limit, lambda _: (), recheck_for))
+        turned = self.store.turn(done, closing, LaneRequest(claim, limit, limit, lambda _: (), recheck_for))
         assert turned.lost == ()
         self.leased = turned.leased
         return {one.run.id for one in turned.leased}
@@ -147,7 +147,7 @@ def test_a_turn_that_fails_half_way_leaves_nothing(open_lane: OpenLane, postgres
     done = [Ended(one, SUCCEEDED, Report("succeeded")) for one in before]
     lane.fill(1)
     with pytest.raises(RuntimeError, match="the recheck failed"):
-        lane.store.turn(done, [before[0].lease], Wanted(claim, 3, 3, lambda _: (), fail))
+        lane.store.turn(done, [before[0].lease], LaneRequest(claim, 3, 3, lambda _: (), fail))
     states = {run.id: run.state for run in lane.store.runs(tenant="default")}
     assert {states[one] for one in ids} == {"running"}
     assert len(lane.turn()) == 1

@@ -24,7 +24,7 @@ from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.prove import prove
 from fencepost.operations.requests import request_run
-from fencepost.ports.runs import Ended, LeasedRun, Offer, Report, Starting, Wanted
+from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Offer, Report, Starting
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.sqlite.store import Opening
@@ -197,7 +197,7 @@ class Crowd:
             for number, one in enumerate(done)
         ]
         claim = Claim(new_id(), "", (), "lane", 0.2 if turn % 7 == 0 else 30, MYSELF)
-        wanted = Wanted(claim, limit, turn % 4, lambda _: (), recheck_for) if limit else None
+        wanted = LaneRequest(claim, limit, turn % 4, lambda _: (), recheck_for) if limit else None
         turned = store.turn(ended, [done[0].lease] if done else [], wanted)
         spans = [(str(one.run.schedule), one.lease.fence, began, now_us) for began, one in self.began(done)]
         self.spans += [span for span, one in zip(spans, done, strict=True) if one.run.id not in turned.lost]

@@ -21,7 +21,7 @@ from fencepost.operations.registry import pause_schedule
 from fencepost.operations.requests import request_run
 from fencepost.ports.runs import LeasedRun
 from fencepost.web.app import create_app
-from fencepost.web.desk import Desk
+from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
 from tests.stores.rig import claim
 from tests.support.runtime import DEAD, SUCCEEDED, TENANT, Runtime, new_id
@@ -74,7 +74,7 @@ class Scene:
         self._socket = socket.create_server(("127.0.0.1", 0))
         port = self._socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}"
-        self._desk = Desk(runtime.another, threads=3)
+        self._desk = StoreThreads(runtime.another, threads=3)
         self._door = Door(
             self._desk,
             new_id,

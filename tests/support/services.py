@@ -11,9 +11,9 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import uvicorn
 
-from fencepost.gates.http.door import Door
+from fencepost.gates.http.door import ServiceDoor
 from fencepost.host.clock import SystemClock
-from fencepost.service.proxy import Proxy, Rules
+from fencepost.service.proxy import Proxy, ProxyRules
 from tests.support.scratch import free_port, wait_until
 
 GATE_KEY = "the-key-of-this-test's-gate"
@@ -124,8 +124,8 @@ def wsgi_served(app: Any) -> Iterator[str]:  # noqa: ANN401
 @contextmanager
 def proxy_before(upstream: str, folder: Path, **rules: Any) -> Iterator[str]:  # noqa: ANN401
     """Serve a fencing proxy before a service, and yield its address."""
-    door = Door(str(folder / "fences"), GATE_KEY, clock=SystemClock(), wait_seconds=2)
-    proxy = Proxy(("127.0.0.1", free_port()), Rules(upstream, **rules), door, SystemClock())
+    door = ServiceDoor(str(folder / "fences"), GATE_KEY, clock=SystemClock(), wait_seconds=2)
+    proxy = Proxy(("127.0.0.1", free_port()), ProxyRules(upstream, **rules), door, SystemClock())
     thread = threading.Thread(target=proxy.serve, daemon=True)
     thread.start()
     try:

@@ -15,7 +15,7 @@ from fencepost.model.rights import Rights
 from fencepost.operations.keys import Made, create_key, create_link
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.web.app import create_app
-from fencepost.web.desk import Desk
+from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
 from tests.support.runtime import Runtime, new_id
 
@@ -31,7 +31,7 @@ class WebDoor:
         self.secrets: dict[str, str] = {}
         self.skew_us = 0  # of this machine's clock
         self._loop = asyncio.new_event_loop()
-        self.desk = Desk(runtime.another, threads=2)
+        self.desk = StoreThreads(runtime.another, threads=2)
         self._listed: dict[str, tuple[str, ...]] = {}
         self.door = Door(
             self.desk,

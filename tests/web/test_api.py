@@ -14,7 +14,7 @@ import pytest
 from fencepost.cli.main import COMMANDS, main
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Granted
-from fencepost.model.ledger import Call
+from fencepost.model.ledger import EffectCall
 from fencepost.model.notice import Wish
 from tests.stores.rig import claim
 from tests.support.desk import RUN_FIELDS
@@ -355,7 +355,7 @@ def test_every_other_listing_comes_in_pages_as_well(busy: WebDoor) -> None:
     held = [runtime.leased(start=True) for _ in range(3)]
     for number in range(3):
         for one in held:
-            runtime.store.ledger().begin(one.lease, Call(f"k{number}", f"c{number}", f"run:{one.run.id}"))
+            runtime.store.ledger().begin(one.lease, EffectCall(f"k{number}", f"c{number}", f"run:{one.run.id}"))
     for path in ("/ps", "/queue", "/leases", "/ledger", "/keys"):
         whole = ask("GET", path, params={"limit": 1000})
         assert len(whole["items"]) > 2 or path == "/queue", path

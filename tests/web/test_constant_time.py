@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.gates.http.door import Door as HttpGate
+from fencepost.gates.http.door import ServiceDoor as HttpGate
 from fencepost.host.clock import SystemClock
 from fencepost.model import access, signature, webhook
 from fencepost.model.webhook import is_genuine

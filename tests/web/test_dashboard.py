@@ -14,12 +14,12 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.gate import Proof
 from fencepost.model.lease import Granted, Refused
-from fencepost.model.ledger import Call
-from fencepost.operations.gates import Writer, raise_gate
+from fencepost.model.ledger import EffectCall
+from fencepost.operations.gates import GateWriter, raise_gate
 from fencepost.operations.looking import list_audit
 from fencepost.operations.requests import request_run
 from fencepost.web.dashboard.routes import ROOMS
-from fencepost.web.desk import Desk
+from fencepost.web.desk import StoreThreads
 from tests.stores.rig import claim
 from tests.support.runtime import DEAD, new_id
 from tests.support.webdoor import HOST, WebDoor
@@ -234,7 +234,7 @@ def test_the_marks_of_a_runs_gates_are_asked_for_at_the_gates(web: WebDoor, tmp_
     leased = web.runtime.leased(start=True)
     lease = leased.lease
     raise_gate(
-        Writer(Proof(lease.tenant, lease.resources, lease.fence, lease.store, "here", lease.run_id), None), target
+        GateWriter(Proof(lease.tenant, lease.resources, lease.fence, lease.store, "here", lease.run_id), None), target
     )
     page = words(Person(web).looks(f"/runs/{leased.run.id}/gates"))
 
@@ -258,7 +258,7 @@ def test_a_gate_is_not_asked_with_a_secret_that_is_not_the_tenants(web: WebDoor)
 def test_an_effect_in_doubt_is_ended_by_a_person(busy: WebDoor) -> None:
     person, ledger = Person(busy), busy.store.ledger()
     leased = busy.runtime.leased(start=True)
-    call = Call("send mail <1>", "c1")
+    call = EffectCall("send mail <1>", "c1")
     ledger.begin(leased.lease, call)
     ledger.doubt(leased.lease, call, "the line went dead")
     page = person.looks(f"/runs/{leased.run.id}")
@@ -410,7 +410,7 @@ def test_a_store_that_is_away_is_said_on_a_page(web: WebDoor, monkeypatch: pytes
     async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("the disk is gone.")
 
-    monkeypatch.setattr(Desk, "ask", away)
+    monkeypatch.setattr(StoreThreads, "ask", away)
     page = person.looks("/", 503)
 
     assert "The store is away" in page

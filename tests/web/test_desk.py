@@ -9,13 +9,13 @@ from fencepost.model.errors import StoreUnavailable
 from fencepost.operations.looking import Store
 from fencepost.stores.transaction import Transaction
 from fencepost.web import desk as desks
-from fencepost.web.desk import Desk
+from fencepost.web.desk import StoreThreads
 from tests.support.runtime import Runtime
 from tests.support.webdoor import WebDoor
 
 
 def test_a_store_that_does_not_answer_is_given_up_on(runtime: Runtime) -> None:
-    desk = Desk(runtime.another, threads=1, patience_seconds=0.05)
+    desk = StoreThreads(runtime.another, threads=1, patience_seconds=0.05)
     let_go = Event()
 
     def hangs(_: Store) -> None:
@@ -30,7 +30,7 @@ def test_a_store_that_does_not_answer_is_given_up_on(runtime: Runtime) -> None:
 def test_while_every_thread_waits_for_a_silent_store_the_next_is_told_at_once_and_afterwards_served(
     runtime: Runtime,
 ) -> None:
-    desk = Desk(runtime.another, threads=2, patience_seconds=0.05)
+    desk = StoreThreads(runtime.another, threads=2, patience_seconds=0.05)
     let_go = Event()
 
     async def ask() -> int:
@@ -50,7 +50,7 @@ def test_while_every_thread_waits_for_a_silent_store_the_next_is_told_at_once_an
 
 
 def test_a_question_that_was_given_up_before_a_thread_took_it_is_never_asked(runtime: Runtime) -> None:
-    desk = Desk(runtime.another, threads=1, patience_seconds=0.1)
+    desk = StoreThreads(runtime.another, threads=1, patience_seconds=0.1)
     let_go, asked = Event(), Event()
 
     async def ask() -> None:
@@ -68,7 +68,7 @@ def test_a_question_that_was_given_up_before_a_thread_took_it_is_never_asked(run
 
 def test_no_more_than_so_many_wait_for_it(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desks, "WAITING_MAX", 2)
-    desk = Desk(runtime.another, threads=1)
+    desk = StoreThreads(runtime.another, threads=1)
     let_go = Event()
 
     async def crowd() -> None:
@@ -125,7 +125,7 @@ def test_a_door_that_closes_while_a_thread_is_asking_lets_it_have_its_answer(bot
 
         return store.dialect.read(read)
 
-    desk = Desk(open_store, threads=2)
+    desk = StoreThreads(open_store, threads=2)
 
     async def play() -> int:
         await desk.ask(lambda store: store.clock_us())
@@ -142,7 +142,7 @@ def test_a_door_that_closes_while_a_thread_is_asking_lets_it_have_its_answer(bot
 
 
 def test_a_store_that_comes_back_is_opened_anew(runtime: Runtime) -> None:
-    desk = Desk(runtime.another, threads=1)
+    desk = StoreThreads(runtime.another, threads=1)
 
     def lost(_: Store) -> None:
         raise StoreUnavailable("gone")

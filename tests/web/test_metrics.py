@@ -14,7 +14,7 @@ from fencepost.model.run import Reason, RunState
 from fencepost.model.signature import sign
 from fencepost.operations.requests import cancel, discard, request_run
 from fencepost.ports.metering import Figures
-from fencepost.ports.pruning import Place
+from fencepost.ports.pruning import PrunePlace
 from fencepost.stores.metering import SqlMetering
 from tests.stores.rig import claim
 from tests.support.runtime import DEAD, SUCCEEDED, new_id
@@ -108,7 +108,7 @@ def test_no_figure_falls_when_records_are_pruned(web_on_both: WebDoor, monkeypat
     shown = web.bearer("read")
     before = samples(web.ask("GET", "/metrics", headers=shown))
     runtime.pass_time(500 * 86_400)
-    place: Place | None = Place()
+    place: PrunePlace | None = PrunePlace()
     while place is not None:
         place = Pruner(web.store, "default", timedelta(days=90)).step(place).next
     after = samples(web.ask("GET", "/metrics", headers=shown))

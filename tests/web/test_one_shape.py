@@ -17,7 +17,7 @@ from fencepost.mcp.server import build
 from fencepost.model.access import Role
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Granted
-from fencepost.model.ledger import Call
+from fencepost.model.ledger import EffectCall
 from fencepost.model.notice import Wish
 from fencepost.operations.records import Record, as_json
 from fencepost.operations.records.audit_record import AuditEntryRecord, AuditReportRecord
@@ -79,7 +79,7 @@ class Doors:
         dead, self.leased = self.runtime.leased(start=True), self.runtime.leased(start=True)
         self.runtime.settle(dead, DEAD)
         self.dead = dead.run.id
-        self.runtime.store.ledger().begin(self.leased.lease, Call("k", "c", f"run:{self.leased.run.id}"))
+        self.runtime.store.ledger().begin(self.leased.lease, EffectCall("k", "c", f"run:{self.leased.run.id}"))
         self.runtime.pass_time(60)
         self.runtime.tick()
         guarded = self.runtime.store.acquire(claim("lock:x", id="guarded-x", label="make x")._replace(is_command=True))

@@ -14,7 +14,7 @@ from fencepost import wiring
 from fencepost.model.access import Role
 from fencepost.operations.keys import create_key
 from fencepost.web.app import create_app
-from fencepost.web.desk import Desk
+from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import FaultyProxy, Pass, Silence
@@ -88,7 +88,7 @@ def test_while_the_server_is_silent_nobody_waits_behind_those_who_do_and_it_goes
     store = wiring.open_runtime(faulty_proxy.url)
     key = create_key(store.keys(), tenant="default", name="ci", role=Role.READ, by="test").secret.text
     store.close()
-    desk = Desk(lambda: wiring.open_runtime(faulty_proxy.url), threads=2, patience_seconds=0.5)
+    desk = StoreThreads(lambda: wiring.open_runtime(faulty_proxy.url), threads=2, patience_seconds=0.5)
     door = Door(
         desk,
         lambda: "r1",

@@ -202,7 +202,7 @@ class Fencepost(SingleDefinitions):
                 new_run_id=wiring.new_run_id,
                 by=_actor(),
             )
-        return run_of(looking.Seen(made.run), earlier=made.earlier)
+        return run_of(looking.SeenRun(made.run), earlier=made.earlier)
 
     def trigger_many(
         self,
@@ -221,7 +221,7 @@ class Fencepost(SingleDefinitions):
         named: list[str | None] = [None] * len(told) if keys is None else list(keys)
         if len(named) != len(told):
             raise Invalid(f"there are {len(told)} payloads and {len(named)} keys; give one key for each payload.")
-        wanted = [bulk.Wanted(payload, key) for payload, key in zip(told, named, strict=True)]
+        wanted = [bulk.WantedRun(payload, key) for payload, key in zip(told, named, strict=True)]
         name = self._agents.get(target) if not isinstance(target, str) else target
         with self._opened() as store:
             return bulk.request_many(

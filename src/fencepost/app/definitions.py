@@ -10,7 +10,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from fencepost.config.load import Config, check
-from fencepost.config.problems import Place
+from fencepost.config.problems import TextPlace
 from fencepost.config.read import Document
 from fencepost.model.errors import Invalid
 
@@ -23,10 +23,10 @@ class WrittenInPython(Document):
 
     places: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
 
-    def place(self, *path: str | int) -> Place:
+    def place(self, *path: str | int) -> TextPlace:
         """Return the line of the nearest thing that was written down."""
         lengths = range(len(path), 0, -1)
-        return Place(next((self.places[path[:end]] for end in lengths if path[:end] in self.places), 1), 1)
+        return TextPlace(next((self.places[path[:end]] for end in lengths if path[:end] in self.places), 1), 1)
 
 
 class Definitions:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from fencepost.model.moment import from_us
 from fencepost.model.run import RunState
-from fencepost.operations.looking import Seen
+from fencepost.operations.looking import SeenRun
 from fencepost.operations.records import at, fields_of
 from fencepost.operations.records.run_record import RunRecord, run_record
 from fencepost.ports.looking import CommandRow
@@ -63,6 +63,6 @@ def exec_run_of(row: CommandRow) -> ExecRun:
     )
 
 
-def run_of(seen: Seen, *, earlier: bool = False) -> Run:
+def run_of(seen: SeenRun, *, earlier: bool = False) -> Run:
     """Return a run with what programs ask it."""
     return Run(**fields_of(run_record(seen)), earlier=earlier)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fencepost.model.rights import NO_LISTS
 from fencepost.operations.looking import Store
-from fencepost.operations.single import Put, Sent, check_sent, drop_definition, put_definition
+from fencepost.operations.single import Put, SentDefinition, check_sent, drop_definition, put_definition
 
 
 class _App(Protocol):
@@ -58,7 +58,7 @@ def _put(app: _App, kind: str, name: str, definition: Mapping[str, Any], *, tag:
             store.registry(),
             kind,
             name,
-            Sent(definition),
+            SentDefinition(definition),
             tenant=app.tenant,
             actor=app._asks_as(),  # noqa: SLF001  # likewise
             rights=NO_LISTS,

@@ -11,7 +11,7 @@ from fencepost.model.cell import ROOT, Cell, CellLease, Known, Observed, Root, p
 from fencepost.model.errors import Invalid, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter, key_of
 from fencepost.model.light import TYPE_CHECKING, Callable, Collection, NamedTuple, Sequence
-from fencepost.model.tick_claim import Leave, Standing, Take
+from fencepost.model.tick_claim import ClaimFacts, Leave, Take
 from fencepost.ports.store import StoreFacts
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class CellStore:
         if claim.tick is None:
             return None
         fence = seen.cell.lease.fence if blocked and seen.cell.lease else None
-        standing = Standing(seen.cell.tick(claim.tick.job), claim.tick.wall_us(), fence, seen.read.store_us)
+        standing = ClaimFacts(seen.cell.tick(claim.tick.job), claim.tick.wall_us(), fence, seen.read.store_us)
         decided = tick_claim.decide(claim.tick, standing)
         if blocked and isinstance(decided, Leave) and tick_claim.is_waited_for(claim.tick, decided):
             return None

@@ -9,7 +9,7 @@ from fencepost.cli import options
 from fencepost.cli.options import GREEN, RED, YELLOW
 from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.errors import Invalid
-from fencepost.operations.audit import Report, accept_loss, audit_head, export_audit, verify_audit
+from fencepost.operations.audit import VerifiedAudit, accept_loss, audit_head, export_audit, verify_audit
 from fencepost.operations.looking import list_audit
 from fencepost.operations.records.audit_record import audit_record, report_record
 from fencepost.operations.who import actor_of
@@ -97,7 +97,7 @@ def export(args: argparse.Namespace) -> int:
     return 0
 
 
-def print_report(report: Report) -> None:
+def print_report(report: VerifiedAudit) -> None:
     """Say what was found, the worst first."""
     for fault in report.faults:
         print(options.paint(f"{fault.kind}: {fault.where}: {fault.what}", RED))

@@ -8,7 +8,7 @@ from fencepost.cli.registry import actor
 from fencepost.cli.show import print_detail
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.operations.logs import log_of
-from fencepost.operations.looking import Listing, Seen, Store, find_run, list_dead, show, with_attempts
+from fencepost.operations.looking import RunListing, SeenRun, Store, find_run, list_dead, show, with_attempts
 from fencepost.operations.records.run_record import dead_detail_record, dead_record, run_record
 from fencepost.operations.requests import discard, replay
 from fencepost.operations.words import ago, fate, last_line
@@ -103,7 +103,7 @@ def replay_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
             worst = max(worst, error.exit_code)
             continue
         render.tell(made.said or f"{run_id} is replayed as:")
-        print(options.json_line(run_record(Seen(made.run))) if args.json else made.run.id, flush=True)
+        print(options.json_line(run_record(SeenRun(made.run))) if args.json else made.run.id, flush=True)
     return worst
 
 
@@ -131,7 +131,7 @@ def discard_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
 ACTIONS = {"list": list_them, "show": show_one, "replay": replay_them, "discard": discard_them}
 
 
-def print_letters(listing: Listing) -> None:
+def print_letters(listing: RunListing) -> None:
     """Print two lines for each: what died when, and why, with the last thing that it said."""
     if not listing.runs:
         print("no dead letters")

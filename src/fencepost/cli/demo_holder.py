@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fencepost import wiring
 from fencepost.model.errors import FencepostError, FenceRefused
-from fencepost.operations.gates import Writer, write_file
+from fencepost.operations.gates import GateWriter, write_file
 from fencepost.service.holding import HeldLease, hold
 from fencepost.service.order import Order
 
@@ -48,7 +48,7 @@ def write(held: HeldLease, folder: Path, text: str) -> None:
     """Write the same text past the gate and through it."""
     (folder / NAIVE).write_text(f"{text}\n", encoding="utf-8")
     try:
-        write_file(Writer(held.proof, None), str(folder / GATED), f"{text}\n".encode())
+        write_file(GateWriter(held.proof, None), str(folder / GATED), f"{text}\n".encode())
     except FenceRefused as refused:
         tell(refused=str(refused), exit_code=refused.exit_code)
     else:

@@ -11,7 +11,7 @@ from fencepost.model.errors import FencepostError
 from fencepost.model.own_program import own_program
 from fencepost.operations.agent_versions import ask_version
 from fencepost.operations.doctor import examine, patient
-from fencepost.operations.finding import Finding, Status
+from fencepost.operations.finding import CheckFinding, Status
 from fencepost.operations.looking import Store
 from fencepost.ports.store import LeaseStore
 
@@ -87,7 +87,7 @@ def tenant_of(args: argparse.Namespace) -> str:
         return options.DEFAULT_TENANT
 
 
-def print_finding(finding: Finding, *, as_json: bool) -> None:
+def print_finding(finding: CheckFinding, *, as_json: bool) -> None:
     """Print one line, and another with what to do."""
     if as_json:
         options.print_json([finding])

@@ -12,7 +12,7 @@ from fencepost.model.light import TYPE_CHECKING
 from fencepost.service.order import Order
 
 if TYPE_CHECKING:
-    from fencepost.operations.projects import Ground
+    from fencepost.operations.projects import ProjectGround
     from fencepost.service.order import ModelWish, Tools
 
 HELP = """\
@@ -184,7 +184,11 @@ def check_store(options: dict[str, list[str]], url: str) -> None:
 
 
 def order_of(
-    options: dict[str, list[str]], command: list[str], ground: Ground | None = None, *, ttl: float = TTL_DEFAULT_SECONDS
+    options: dict[str, list[str]],
+    command: list[str],
+    ground: ProjectGround | None = None,
+    *,
+    ttl: float = TTL_DEFAULT_SECONDS,
 ) -> Order:
     """Turn options into what the supervisor is asked."""
     lock = one(options, "--lock")

@@ -343,7 +343,7 @@ def _add_output(parser: ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="print errors only")
 
 
-def _writer(args: Namespace) -> gates.Writer:
+def _writer(args: Namespace) -> gates.GateWriter:
     return gates.writer_from(os.environ, resources=args.resource, fence=args.fence)
 
 

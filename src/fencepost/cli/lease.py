@@ -10,7 +10,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource, renew_every
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.operations.leases import (
-    Listed,
+    ListedLease,
     break_lease,
     forget_gate,
     forget_lost,
@@ -182,7 +182,7 @@ def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:
     return verb, options, words
 
 
-def print_json(listed: list[Listed]) -> None:
+def print_json(listed: list[ListedLease]) -> None:
     """Print one object per line, with the fields that scripts rely on."""
     from fencepost.operations.records import as_json
     from fencepost.operations.records.lease_record import lease_record
@@ -191,7 +191,7 @@ def print_json(listed: list[Listed]) -> None:
         print(json.dumps(as_json(lease_record(one))))
 
 
-def print_table(listed: list[Listed], empty: str, *, says_whose: bool) -> None:
+def print_table(listed: list[ListedLease], empty: str, *, says_whose: bool) -> None:
     """Print what a person wants to know first; where it is about all tenants, whose it is."""
     if not listed:
         print(empty)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.model.budget import MICRO
-from fencepost.model.conversation import Conversation, Part, Turn
+from fencepost.model.conversation import Conversation, ConversationTurn, TurnKind
 from fencepost.model.run import RunState
 from fencepost.operations.conversation import talk_of
 from fencepost.operations.logs import Log, content, log_of
-from fencepost.operations.looking import Seen, Store, ending_words, find_run, show
+from fencepost.operations.looking import SeenRun, Store, ending_words, find_run, show
 from fencepost.operations.words import readable
 from fencepost.ports.runs import RunRow
 from fencepost.service.following import Ears, follow
@@ -24,13 +24,13 @@ EXAMPLES = """\
   fencepost logs r01k9zq8 --raw           events as the agent printed them
 """
 LOOKS = {
-    Part.SAID: ("● ", ""),
-    Part.ASKED: ("> ", options.GREEN),
-    Part.THOUGHT: ("∴ ", options.FAINT),
-    Part.CALL: ("  ▸ ", options.YELLOW),
-    Part.ANSWER: ("  ◂ ", options.FAINT),
-    Part.END: ("■ ", options.GREEN),
-    Part.OTHER: ("  ", options.FAINT),
+    TurnKind.SAID: ("● ", ""),
+    TurnKind.ASKED: ("> ", options.GREEN),
+    TurnKind.THOUGHT: ("∴ ", options.FAINT),
+    TurnKind.CALL: ("  ▸ ", options.YELLOW),
+    TurnKind.ANSWER: ("  ◂ ", options.FAINT),
+    TurnKind.END: ("■ ", options.GREEN),
+    TurnKind.OTHER: ("  ", options.FAINT),
 }
 
 
@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def print_nothing(seen: Seen) -> None:
+def print_nothing(seen: SeenRun) -> None:
     """Say why there is no log."""
     state = "it has not started yet" if not RunState(seen.run.state).terminal else "it never started"
     render.tell(f"run {seen.run.id} has no log: {state}. See: fencepost show {seen.run.id}")
@@ -131,10 +131,10 @@ class Talk:
                 sys.stdout.write(f"{self._spell(turn)}\n")
         sys.stdout.flush()
 
-    def _spell(self, turn: Turn) -> str:
+    def _spell(self, turn: ConversationTurn) -> str:
         mark, colour = LOOKS[turn.part]
         text = readable(turn.text).strip()
-        if turn.part in (Part.CALL, Part.ANSWER):
+        if turn.part in (TurnKind.CALL, TurnKind.ANSWER):
             text = render.fit(" ".join(f"{turn.name} {text}".split()), render.width() - len(mark)).rstrip()
         lines = [f"{mark if at == 0 else ' ' * len(mark)}{line}" for at, line in enumerate(text.splitlines() or [""])]
         spoken = "\n".join(options.paint(line, options.RED if turn.bad else colour) for line in lines)

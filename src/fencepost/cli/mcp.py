@@ -86,10 +86,10 @@ def _serve_http(args: argparse.Namespace, url: str) -> int:
     if not is_installed():
         raise Misconfigured(WEB_MISSING)
     from fencepost.service.proxy import parse_listen
-    from fencepost.web.server import Address, serve_mcp
+    from fencepost.web.server import WebAddress, serve_mcp
 
     host, port = parse_listen(args.http)
-    address = Address(host, port, tuple(args.allow_host), "--http HOST:PORT")
+    address = WebAddress(host, port, tuple(args.allow_host), "--http HOST:PORT")
     return serve_mcp(url, address, acts=not args.read_only)
 
 

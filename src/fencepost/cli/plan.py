@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from fencepost import wiring
 from fencepost.cli import options, render
-from fencepost.cli.registry import Desk, common_options, desk, file_of, tenant_for, this_file
+from fencepost.cli.registry import OpenStore, common_options, desk, file_of, tenant_for, this_file
 from fencepost.config.load import Config, load
 from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
 
 
 @contextmanager
-def planning(args: argparse.Namespace, config: Config) -> Iterator[tuple[Desk, str]]:
+def planning(args: argparse.Namespace, config: Config) -> Iterator[tuple[OpenStore, str]]:
     """Open the registry and say which store is meant; for one that is not there yet, an empty one stands in."""
     url = wiring.store_of_config(args.store, config, tenant_for(args, config))
     with wiring.planning_url(url) as found, desk(args, config, url=found) as at:

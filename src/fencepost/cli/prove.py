@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fencepost.cli import options, render
 from fencepost.cli.progress_bar import ProgressBar
-from fencepost.model.proof import Finding, Proof, ScheduleProof
+from fencepost.model.proof import ProofFinding, ScheduleProof, TenantProof
 from fencepost.model.zone import find_zone
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.prove import prove
@@ -54,14 +54,14 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def json_lines(proof: Proof, limit: int) -> Iterator[str]:
+def json_lines(proof: TenantProof, limit: int) -> Iterator[str]:
     """Yield one object for each schedule, and the sums last."""
     found = as_json(proof_record(proof, limit))
     yield from map(json.dumps, found.pop("schedules"))
     yield json.dumps(found)
 
 
-def page(proof: Proof, limit: int) -> Iterator[str]:
+def page(proof: TenantProof, limit: int) -> Iterator[str]:
     """Yield the verdict first, then what does not hold, then what is not decided yet."""
     sums = proof.totals()
     colour = options.GREEN if proof.holds else options.RED
@@ -79,14 +79,14 @@ def page(proof: Proof, limit: int) -> Iterator[str]:
     yield from map(options.wrapped, pruned_words(proof, limit))
 
 
-def finding_words(finding: Finding) -> str:
+def finding_words(finding: ProofFinding) -> str:
     """Tell what does not hold in one line."""
     when = f" at {rfc3339(finding.at_us)}" if finding.at_us is not None else ""
     many = f", {finding.number} ticks" if finding.number > 1 else ""
     return render.plain(f"{finding.schedule}: {finding.kind}{when}{many}: {finding.what}")
 
 
-def pruned_words(proof: Proof, limit: int) -> Iterator[str]:
+def pruned_words(proof: TenantProof, limit: int) -> Iterator[str]:
     """Tell where the proof begins for schedules whose earlier records are gone."""
     pruned = [
         one for one in proof.schedules if one.pruned_until_us is not None and one.pruned_until_us >= proof.from_us

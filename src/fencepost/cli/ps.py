@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fencepost.cli import options, queue, runs
 from fencepost.operations.commands import Command
-from fencepost.operations.looking import Listing, Seen, list_live
-from fencepost.operations.places import Place
+from fencepost.operations.looking import RunListing, SeenRun, list_live
+from fencepost.operations.places import QueuePosition
 from fencepost.operations.records.run_record import live_record
 from fencepost.operations.words import rfc3339, span, waited
 
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def print_live(listing: Listing, *, limit: int) -> None:
+def print_live(listing: RunListing, *, limit: int) -> None:
     """Print what runs, below it what waits, and how many wait in each project."""
     running = listing.inside[:limit]
     waiting = listing.waiting[: limit - len(running)]
@@ -46,7 +46,7 @@ def print_live(listing: Listing, *, limit: int) -> None:
         head = ("RUNNING", "WHAT", "FOR", "TRY", "FENCE", "WORKER")
         options.print_table(head, [running_row(one, listing.now_us) for one in running])
         for one in running:
-            if isinstance(one, Seen) and one.unattended is not None:
+            if isinstance(one, SeenRun) and one.unattended is not None:
                 print(options.wrapped(f"{one.run.id} is {one.unattended.words(listing.now_us)}."))
     if running and waiting:
         print()
@@ -59,7 +59,7 @@ def print_live(listing: Listing, *, limit: int) -> None:
         print("nothing runs, nothing waits")
 
 
-def running_row(seen: Seen | Command, now_us: int) -> Sequence[str]:
+def running_row(seen: SeenRun | Command, now_us: int) -> Sequence[str]:
     """Tell a running run, or a command in a project, in one line."""
     if isinstance(seen, Command):
         since_us = seen.started_us or seen.since_us
@@ -71,7 +71,7 @@ def running_row(seen: Seen | Command, now_us: int) -> Sequence[str]:
     return run.id, runs.what(seen), running_for, str(run.attempt), str(run.fence), worker
 
 
-def waiting_row(seen: Seen | Command, now_us: int) -> Sequence[str]:
+def waiting_row(seen: SeenRun | Command, now_us: int) -> Sequence[str]:
     """Tell a waiting run, or a command in line for a project, in one line."""
     position = str(seen.place.position) if seen.place else ""
     behind = _waits_for(seen.place, now_us)
@@ -81,7 +81,7 @@ def waiting_row(seen: Seen | Command, now_us: int) -> Sequence[str]:
     return seen.run.id, runs.what(seen), waits, position, behind
 
 
-def _waits_for(place: Place | None, now_us: int) -> str:
+def _waits_for(place: QueuePosition | None, now_us: int) -> str:
     if place is None:
         return ""
     if place.behind is not None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fencepost.cli import options, render, runs
 from fencepost.operations.commands import Command
-from fencepost.operations.looking import Listing, Seen, list_live
+from fencepost.operations.looking import RunListing, SeenRun, list_live
 from fencepost.operations.records.run_record import live_record
 from fencepost.operations.words import span, waited
 
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def print_queue(listing: Listing, waiting: Sequence[Seen | Command]) -> None:
+def print_queue(listing: RunListing, waiting: Sequence[SeenRun | Command]) -> None:
     """Print how many wait in each project, then two lines for each: who, and where it stands."""
     if not waiting:
         print("nothing waits")
@@ -48,12 +48,12 @@ def print_queue(listing: Listing, waiting: Sequence[Seen | Command]) -> None:
             print(render.line(f"  {one.place.words(listing.now_us)}"))
 
 
-def depths(listing: Listing) -> list[str]:
+def depths(listing: RunListing) -> list[str]:
     """Say of each project in which somebody waits how many do."""
     return [f"project {name}: {depth} queued" for name, depth in sorted(listing.depths.items()) if depth]
 
 
-def _who(one: Seen | Command, now_us: int) -> str:
+def _who(one: SeenRun | Command, now_us: int) -> str:
     if isinstance(one, Command):
         return f"{one.run_id}  {one.what}  exec, for {span(now_us - one.since_us)}"
     return f"{one.run.id}  {runs.what(one)}  {one.run.trigger}, {waited(one.run.waiting_us, now_us)}"

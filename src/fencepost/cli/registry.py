@@ -20,7 +20,7 @@ from fencepost.operations.who import actor_of
 LIMIT_DEFAULT = 1_000_000
 
 
-class Desk(NamedTuple):
+class OpenStore(NamedTuple):
     """An open store, and in whose name it is spoken to."""
 
     url: str
@@ -53,7 +53,7 @@ def file_of(args: argparse.Namespace) -> str:
 
 
 @contextmanager
-def desk(args: argparse.Namespace, config: Config | None = None, *, url: str | None = None) -> Iterator[Desk]:
+def desk(args: argparse.Namespace, config: Config | None = None, *, url: str | None = None) -> Iterator[OpenStore]:
     """Open the registry for as long as the block lasts; `config` is the file that was read already, if one was."""
     if config:
         tenant = tenant_for(args, config)
@@ -70,7 +70,7 @@ def desk(args: argparse.Namespace, config: Config | None = None, *, url: str | N
             wiring.say(notice)
         if args.tenant and config is None:  # a tenant may begin with its first apply
             check_tenant(store, args.tenant)
-        yield Desk(store.facts().url, tenant, actor(), store)
+        yield OpenStore(store.facts().url, tenant, actor(), store)
     finally:
         store.close()
 

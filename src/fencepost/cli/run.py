@@ -11,7 +11,7 @@ from fencepost.cli.registry import actor
 from fencepost.cli.run_many import run_many
 from fencepost.model.errors import Invalid
 from fencepost.model.run import RunState
-from fencepost.operations.looking import Seen, Store, exit_code_of, find_run, moment, show
+from fencepost.operations.looking import SeenRun, Store, exit_code_of, find_run, moment, show
 from fencepost.operations.records.run_record import run_record
 from fencepost.operations.requests import request_run
 from fencepost.ports.runs import RunRow
@@ -174,6 +174,6 @@ class Watcher:
         return news
 
 
-def print_last(seen: Seen, *, as_json: bool) -> None:
+def print_last(seen: SeenRun, *, as_json: bool) -> None:
     """Print the id, or all fields, as the last line."""
     print(options.json_line(run_record(seen)) if as_json else seen.run.id, flush=True)

@@ -9,8 +9,8 @@ from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.errors import Invalid, QueueFull
-from fencepost.operations.bulk import BATCH_BYTES_MAX, BATCH_MAX, Wanted, line_of, request_many
-from fencepost.ports.requests import Line
+from fencepost.operations.bulk import BATCH_BYTES_MAX, BATCH_MAX, WantedRun, line_of, request_many
+from fencepost.ports.requests import WaitingLine
 
 STDIN = "-"
 ALONE = ("payload", "tick", "again", "overlap", "wait")
@@ -25,7 +25,7 @@ def run_many(args: argparse.Namespace) -> int:
         # With a key, some may have been asked for before and take no room: the store says so when it sees them.
         line = None if args.key else line_of(store, tenant=tenant, agent=args.name)
         wanted = [
-            Wanted(payload, f"{args.key}:{number}" if args.key else None)
+            WantedRun(payload, f"{args.key}:{number}" if args.key else None)
             for number, payload in enumerate(payloads_of(args.payloads, line), 1)
         ]
         made = request_many(
@@ -39,7 +39,7 @@ def run_many(args: argparse.Namespace) -> int:
     return 0
 
 
-def payloads_of(path: str, line: Line | None = None) -> list[dict[str, object]]:
+def payloads_of(path: str, line: WaitingLine | None = None) -> list[dict[str, object]]:
     """Read one object from each line, or say in which line something is wrong; nothing is asked for then.
 
     What does not fit into the agent's line is refused at the first payload too many, however many follow.
@@ -65,7 +65,7 @@ def payloads_of(path: str, line: Line | None = None) -> list[dict[str, object]]:
     return found
 
 
-def _no_room(source: str, line: Line) -> str:
+def _no_room(source: str, line: WaitingLine) -> str:
     wait = f", and {line.waiting:,} do already" if line.waiting else ""
     more = f"at most {line.room:,} at a time" if line.room else "again when some have run"
     return (

@@ -10,7 +10,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
-from fencepost.operations.looking import Filter, Seen, Store
+from fencepost.operations.looking import Filter, SeenRun, Store
 from fencepost.operations.records.run_record import usage_of
 from fencepost.operations.showing import list_past, listed_record
 from fencepost.operations.words import ago, span
@@ -31,7 +31,7 @@ COLOURS = {
     "cancelled": options.FAINT,
 }
 THOUSAND = 1000
-Shown = Seen | CommandRow
+Shown = SeenRun | CommandRow
 
 
 def main(argv: list[str]) -> int:
@@ -110,13 +110,13 @@ def command_row(one: CommandRow, now_us: int) -> tuple[str, ...]:
     )
 
 
-def cost(seen: Seen) -> str:
+def cost(seen: SeenRun) -> str:
     """Tell what a run has cost, where it said so."""
     micro = seen.run.cost_micro
     return "" if micro is None else f"${micro / MICRO:.2f}"
 
 
-def tokens(seen: Seen) -> str:
+def tokens(seen: SeenRun) -> str:
     """Tell how many llm_tokens a run went through, where it said so."""
     usage = usage_of(seen.attempts)
     total = usage.get("total") or sum(usage.values())
@@ -125,7 +125,7 @@ def tokens(seen: Seen) -> str:
     return f"{total / 1000:.1f}k" if total >= THOUSAND else str(total)
 
 
-def row(seen: Seen, now_us: int) -> tuple[str, ...]:
+def row(seen: SeenRun, now_us: int) -> tuple[str, ...]:
     """Tell a run in one line."""
     run = seen.run
     took = span((run.ended_us or now_us) - run.started_us) if run.started_us else ""
@@ -140,7 +140,7 @@ def standing(word: str) -> str:
     return "queued" if word == RunState.READY else word
 
 
-def what(seen: Seen) -> str:
+def what(seen: SeenRun) -> str:
     """Name what ran: its schedule, or else its agent."""
     return fitted(seen.run.schedule or seen.run.agent)
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from fencepost.cli import options, render
 from fencepost.cli.plan import tick_line
-from fencepost.cli.registry import LIMIT_DEFAULT, Desk, common_options, desk, limit
+from fencepost.cli.registry import LIMIT_DEFAULT, OpenStore, common_options, desk, limit
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.light_instant import instant
@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     return options.share_examples(top, actions)
 
 
-def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+def list_all(args: argparse.Namespace, at: OpenStore) -> Iterator[str]:
     """List the schedules."""
     listed = operations.list_schedules(at.store.registry(), tenant=at.tenant, limit=args.limit)
     if args.json:
@@ -98,7 +98,7 @@ def list_all(args: argparse.Namespace, at: Desk) -> Iterator[str]:
         yield render.table(("NAME", "STATE", "NEXT", "CURSOR", "WHEN"), rows)
 
 
-def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+def show(args: argparse.Namespace, at: OpenStore) -> Iterator[str]:
     """Show one schedule in full."""
     found = schedule_detail(at.store, at.tenant, args.name)
     if args.json:
@@ -112,7 +112,7 @@ def show(args: argparse.Namespace, at: Desk) -> Iterator[str]:
     yield from (f"{'next':<20}{tick_line(tick)}" for tick in coming(listed))
 
 
-def history(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+def history(args: argparse.Namespace, at: OpenStore) -> Iterator[str]:
     """Show the versions and the pauses of a schedule, newest first."""
     versions, pauses = operations.history(at.store.registry(), args.name, tenant=at.tenant, limit=args.limit)
     for version in versions:
@@ -130,7 +130,7 @@ def history(args: argparse.Namespace, at: Desk) -> Iterator[str]:
             yield f"paused       from {rfc3339(one.since_us)} to {to} by {by}  {render.plain(one.note)}".rstrip()
 
 
-def pause(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+def pause(args: argparse.Namespace, at: OpenStore) -> Iterator[str]:
     """Pause a schedule."""
     wanted = None
     if args.until:
@@ -145,7 +145,7 @@ def pause(args: argparse.Namespace, at: Desk) -> Iterator[str]:
         yield f"{args.name} is paused {f'until {end}' if end else 'until it is resumed'}."
 
 
-def resume(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+def resume(args: argparse.Namespace, at: OpenStore) -> Iterator[str]:
     """Resume a schedule."""
     operations.resume_schedule(at.store.registry(), args.name, tenant=at.tenant, actor=at.actor)
     listed = operations.find_schedule(at.store.registry(), args.name, tenant=at.tenant)
@@ -157,7 +157,7 @@ def resume(args: argparse.Namespace, at: Desk) -> Iterator[str]:
         yield f"{args.name} is resumed; next: {_next(listed) or 'no tick to come'}."
 
 
-def skip_next(args: argparse.Namespace, at: Desk) -> Iterator[str]:
+def skip_next(args: argparse.Namespace, at: OpenStore) -> Iterator[str]:
     """Skip the next ticks of a schedule."""
     ticks = operations.skip_next(at.store.registry(), args.name, args.count, tenant=at.tenant, actor=at.actor)
     texts = [format_instant(tick) for tick in ticks]

@@ -14,7 +14,7 @@ from fencepost.model.usage import is_partial
 from fencepost.operations.logs import Log, content, log_of
 from fencepost.operations.looking import Detail
 from fencepost.operations.records.run_record import detail_record, numbered, usage_of
-from fencepost.operations.showing import Guarded, Present, any_record, command_lines, show_any
+from fencepost.operations.showing import CommandAt, Present, any_record, command_lines, show_any
 from fencepost.operations.words import ago, counted, fate, gate_words, plain, rfc3339, span, why_so
 from fencepost.ports.runs import AttemptRow
 
@@ -67,7 +67,7 @@ def print_detail(detail: Detail, log: Log | None) -> None:
             print(render.cut(f"  {plain(line)}", render.width()).rstrip())
 
 
-def print_command(found: Guarded | Present, *, as_json: bool) -> None:
+def print_command(found: CommandAt | Present, *, as_json: bool) -> None:
     """Print what there is to say about a command that is no run."""
     one = any_record(found)
     if as_json:

@@ -8,7 +8,7 @@ from fencepost.model.budget import show_usd
 from fencepost.model.instant import format_instant
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.store_load import StoreLoad, load_rows, short
-from fencepost.operations.simulation.tally import Report, Tally
+from fencepost.operations.simulation.tally import ScheduleTally, SimulationReport
 from fencepost.operations.words import counted, span
 
 HEAD = ("SCHEDULE", "TICKS", "RUNS", "LATEST", "USD", "NOT RUN")
@@ -18,7 +18,7 @@ GIGABYTE = 1e9
 DAY = timedelta(days=1)
 
 
-def page(report: Report) -> Iterator[str]:
+def page(report: SimulationReport) -> Iterator[str]:
     """Yield the lines for a person."""
     yield from map(options.wrapped, _opening(report.scenario))
     yield ""
@@ -59,7 +59,7 @@ def _outage_words(scenario: Scenario) -> str:
     return f"{counted(len(scenario.outages), 'outage')}, down for {span(down // timedelta(microseconds=1))} in all"
 
 
-def _row(name: str, tally: Tally) -> tuple[str, ...]:
+def _row(name: str, tally: ScheduleTally) -> tuple[str, ...]:
     skipped = ", ".join(f"{number} {kind}" for kind, number in tally.skipped().items())
     latest = span(tally.latest_us) if tally.latest_us else "on time"
     return render.plain(name), str(tally.owed), str(tally.runs), latest, show_usd(tally.spend), skipped or "-"
@@ -73,7 +73,7 @@ def _needs(scenario: Scenario, name: str) -> str:
     return f"{takes} and costs {show_usd(expected.cost)} dollars ({expected.cost_from})"
 
 
-def _standing_out(tally: Tally) -> Iterator[str]:
+def _standing_out(tally: ScheduleTally) -> Iterator[str]:
     """Yield what a person would want to know; nothing where all went as usual."""
     for effect in tally.effects[:EFFECTS_SHOWN]:
         yield f"{effect.change_at:%Y-%m-%d}: {effect.note}"
@@ -92,7 +92,7 @@ def _standing_out(tally: Tally) -> Iterator[str]:
     yield from _ends(tally)
 
 
-def _ends(tally: Tally) -> Iterator[str]:
+def _ends(tally: ScheduleTally) -> Iterator[str]:
     for state, words in (("dead", "ended as dead letters"), ("cancelled", "were cancelled")):
         if tally.ends[state]:
             why = ", ".join(f"{number} {reason}" for reason, number in sorted(tally.reasons.items()))

@@ -8,7 +8,7 @@ from typing import BinaryIO, TextIO
 
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_seconds, shown
-from fencepost.operations.preview import Window, window
+from fencepost.operations.preview import PreviewWindow, window
 
 LINE_MAX = 65_536
 PIECE = 4096
@@ -34,7 +34,7 @@ def answer(line: bytes) -> Iterator[str]:
     return _window(asked)
 
 
-def _window(asked: Window) -> Iterator[str]:
+def _window(asked: PreviewWindow) -> Iterator[str]:
     yield '{"fired":['
     yield from _list(format_seconds(asked.fired), "Z")
     yield '],"skipped":['

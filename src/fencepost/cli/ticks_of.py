@@ -16,7 +16,7 @@ from fencepost.operations.preview import PreviewedTick, known_ahead, parse_momen
 from fencepost.operations.registry import Listed, find_schedule
 
 
-class Asked(NamedTuple):
+class TicksQuestion(NamedTuple):
     """A schedule, and which of its ticks are wanted."""
 
     listed: Listed
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
         return due if due and self.start <= due and (self.end is None or due < self.end) else None
 
 
-def ask(args: argparse.Namespace) -> Asked:
+def ask(args: argparse.Namespace) -> TicksQuestion:
     """Look a schedule up; wall times of --from and --until are in its zone."""
     with options.opened(args) as store:
         listed = find_schedule(store.registry(), args.name, tenant=options.tenant_of(args))
@@ -50,10 +50,10 @@ def ask(args: argparse.Namespace) -> Asked:
     end = parse_moment(args.end, zone) if args.end else None
     if end and end < start:
         raise Invalid(f"--until ({args.end}) is before --from ({format_instant(start)}); swap them.")
-    return Asked(listed, trigger, zone, start, end)
+    return TicksQuestion(listed, trigger, zone, start, end)
 
 
-def head(asked: Asked) -> Iterator[str]:
+def head(asked: TicksQuestion) -> Iterator[str]:
     """Say what is previewed, and whether anything will come of it."""
     listed = asked.listed
     yield f"{listed.row.name}, version {listed.row.version}: {listed.definition.when}"
@@ -64,7 +64,7 @@ def head(asked: Asked) -> Iterator[str]:
     yield ""
 
 
-def after_an_end(asked: Asked) -> Iterator[str]:
+def after_an_end(asked: TicksQuestion) -> Iterator[str]:
     """Say what is known about a schedule that counts from the end of its last run."""
     due = asked.next_end
     if due:
@@ -72,7 +72,7 @@ def after_an_end(asked: Asked) -> Iterator[str]:
     yield f"Each later one is due {asked.listed.definition.every} after the run before it has ended."
 
 
-def fields_after_an_end(asked: Asked) -> Iterator[dict[str, object]]:
+def fields_after_an_end(asked: TicksQuestion) -> Iterator[dict[str, object]]:
     """Return the one tick that is known, as scripts see it; its occurrence is named when it is decided."""
     due = asked.next_end
     if due:

@@ -15,7 +15,7 @@ from fencepost.model.errors import Invalid, Rollback
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
 from fencepost.model.rights import NO_LISTS
 from fencepost.operations.registry import Warned, apply_config
-from fencepost.service.station import Plan
+from fencepost.service.station import StationPlan
 from fencepost.wiring import serving
 
 DESCRIPTION = """\
@@ -68,7 +68,7 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     workers = args.workers if works else 0
     if not 0 <= workers <= WORKERS_MAX:
         raise Invalid(f"--workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
-    plan = Plan(
+    plan = StationPlan(
         settings.tenant,
         ticks,
         workers,

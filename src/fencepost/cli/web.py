@@ -29,13 +29,13 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     if not is_installed():
         raise Misconfigured(MISSING)
-    from fencepost.web.server import Address, serve
+    from fencepost.web.server import WebAddress, serve
 
     options.use_config(args)
     # Whoever started us may be about to make the store; a person who names a file that is not there is mistaken.
     find = wiring.existing_store if args.parent is None else wiring.store_url
     url = find(args.store, args.tenant)
-    address = Address(args.host, args.port, tuple(args.allow_host))
+    address = WebAddress(args.host, args.port, tuple(args.allow_host))
     return serve(url, options.tenant_of(args), address, parent=args.parent)
 
 

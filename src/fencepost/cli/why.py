@@ -8,7 +8,7 @@ from fencepost.cli import options
 from fencepost.model.errors import Unknown
 from fencepost.operations.guarded import why_lock, why_named
 from fencepost.operations.records.tick_record import answer_record
-from fencepost.operations.why import Answer, Asked
+from fencepost.operations.why import Explanation, WhyQuestion
 
 EXAMPLES = """\
   fencepost why nightly                            the last tick, and the next
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def answered(args: argparse.Namespace) -> tuple[Asked, list[Answer]]:
+def answered(args: argparse.Namespace) -> tuple[WhyQuestion, list[Explanation]]:
     """Ask about a schedule of that name, else about a lock, here and in this machine's own store."""
     tenant = options.tenant_of(args)
     with options.opened(args) as store:

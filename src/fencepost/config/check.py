@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.config.kinds import check_name, did_you_mean, said
 from fencepost.config.problems import Problem
 from fencepost.config.read import Document
-from fencepost.config.schema import BY_NAME, Key, Section
+from fencepost.config.schema import BY_NAME, ConfigKey, Section
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import shown
 
@@ -17,7 +17,7 @@ HOMES_MAX = 2  # a key that is at home in many places helps nobody
 
 
 @dataclass(slots=True)
-class Entry:
+class NamedSection:
     """One section with its name, as far as it could be read."""
 
     path: Path
@@ -39,7 +39,7 @@ class Checker:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._keys: dict[str, dict[str, Key]] = {name: section.by_name for name, section in BY_NAME.items()}
+        self._keys: dict[str, dict[str, ConfigKey]] = {name: section.by_name for name, section in BY_NAME.items()}
         self._required = {name: [key for key in one.keys if key.required] for name, one in BY_NAME.items()}
         self.problems: list[Problem] = []
 
@@ -75,12 +75,12 @@ class Checker:
             elif not isinstance(value, dict):
                 self.complain(f"expected a section, [{name}], not {said(value)}.", name)
 
-    def single(self, section: Section) -> Entry:
+    def single(self, section: Section) -> NamedSection:
         """Read a section of which there is one."""
         table = self._document.table.get(section.name)
         return self._entry(section, table if isinstance(table, dict) else {}, (section.name,))
 
-    def named(self, section: Section) -> Iterator[Entry]:
+    def named(self, section: Section) -> Iterator[NamedSection]:
         """Read the sections of a kind, each with its name."""
         table = self._document.table.get(section.name)
         for name, values in table.items() if isinstance(table, dict) else ():
@@ -95,8 +95,8 @@ class Checker:
                 self.complain(str(error), *path)
             yield self._entry(section, values, path)
 
-    def _entry(self, section: Section, table: dict[str, Any], path: Path) -> Entry:
-        entry = Entry(path, {})
+    def _entry(self, section: Section, table: dict[str, Any], path: Path) -> NamedSection:
+        entry = NamedSection(path, {})
         keys = self._keys[section.name]
         for name, value in table.items():
             key = keys.get(name)
@@ -110,7 +110,7 @@ class Checker:
                 entry.bad.add(key.name)
         return entry
 
-    def _read(self, entry: Entry, key: Key, value: object) -> None:
+    def _read(self, entry: NamedSection, key: ConfigKey, value: object) -> None:
         try:
             entry.values[key.name] = key.kind.read(value)
         except Invalid as error:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.config.check import Checker, Entry
+from fencepost.config.check import Checker, NamedSection
 from fencepost.config.check_engines import check_engine_options
 from fencepost.config.check_rights import Refused, check_asked_by_agent
 from fencepost.config.kinds import did_you_mean
@@ -28,7 +28,7 @@ ENGINES_OF = {key.name: key.engines for key in AGENTS.keys if key.engines}
 Known = Mapping[str, Mapping[str, Any]]
 
 
-def check_agent(checker: Checker, entry: Entry, known: Known, refused: Refused) -> AgentDefinition | None:
+def check_agent(checker: Checker, entry: NamedSection, known: Known, refused: Refused) -> AgentDefinition | None:
     """Return the agent, or None after having complained."""
     before = len(checker.problems)
     if "engine" not in entry.bad:
@@ -48,7 +48,7 @@ def check_agent(checker: Checker, entry: Entry, known: Known, refused: Refused) 
     return None if entry.bad or len(checker.problems) > before else agent
 
 
-def _check_engine(checker: Checker, entry: Entry) -> None:
+def _check_engine(checker: Checker, entry: NamedSection) -> None:
     engine = entry.values.get("engine", "command")
     for name in entry.says(*ENGINES_OF):
         if engine not in ENGINES_OF[name]:
@@ -62,7 +62,7 @@ def _check_engine(checker: Checker, entry: Entry) -> None:
         checker.complain(f'engine = "{engine}" needs {" or ".join(NEEDS[engine])}.', *entry.path)
 
 
-def _check_command(checker: Checker, entry: Entry) -> None:
+def _check_command(checker: Checker, entry: NamedSection) -> None:
     command = entry.values.get("command")
     if command is None:
         return
@@ -86,7 +86,7 @@ def _as_list(text: str) -> str:
     return f"command = [{quoted}]"
 
 
-def _check_lane(checker: Checker, entry: Entry) -> None:
+def _check_lane(checker: Checker, entry: NamedSection) -> None:
     """Refuse what a function cannot have that shares its process with others."""
     if not entry.values.get("in_process"):
         return
@@ -97,7 +97,7 @@ def _check_lane(checker: Checker, entry: Entry) -> None:
             )
 
 
-def _check_references(checker: Checker, entry: Entry, known: Known) -> None:
+def _check_references(checker: Checker, entry: NamedSection, known: Known) -> None:
     project = entry.values.get("project")
     if project and project not in known["projects"]:
         hint = did_you_mean(project, known["projects"]) or f" Define it as [projects.{project}]."
@@ -113,7 +113,7 @@ def _check_references(checker: Checker, entry: Entry, known: Known) -> None:
             checker.complain(f'there is no gate "{gate}".{hint}', *entry.path, "gates", index)
 
 
-def _definition(entry: Entry, gates: Mapping[str, Any]) -> AgentDefinition:
+def _definition(entry: NamedSection, gates: Mapping[str, Any]) -> AgentDefinition:
     values = {name: value for name, value in entry.values.items() if name not in OPTIONS}
     options = {name: value for name, value in entry.values.items() if name in OPTIONS}
     described = {name: _said(gates[name]) for name in entry.values.get("gates", ()) if name in gates}

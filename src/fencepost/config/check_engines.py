@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.config.check import Checker, Entry
+from fencepost.config.check import Checker, NamedSection
 from fencepost.config.kinds import did_you_mean
 from fencepost.config.presets import shipped, shipped_names
 from fencepost.config.schema import ENGINE
@@ -45,7 +45,7 @@ def check_definitions(checker: Checker) -> dict[str, dict[str, Any]]:
     return found
 
 
-def check_engine_options(checker: Checker, entry: Entry, definitions: Definitions) -> None:
+def check_engine_options(checker: Checker, entry: NamedSection, definitions: Definitions) -> None:
     """Complain about options that cannot work; put the prompt and the definition where the manifest keeps them."""
     engine = entry.values.get("engine", "command")
     if engine == "http":
@@ -61,7 +61,7 @@ def check_engine_options(checker: Checker, entry: Entry, definitions: Definition
         _check_cli(checker, entry, definitions)
 
 
-def _check_http(checker: Checker, entry: Entry) -> None:
+def _check_http(checker: Checker, entry: NamedSection) -> None:
     """Look at the URL; what must not be written down travels as the agent's secrets do, and is masked like them."""
     url = entry.values.get("url", "")
     if url and not is_reference(url):
@@ -77,7 +77,7 @@ def _check_http(checker: Checker, entry: Entry) -> None:
         entry.values["secrets"] = {**entry.values.get("secrets", {}), **hidden}
 
 
-def _read_prompt(checker: Checker, entry: Entry) -> None:
+def _read_prompt(checker: Checker, entry: NamedSection) -> None:
     """Read the prompt's file: what is applied is what will be asked, whatever becomes of the file."""
     name = entry.values.pop("prompt_file", "")
     if not name:
@@ -96,14 +96,14 @@ def _read_prompt(checker: Checker, entry: Entry) -> None:
     entry.values["prompt"] = text
 
 
-def _check_prompt(checker: Checker, entry: Entry, name: str) -> None:
+def _check_prompt(checker: Checker, entry: NamedSection, name: str) -> None:
     try:
         check_placeholders(entry.values.get(name, ""), FIELDS)
     except Invalid as error:
         checker.complain(str(error), *entry.path, name)
 
 
-def _check_claude(checker: Checker, entry: Entry) -> None:
+def _check_claude(checker: Checker, entry: NamedSection) -> None:
     values = entry.values
     for word in values.get("args", ()):
         if word.partition("=")[0] in OURS:
@@ -144,7 +144,7 @@ def _ungateable(server: object) -> str:
     return ""
 
 
-def _check_cli(checker: Checker, entry: Entry, definitions: Definitions) -> None:
+def _check_cli(checker: Checker, entry: NamedSection, definitions: Definitions) -> None:
     values = entry.values
     preset = values.get("preset", "")
     if preset and preset not in definitions:
@@ -177,7 +177,7 @@ def _inline(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"argv": argv, "prompt_by": by}
 
 
-def _check_use(checker: Checker, entry: Entry, definition: CliDefinition) -> None:
+def _check_use(checker: Checker, entry: NamedSection, definition: CliDefinition) -> None:
     if entry.values.get("preset") and not entry.says("prompt", "prompt_file"):
         checker.complain("it has no prompt or prompt_file: nothing would be asked.", *entry.path)
     if definition.output.format == "json" and entry.values.get("stall_timeout"):

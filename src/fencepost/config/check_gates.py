@@ -1,6 +1,6 @@
 """Checks what a gate's keys mean together."""
 
-from fencepost.config.check import Checker, Entry
+from fencepost.config.check import Checker, NamedSection
 from fencepost.config.schema import GATE
 from fencepost.model.errors import Invalid
 from fencepost.model.target import PATHS, target_of
@@ -8,7 +8,7 @@ from fencepost.model.target import PATHS, target_of
 KINDS_OF = {key.name: key.engines for key in GATE.keys if key.engines}
 
 
-def check_gate(checker: Checker, entry: Entry) -> None:
+def check_gate(checker: Checker, entry: NamedSection) -> None:
     """Complain about keys that its kind does not understand, and about a place that is missing."""
     kind = entry.values.get("kind")
     if kind is None:

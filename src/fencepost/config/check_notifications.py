@@ -1,13 +1,13 @@
 """Checks what the keys of a notification mean together."""
 
-from fencepost.config.check import Checker, Entry
+from fencepost.config.check import Checker, NamedSection
 from fencepost.model.address import target_of
 from fencepost.model.errors import Invalid
 
 ONLY_FOR = {"secret": ("webhook",), "style": ("ping",), "on": ("apprise", "webhook")}
 
 
-def check_notification(checker: Checker, entry: Entry) -> None:
+def check_notification(checker: Checker, entry: NamedSection) -> None:
     """Complain about keys that its kind does not understand, and about what is missing."""
     if entry.bad:
         return  # which was said already

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from fencepost.config.check import Checker, Entry, Path
+from fencepost.config.check import Checker, NamedSection, Path
 from fencepost.model.errors import Invalid
 from fencepost.model.http_secrets import SECRET, URL, header_secret
 from fencepost.model.rights import Rights, is_ordinary, is_reference, is_referred_place, references_in, refusal
@@ -20,7 +20,7 @@ def refused_by(rights: Rights, tenant: str) -> Refused:
     return partial(refusal, tenant=tenant, rights=rights, real=_real)
 
 
-def check_asked_by_agent(checker: Checker, entry: Entry, gates: Mapping[str, Any], refused: Refused) -> None:
+def check_asked_by_agent(checker: Checker, entry: NamedSection, gates: Mapping[str, Any], refused: Refused) -> None:
     """Complain about what an agent asks for and its tenant may not have."""
     _check(checker, entry.path, refused, [*_secrets(entry), *_passed(entry), *_gates(entry, gates)])
 
@@ -40,7 +40,7 @@ def _check(checker: Checker, path: Path, refused: Refused, asked: list[Asked]) -
             checker.complain(why, *path, *where)
 
 
-def _secrets(entry: Entry) -> Iterator[Asked]:
+def _secrets(entry: NamedSection) -> Iterator[Asked]:
     """Yield the secrets; those of the http engine where they were written."""
     headers = {header_secret(place): name for place, name in enumerate(sorted(entry.values.get("headers") or {}))}
     for name, reference in entry.values.get("secrets", {}).items():
@@ -50,13 +50,13 @@ def _secrets(entry: Entry) -> Iterator[Asked]:
             yield ("headers", headers[name]) if name in headers else ("secrets", name), reference
 
 
-def _passed(entry: Entry) -> Iterator[Asked]:
+def _passed(entry: NamedSection) -> Iterator[Asked]:
     for place, name in enumerate(entry.values.get("pass_env", ())):
         if not is_ordinary(name):
             yield ("pass_env", place), f"env:{name}"
 
 
-def _gates(entry: Entry, gates: Mapping[str, Any]) -> Iterator[Asked]:
+def _gates(entry: NamedSection, gates: Mapping[str, Any]) -> Iterator[Asked]:
     for place, gate in enumerate(entry.values.get("gates", ())):
         try:
             target = target_of(gates[gate]) if gate in gates else gate if is_target(gate) else ""

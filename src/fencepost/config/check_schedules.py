@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fencepost.config.check import Checker, Entry
+from fencepost.config.check import Checker, NamedSection
 from fencepost.model.budget import never_affordable
 from fencepost.model.cron import parse_cron
 from fencepost.model.definition import (
@@ -32,7 +32,7 @@ ONLY_WITH = {
 }
 
 
-def check_schedule(checker: Checker, entry: Entry, timezone: str) -> ScheduleDefinition | None:
+def check_schedule(checker: Checker, entry: NamedSection, timezone: str) -> ScheduleDefinition | None:
     """Return the schedule, or None after having complained; `timezone` is the file's own."""
     before = len(checker.problems)
     trigger = _trigger(checker, entry)
@@ -53,7 +53,7 @@ def check_schedule(checker: Checker, entry: Entry, timezone: str) -> ScheduleDef
     return None if len(checker.problems) > before else schedule
 
 
-def _trigger(checker: Checker, entry: Entry) -> str:
+def _trigger(checker: Checker, entry: NamedSection) -> str:
     """Return the trigger that was written, the first where there are several."""
     written = entry.says(*TRIGGERS)
     if not written:
@@ -71,7 +71,7 @@ def _trigger(checker: Checker, entry: Entry) -> str:
     return written[0]
 
 
-def _check_company(checker: Checker, entry: Entry) -> None:
+def _check_company(checker: Checker, entry: NamedSection) -> None:
     written = entry.says(*TRIGGERS)
     for name in entry.says(*ONLY_WITH):
         if not set(written) & set(ONLY_WITH[name]):
@@ -82,7 +82,7 @@ def _check_company(checker: Checker, entry: Entry) -> None:
             )
 
 
-def _check_rest(checker: Checker, entry: Entry, values: dict[str, object], trigger: str) -> None:
+def _check_rest(checker: Checker, entry: NamedSection, values: dict[str, object], trigger: str) -> None:
     """Say what else is wrong with an entry that has a problem already, as far as its parts are whole."""
     kept = {name: value for name, value in values.items() if name not in entry.bad}
     schedule = ScheduleDefinition(**{"agent": "nobody", **kept, "name": entry.name})  # type: ignore[arg-type]
@@ -96,20 +96,20 @@ def _check_rest(checker: Checker, entry: Entry, values: dict[str, object], trigg
         _check_calendar(checker, entry, schedule)
 
 
-def _check_meaning(checker: Checker, entry: Entry, schedule: ScheduleDefinition, trigger: str) -> None:
+def _check_meaning(checker: Checker, entry: NamedSection, schedule: ScheduleDefinition, trigger: str) -> None:
     _check_trigger(checker, entry, schedule, trigger)
     _check_policies(checker, entry, schedule)
     _check_calendar(checker, entry, schedule)
 
 
-def _check_calendar(checker: Checker, entry: Entry, schedule: ScheduleDefinition) -> None:
+def _check_calendar(checker: Checker, entry: NamedSection, schedule: ScheduleDefinition) -> None:
     try:
         calendar_of(schedule)
     except Invalid as error:
         checker.complain(str(error), *entry.path, "calendar")
 
 
-def _check_trigger(checker: Checker, entry: Entry, schedule: ScheduleDefinition, trigger: str) -> None:
+def _check_trigger(checker: Checker, entry: NamedSection, schedule: ScheduleDefinition, trigger: str) -> None:
     if trigger == "cron" and not schedule.timezone:
         checker.complain(
             'it needs a timezone: write timezone = "Europe/Berlin" beside it, or once for all in [fencepost].',
@@ -127,7 +127,7 @@ def _check_trigger(checker: Checker, entry: Entry, schedule: ScheduleDefinition,
         checker.complain(str(error), *entry.path, trigger)
 
 
-def _check_expressions(checker: Checker, entry: Entry, crons: Sequence[str]) -> None:
+def _check_expressions(checker: Checker, entry: NamedSection, crons: Sequence[str]) -> None:
     """Check expressions whose zone is not known."""
     try:
         for cron in crons:
@@ -136,7 +136,7 @@ def _check_expressions(checker: Checker, entry: Entry, crons: Sequence[str]) -> 
         checker.complain(str(error), *entry.path, "cron")
 
 
-def _check_policies(checker: Checker, entry: Entry, schedule: ScheduleDefinition) -> None:
+def _check_policies(checker: Checker, entry: NamedSection, schedule: ScheduleDefinition) -> None:
     if entry.values.keys().isdisjoint(POLICY_KEYS):
         return  # the defaults are in order, and there may be many schedules
     try:
@@ -145,7 +145,7 @@ def _check_policies(checker: Checker, entry: Entry, schedule: ScheduleDefinition
         checker.complain(str(error), *entry.path, *entry.says(*POLICY_KEYS)[:1])
 
 
-def check_affordable(checker: Checker, entry: Entry, schedule: ScheduleDefinition, agent: object) -> None:
+def check_affordable(checker: Checker, entry: NamedSection, schedule: ScheduleDefinition, agent: object) -> None:
     """Refuse a budget that not even the first run can be paid from; `agent` is what the file says of it."""
     written = agent.get("budget_usd") if isinstance(agent, dict) else None
     said = entry.says("budget_usd_per_day", "budget_usd_per_month")

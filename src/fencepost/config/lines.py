@@ -9,7 +9,7 @@ import sys
 from bisect import bisect_right
 from contextlib import suppress
 
-from fencepost.config.problems import Place
+from fencepost.config.problems import TextPlace
 
 Path = tuple[str | int, ...]
 
@@ -25,11 +25,11 @@ _ESCAPE = re.compile(r'\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(["\\bfnrte/]))'
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "e": "\x1b", '"': '"', "\\": "\\", "/": "/"}
 
 
-class Lost(Exception):
+class UnreadableToml(Exception):
     """The text is not what it should be here."""
 
 
-class Lines:
+class TomlPositions:
     """The places of all keys of one text."""
 
     def __init__(self, text: str) -> None:
@@ -37,20 +37,20 @@ class Lines:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.offsets: dict[Path, int] = {}
         self._arrays: dict[Path, int] = {}
-        with suppress(Lost, RecursionError):
+        with suppress(UnreadableToml, RecursionError):
             self._document()
 
-    def place(self, *path: str | int) -> Place:
+    def place(self, *path: str | int) -> TextPlace:
         """Return where a key stands, or the nearest one above it."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.offsets:
                 return self.place_of(self.offsets[path[:end]])
-        return Place(1, 1)
+        return TextPlace(1, 1)
 
-    def place_of(self, offset: int) -> Place:
+    def place_of(self, offset: int) -> TextPlace:
         """Return line and column of an offset into the text."""
         line = bisect_right(self._starts, offset)
-        return Place(line, offset - self._starts[line - 1] + 1)
+        return TextPlace(line, offset - self._starts[line - 1] + 1)
 
     def _document(self) -> None:
         table: Path = ()
@@ -79,7 +79,7 @@ class Lines:
         self.offsets[path] = at
         closing = "]]" if is_array else "]"
         if not self._text.startswith(closing, end):
-            raise Lost
+            raise UnreadableToml
         return path, end + len(closing)
 
     def _entered(self, path: Path) -> Path:
@@ -93,7 +93,7 @@ class Lines:
             path = (*path, word)
             self.offsets.setdefault(path, at)
         if not self._text.startswith("=", end):
-            raise Lost
+            raise UnreadableToml
         return self._value(path, self._skip(_SPACE, end + 1))
 
     def _key(self, at: int) -> tuple[list[str], int]:
@@ -115,7 +115,7 @@ class Lines:
                 if pattern is _BASIC:
                     return _ESCAPE.sub(_unescaped, found[1:-1]), match.end()
                 return (found[1:-1] if pattern is _LITERAL else found), match.end()
-        raise Lost
+        raise UnreadableToml
 
     def _value(self, path: Path, at: int) -> int:
         """Walk over a value, noting the places of what is inside; return where it ends."""
@@ -140,7 +140,7 @@ class Lines:
             if self._text.startswith(",", at):
                 at += 1
             elif not self._text.startswith("]", at):
-                raise Lost
+                raise UnreadableToml
 
     def _inline_table(self, path: Path, at: int) -> int:
         while True:
@@ -151,7 +151,7 @@ class Lines:
             if self._text.startswith(",", at):
                 at += 1
             elif not self._text.startswith("}", at):
-                raise Lost
+                raise UnreadableToml
 
     def _skip(self, pattern: re.Pattern[str], at: int) -> int:
         match = pattern.match(self._text, at)
@@ -161,7 +161,7 @@ class Lines:
     def _end(self, pattern: re.Pattern[str], at: int) -> int:
         match = pattern.match(self._text, at)
         if not match:
-            raise Lost
+            raise UnreadableToml
         return match.end()
 
 

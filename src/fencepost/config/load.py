@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fencepost.config import schema
-from fencepost.config.check import Checker, Entry
+from fencepost.config.check import Checker, NamedSection
 from fencepost.config.check_agents import check_agent
 from fencepost.config.check_engines import check_definitions
 from fencepost.config.check_gates import check_gate
@@ -236,7 +236,7 @@ class _Loading:
                 check_affordable(self._checker, entry, schedule, agents.get(schedule.agent))
         return found
 
-    def _agree(self, entry: Entry, schedule: ScheduleDefinition, limits: dict[str, ScheduleDefinition]) -> None:
+    def _agree(self, entry: NamedSection, schedule: ScheduleDefinition, limits: dict[str, ScheduleDefinition]) -> None:
         """Refuse two limits for one concurrency key; other files' are compared by the registry."""
         key, limit = schedule.concurrency_key, schedule.concurrency or 1
         other = limits.setdefault(key, schedule) if key else schedule

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fencepost.config.schema import SECTIONS, Key, Section
+from fencepost.config.schema import SECTIONS, ConfigKey, Section
 
 NOTE = "<!-- Written from fencepost.config.schema; a test compares them and says how to renew this page. -->"
 INTRODUCTION = """\
@@ -47,14 +47,14 @@ def _title(section: Section) -> str:
     return f"`[{section.name}.NAME]`" if section.named else f"`[{section.name}]`"
 
 
-def _row(key: Key) -> str:
+def _row(key: ConfigKey) -> str:
     meaning = key.meaning
     if key.engines:
         meaning = f"{' and '.join(key.engines)}: {meaning}"
     return f"| `{key.name}` | {key.kind.name} | {_default(key)} | {meaning} |"
 
 
-def _default(key: Key) -> str:
+def _default(key: ConfigKey) -> str:
     match key.default:
         case _ if key.required:
             return "required"

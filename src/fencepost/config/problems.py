@@ -8,7 +8,7 @@ from fencepost.model.errors import Invalid
 SHOWN_MAX = 100
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """A line and a column, both counted from 1."""
 
     line: int
@@ -18,7 +18,7 @@ class Place(NamedTuple):
 class Problem(NamedTuple):
     """One thing that is wrong."""
 
-    place: Place
+    place: TextPlace
     message: str
 
 

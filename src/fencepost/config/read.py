@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from fencepost.config.find import FALLBACK
-from fencepost.config.lines import Lines
-from fencepost.config.problems import InvalidConfig, Place, Problem
+from fencepost.config.lines import TomlPositions
+from fencepost.config.problems import InvalidConfig, Problem, TextPlace
 from fencepost.config.trust import refuse_open_to_all
 from fencepost.model.errors import Invalid
 
@@ -48,11 +48,11 @@ class Document:
     files: Mapping[str, str] | None = None  # what came with a text that has no folder; None: files are on the disk
 
     @cached_property
-    def lines(self) -> Lines:
+    def lines(self) -> TomlPositions:
         """Where each key stands; worked out when something is to be said about one."""
-        return Lines(self.text)
+        return TomlPositions(self.text)
 
-    def place(self, *path: str | int) -> Place:
+    def place(self, *path: str | int) -> TextPlace:
         """Return where a key of our part stands."""
         return self.lines.place(*self.prefix, *path)
 
@@ -107,7 +107,7 @@ def _decode(path: str, data: bytes) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", "replace")
-        place = Lines(before).place_of(len(before))
+        place = TomlPositions(before).place_of(len(before))
         byte = data[error.start]
         raise InvalidConfig(
             path, [Problem(place, f"byte 0x{byte:02x} is not UTF-8; save the file as UTF-8.")]
@@ -134,10 +134,10 @@ def _syntax_problem(text: str, message: str) -> Problem:
         what = "a number is beyond all bounds"
     hint = next((hint for words, hint in HINTS.items() if what.startswith(words)), "")
     if found and found[1]:
-        place = Place(int(found[1]), int(found[2]))
+        place = TextPlace(int(found[1]), int(found[2]))
     else:
         long_number = _LONG_NUMBER.search(text)
-        place = Lines(text).place_of(long_number.start() if long_number and not found else len(text))
+        place = TomlPositions(text).place_of(long_number.start() if long_number and not found else len(text))
     return Problem(place, f"this is not valid TOML: {what}" + (f"; {hint}." if hint else "."))
 
 

@@ -63,7 +63,7 @@ PERMISSION_MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk
 REQUIRED = MISSING
 
 
-class Key(NamedTuple):
+class ConfigKey(NamedTuple):
     """One key of a section."""
 
     name: str
@@ -84,11 +84,11 @@ class Section:
 
     name: str
     meaning: str
-    keys: tuple[Key, ...]
+    keys: tuple[ConfigKey, ...]
     named: bool = True
 
     @property
-    def by_name(self) -> dict[str, Key]:
+    def by_name(self) -> dict[str, ConfigKey]:
         """The keys by their name."""
         return {key.name: key for key in self.keys}
 
@@ -105,33 +105,33 @@ def _defaults(kind: type[AgentDefinition | ScheduleDefinition]) -> dict[str, obj
     return {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(kind)}
 
 
-def _agent(name: str, kind: Kind, meaning: str, *engines: str) -> Key:
-    return Key(name, kind, _agent_default(name), meaning, engines)
+def _agent(name: str, kind: Kind, meaning: str, *engines: str) -> ConfigKey:
+    return ConfigKey(name, kind, _agent_default(name), meaning, engines)
 
 
-def _option(name: str, kind: Kind, meaning: str, *engines: str, default: object = "") -> Key:
-    return Key(name, kind, default, meaning, engines)
+def _option(name: str, kind: Kind, meaning: str, *engines: str, default: object = "") -> ConfigKey:
+    return ConfigKey(name, kind, default, meaning, engines)
 
 
-def _schedule(name: str, kind: Kind, meaning: str) -> Key:
-    return Key(name, kind, _schedule_default(name), meaning)
+def _schedule(name: str, kind: Kind, meaning: str) -> ConfigKey:
+    return ConfigKey(name, kind, _schedule_default(name), meaning)
 
 
 FENCEPOST = Section(
     "fencepost",
     "General settings.",
     (
-        Key("name", TEXT, "", "What this file is called: its definitions belong to the name, so that the same file on two machines, or in another folder, is one file. Without a name they belong to this machine and path."),
-        Key("store", STORE, "", "Where it is all kept: `sqlite:/path`, or relative to this file, `postgresql://…` or `env:NAME`. Default: a file of its own for each configuration, in the user's state folder."),
-        Key("tenant", TEXT, "default", "Whose definitions these are. Tenants never see one another."),
-        Key("stores", STORES_OF, {}, 'Tenants that are kept elsewhere than in `store`, each with its own: `{ finance = "postgresql://…" }`; see [how far one server goes](../explanation/scale.md).'),
-        Key("timezone", ZONE, "", "The zone of this file's schedules, where they name none themselves."),
-        Key("drain_timeout", DURATION, "60s", "How long a worker that is asked to stop lets its runs finish."),
-        Key("retention", RETENTION, "90d", "How long ended runs and decided ticks are kept; at least `1d`. Dead letters stay until they are dealt with."),
-        Key("audit_key", REFERENCE, "", "The key that seals the audit, the same on all machines of one store. Default: one of this machine's own, made at first use in the user's state folder."),
-        Key("audit_heads", TEXT, "", "A file, best on another disk, to which each new seal is appended; `audit verify --heads` then sees whether the audit's end was cut off."),
-        Key("web_url", TEXT, "", "Where browsers reach the web door, such as `https://fencepost.example.com`: notices link to the run there."),
-        Key("http_allow", NETWORKS, (), "Private addresses that this machine's workers may post to; public ones need no leave."),
+        ConfigKey("name", TEXT, "", "What this file is called: its definitions belong to the name, so that the same file on two machines, or in another folder, is one file. Without a name they belong to this machine and path."),
+        ConfigKey("store", STORE, "", "Where it is all kept: `sqlite:/path`, or relative to this file, `postgresql://…` or `env:NAME`. Default: a file of its own for each configuration, in the user's state folder."),
+        ConfigKey("tenant", TEXT, "default", "Whose definitions these are. Tenants never see one another."),
+        ConfigKey("stores", STORES_OF, {}, 'Tenants that are kept elsewhere than in `store`, each with its own: `{ finance = "postgresql://…" }`; see [how far one server goes](../explanation/scale.md).'),
+        ConfigKey("timezone", ZONE, "", "The zone of this file's schedules, where they name none themselves."),
+        ConfigKey("drain_timeout", DURATION, "60s", "How long a worker that is asked to stop lets its runs finish."),
+        ConfigKey("retention", RETENTION, "90d", "How long ended runs and decided ticks are kept; at least `1d`. Dead letters stay until they are dealt with."),
+        ConfigKey("audit_key", REFERENCE, "", "The key that seals the audit, the same on all machines of one store. Default: one of this machine's own, made at first use in the user's state folder."),
+        ConfigKey("audit_heads", TEXT, "", "A file, best on another disk, to which each new seal is appended; `audit verify --heads` then sees whether the audit's end was cut off."),
+        ConfigKey("web_url", TEXT, "", "Where browsers reach the web door, such as `https://fencepost.example.com`: notices link to the run there."),
+        ConfigKey("http_allow", NETWORKS, (), "Private addresses that this machine's workers may post to; public ones need no leave."),
     ),
     named=False,
 )  # fmt: skip
@@ -140,14 +140,14 @@ PROJECTS = Section(
     "projects",
     "A directory that agents work in.",
     (
-        Key("path", TEXT, REQUIRED, "The directory, relative to this file. Each worker resolves it for itself."),
-        Key("concurrency", integer(1, 1000), 1, "How many runs of any origin may be in it at once; the others queue."),
-        Key("isolation", one_of("none", "worktree"), "none", "`worktree` gives each run that nobody asked for by hand a git worktree and a branch of its own."),
-        Key("worktree_base", TEXT, "", "The branch or commit that worktrees start from. Default: the branch that is checked out in `path`."),
-        Key("worktrees_dir", TEXT, "", "Where worktrees are made. Default: a folder `.NAME.worktrees` beside the project."),
-        Key("copy", PATHS_WITHIN, (), "Git-ignored files that each worktree gets a copy of, such as `.env`. `*` and `?` work as in a shell."),
-        Key("discard", PATHS_WITHIN, DISCARDED, "Git-ignored names that may be deleted with a worktree. One that holds other ignored files is kept."),
-        Key("merge", one_of("keep", "ff", "merge"), "keep", "What becomes of a worktree's branch after a run that succeeded: it stays, or the base branch is moved forward to it, or both are merged."),
+        ConfigKey("path", TEXT, REQUIRED, "The directory, relative to this file. Each worker resolves it for itself."),
+        ConfigKey("concurrency", integer(1, 1000), 1, "How many runs of any origin may be in it at once; the others queue."),
+        ConfigKey("isolation", one_of("none", "worktree"), "none", "`worktree` gives each run that nobody asked for by hand a git worktree and a branch of its own."),
+        ConfigKey("worktree_base", TEXT, "", "The branch or commit that worktrees start from. Default: the branch that is checked out in `path`."),
+        ConfigKey("worktrees_dir", TEXT, "", "Where worktrees are made. Default: a folder `.NAME.worktrees` beside the project."),
+        ConfigKey("copy", PATHS_WITHIN, (), "Git-ignored files that each worktree gets a copy of, such as `.env`. `*` and `?` work as in a shell."),
+        ConfigKey("discard", PATHS_WITHIN, DISCARDED, "Git-ignored names that may be deleted with a worktree. One that holds other ignored files is kept."),
+        ConfigKey("merge", one_of("keep", "ff", "merge"), "keep", "What becomes of a worktree's branch after a run that succeeded: it stays, or the base branch is moved forward to it, or both are merged."),
     ),
 )  # fmt: skip
 
@@ -211,20 +211,20 @@ ENGINE = Section(
     "engines",
     'How a CLI agent is called and how its output is read, for `engine = "cli"` and `preset = "NAME"`. See [CLI definitions](cli-definitions.md).',
     (
-        Key("extends", TEXT, "", "A definition to start from; the keys here replace its keys."),
-        Key("argv", TEXTS, (), "The command line, with placeholders such as `{prompt}`, `{session}`, `{args}`."),
-        Key("resume_argv", TEXTS, (), "The command line that goes on with `{session}`. Default: it cannot."),
-        Key("prompt_by", one_of(*PROMPT_BY), "stdin", "How it gets the prompt."),
-        Key("model_args", TEXTS, (), "What `{model_args}` becomes where the agent names a model."),
-        Key("names_session", BOOLEAN, False, "`{session}` in `argv` is a UUID of ours, known before the first event."),
-        Key("resume_prompt", TEXT, "", "What it is asked when it goes on."),
-        Key("env", VARIABLES, {}, "Variables of its environment."),
-        Key("exit_codes", JSON, {}, "What its exit codes mean: `succeeded`, `failed`, `misconfigured` (not tried again)."),
-        Key("interrupt", DURATION, "0s", "How long SIGINT may take to end a turn before SIGTERM. Default: no SIGINT."),
-        Key("result_grace", DURATION, "60s", "How long it may take to leave after it has said that it is done."),
-        Key("output", JSON, {}, "Where session, work, calls, outcome, cost and usage are found."),
-        Key("version_argv", TEXTS, (), "The command line that tells its version, for `doctor`."),
-        Key("tried", TEXTS, (), "The versions that the definition was run with; `doctor` tells of a newer one."),
+        ConfigKey("extends", TEXT, "", "A definition to start from; the keys here replace its keys."),
+        ConfigKey("argv", TEXTS, (), "The command line, with placeholders such as `{prompt}`, `{session}`, `{args}`."),
+        ConfigKey("resume_argv", TEXTS, (), "The command line that goes on with `{session}`. Default: it cannot."),
+        ConfigKey("prompt_by", one_of(*PROMPT_BY), "stdin", "How it gets the prompt."),
+        ConfigKey("model_args", TEXTS, (), "What `{model_args}` becomes where the agent names a model."),
+        ConfigKey("names_session", BOOLEAN, False, "`{session}` in `argv` is a UUID of ours, known before the first event."),
+        ConfigKey("resume_prompt", TEXT, "", "What it is asked when it goes on."),
+        ConfigKey("env", VARIABLES, {}, "Variables of its environment."),
+        ConfigKey("exit_codes", JSON, {}, "What its exit codes mean: `succeeded`, `failed`, `misconfigured` (not tried again)."),
+        ConfigKey("interrupt", DURATION, "0s", "How long SIGINT may take to end a turn before SIGTERM. Default: no SIGINT."),
+        ConfigKey("result_grace", DURATION, "60s", "How long it may take to leave after it has said that it is done."),
+        ConfigKey("output", JSON, {}, "Where session, work, calls, outcome, cost and usage are found."),
+        ConfigKey("version_argv", TEXTS, (), "The command line that tells its version, for `doctor`."),
+        ConfigKey("tried", TEXTS, (), "The versions that the definition was run with; `doctor` tells of a newer one."),
     ),
 )  # fmt: skip
 
@@ -232,15 +232,17 @@ GATE = Section(
     "gates",
     "Where writes prove their fence, at the target itself.",
     (
-        Key("kind", one_of(*GATES), REQUIRED, "What the target is."),
-        Key("path", TEXT, "", "The file or directory; relative to this file.", ("file", "dir")),
-        Key("url", LOCATION, "", "The database, repository, server or bucket.", ("sql", "git", "http", "s3", "redis")),
-        Key("table", TEXT, "", "Where the marks are kept. Default: `fencepost_fence`.", ("sql",)),
-        Key("key", REFERENCE, "", "What raises the service's fence, and its agents need not know.", ("http",)),
-        Key("endpoint", LOCATION, "", "The server, if it is not Amazon's.", ("s3",)),
-        Key("region", TEXT, "", "The region. Default: as boto3 finds it.", ("s3",)),
-        Key("marks", TEXT, "", "The hash that the marks are kept in. Default: `fencepost:fence`.", ("redis",)),
-        Key("branch", TEXT, "", "The branch that is pushed. Default: `main`.", ("git",)),
+        ConfigKey("kind", one_of(*GATES), REQUIRED, "What the target is."),
+        ConfigKey("path", TEXT, "", "The file or directory; relative to this file.", ("file", "dir")),
+        ConfigKey(
+            "url", LOCATION, "", "The database, repository, server or bucket.", ("sql", "git", "http", "s3", "redis")
+        ),
+        ConfigKey("table", TEXT, "", "Where the marks are kept. Default: `fencepost_fence`.", ("sql",)),
+        ConfigKey("key", REFERENCE, "", "What raises the service's fence, and its agents need not know.", ("http",)),
+        ConfigKey("endpoint", LOCATION, "", "The server, if it is not Amazon's.", ("s3",)),
+        ConfigKey("region", TEXT, "", "The region. Default: as boto3 finds it.", ("s3",)),
+        ConfigKey("marks", TEXT, "", "The hash that the marks are kept in. Default: `fencepost:fence`.", ("redis",)),
+        ConfigKey("branch", TEXT, "", "The branch that is pushed. Default: `main`.", ("git",)),
     ),
 )
 
@@ -248,7 +250,7 @@ SCHEDULES = Section(
     "schedules",
     "When, and under which policies, an agent runs: by `cron`, by `at`, by both, or by `every`.",
     (
-        Key("agent", TEXT, REQUIRED, "The agent that runs, of this file or of another one."),
+        ConfigKey("agent", TEXT, REQUIRED, "The agent that runs, of this file or of another one."),
         _schedule("cron", CRON, "Five fields, six with leading seconds, or a macro such as `@daily`; or several. Two at one instant are one tick."),
         _schedule("every", DURATION, "So long after the end of the last run."),
         _schedule("at", MOMENT, "Once, at an instant, or at a wall time of the zone; or several."),
@@ -287,15 +289,15 @@ HOOKS = Section(
     "hooks",
     "A door for requests from outside, which start an agent.",
     (
-        Key("agent", TEXT, REQUIRED, "The agent that runs."),
-        Key("scheme", one_of(*SCHEMES), REQUIRED, "How requests are signed."),
-        Key("secret", REFERENCE, REQUIRED, "What they are signed with, at least 16 characters."),
-        Key("previous_secret", REFERENCE, "", "One more that is still good, while the sender moves to the new one."),
-        Key("events", TEXTS, (), "Only these kinds of events, in the sender's word. Default: all."),
-        Key("filter", PATHS, {}, 'Only bodies with these values, by path: `{ "ref" = "refs/heads/main" }`.'),
-        Key("payload", PATHS_OF, {}, 'What the agent gets, each value by its path: `{ pull = "pull_request.number" }`. Default: the whole body.'),
-        Key("rate_per_minute", integer(1, 1_000_000), 600, "How many deliveries a minute each web door takes; more are refused with 429."),
-        Key("debounce", DURATION, "", "Wait so long for further deliveries and start one run for all of them, with the newest body; at most ten times as long after the first. Default: each delivery is a run."),
+        ConfigKey("agent", TEXT, REQUIRED, "The agent that runs."),
+        ConfigKey("scheme", one_of(*SCHEMES), REQUIRED, "How requests are signed."),
+        ConfigKey("secret", REFERENCE, REQUIRED, "What they are signed with, at least 16 characters."),
+        ConfigKey("previous_secret", REFERENCE, "", "One more that is still good, while the sender moves to the new one."),
+        ConfigKey("events", TEXTS, (), "Only these kinds of events, in the sender's word. Default: all."),
+        ConfigKey("filter", PATHS, {}, 'Only bodies with these values, by path: `{ "ref" = "refs/heads/main" }`.'),
+        ConfigKey("payload", PATHS_OF, {}, 'What the agent gets, each value by its path: `{ pull = "pull_request.number" }`. Default: the whole body.'),
+        ConfigKey("rate_per_minute", integer(1, 1_000_000), 600, "How many deliveries a minute each web door takes; more are refused with 429."),
+        ConfigKey("debounce", DURATION, "", "Wait so long for further deliveries and start one run for all of them, with the newest body; at most ten times as long after the first. Default: each delivery is a run."),
     ),
 )  # fmt: skip
 
@@ -304,7 +306,7 @@ TENANTS = Section(
     "What this machine hands to a tenant. Once one tenant is listed, those that are not listed get nothing; see "
     "[keep tenants' secrets apart](../how-to/keep-tenants-secrets-apart.md).",
     (
-        Key(
+        ConfigKey(
             "secrets",
             REFERENCES,
             (),
@@ -317,12 +319,12 @@ NOTIFICATIONS = Section(
     "notifications",
     "Who is told. `up` and `scheduler` deliver; see [be told](../how-to/be-told.md).",
     (
-        Key("kind", one_of(*NOTICE_KINDS), "apprise", "`apprise`: a message for people; `webhook`: a signed request for programs; `ping`: a sign of life for a monitor."),
-        Key("url", LOCATION, REQUIRED, "Where it goes: as apprise writes it, or a web address."),
-        Key("on", some_of(*EVENTS), BY_DEFAULT, "What it is about. A ping tells of start, success and death, and of nothing else."),
-        Key("schedules", TEXTS, (), "Only these schedules. Default: all, and agents that were run by hand. A ping needs one."),
-        Key("secret", REFERENCE, "", "`webhook`: what it is signed with, the way of Standard Webhooks."),
-        Key("style", one_of(*STYLES), STYLES[0], "`ping`: whose addresses."),
+        ConfigKey("kind", one_of(*NOTICE_KINDS), "apprise", "`apprise`: a message for people; `webhook`: a signed request for programs; `ping`: a sign of life for a monitor."),
+        ConfigKey("url", LOCATION, REQUIRED, "Where it goes: as apprise writes it, or a web address."),
+        ConfigKey("on", some_of(*EVENTS), BY_DEFAULT, "What it is about. A ping tells of start, success and death, and of nothing else."),
+        ConfigKey("schedules", TEXTS, (), "Only these schedules. Default: all, and agents that were run by hand. A ping needs one."),
+        ConfigKey("secret", REFERENCE, "", "`webhook`: what it is signed with, the way of Standard Webhooks."),
+        ConfigKey("style", one_of(*STYLES), STYLES[0], "`ping`: whose addresses."),
     ),
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ import stat
 from fencepost.model.check import quoted
 from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.model.trust import Account, Standing, accepted_uids, distrust, is_private
+from fencepost.model.trust import Account, FileRights, accepted_uids, distrust, is_private
 
 if TYPE_CHECKING:
     from fencepost.model.light import Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ def demand_own(path: str, folders: Iterable[str], environ: Mapping[str, str], *,
         raise Invalid(f"{error.filename} cannot be looked at: {error.strerror}. {otherwise}") from None
 
 
-def _standings(path: str, folders: Iterable[str]) -> Iterator[tuple[str, Standing]]:
+def _standings(path: str, folders: Iterable[str]) -> Iterator[tuple[str, FileRights]]:
     yield path, _standing(os.stat(path))
     if os.path.islink(path):  # who made the link chose the file
         yield path, _standing(os.lstat(path))._replace(mode=0)
@@ -41,11 +41,11 @@ def _standings(path: str, folders: Iterable[str]) -> Iterator[tuple[str, Standin
         yield folder, _standing(os.stat(folder))
 
 
-def _standing(found: os.stat_result) -> Standing:
-    return Standing(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode), stat.S_ISDIR(found.st_mode))
+def _standing(found: os.stat_result) -> FileRights:
+    return FileRights(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode), stat.S_ISDIR(found.st_mode))
 
 
-def _complaint(place: str, path: str, standing: Standing, why: str) -> str:
+def _complaint(place: str, path: str, standing: FileRights, why: str) -> str:
     what = f"the folder {place}, on the way to {path}," if standing.is_folder else place
     result = (
         f"and what {path} says would be run as you" if standing.is_folder else "and what it says would be run as you"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fencepost.drawing.lanes import Bar, Block, Laid, lay
 from fencepost.drawing.scale import TimeScale
 from fencepost.model.run import RunState
-from fencepost.ports.charts import AttemptFact, RunBin, TickFact
+from fencepost.ports.charts import AttemptFact, RunBin, RunlessTick
 
 WIDTH = 1000.0  # what the eye is taken to tell apart on a page; a terminal has its columns
 MARKS_APART, NUMBERS_APART = 11.0, 18.0  # beside a mark for several ticks stands how many
@@ -84,7 +84,7 @@ def draw(
     scale: TimeScale,
     by: By,
     facts: Sequence[AttemptFact],
-    ticks: Sequence[TickFact],
+    ticks: Sequence[RunlessTick],
     bins: Sequence[RunBin] = (),
     *,
     now_us: int,
@@ -98,7 +98,7 @@ def draw(
     for place, bar in _bars(scale, facts, chains, alone, now_us):
         bars[keys[place]].append(bar)
     blocks = _bin_blocks(scale, by, bins)
-    marks: dict[str, list[TickFact]] = defaultdict(list)
+    marks: dict[str, list[RunlessTick]] = defaultdict(list)
     for tick in ticks:
         marks[_row_of(by, tick.schedule, "", tick.project, None)].append(tick)
     rows = []
@@ -194,7 +194,7 @@ def _bin_blocks(scale: TimeScale, by: By, bins: Iterable[RunBin]) -> dict[str, l
     return found
 
 
-def _marks(scale: TimeScale, ticks: Iterable[TickFact], width: float) -> list[Mark]:
+def _marks(scale: TimeScale, ticks: Iterable[RunlessTick], width: float) -> list[Mark]:
     """Join ticks that lie too close together to be told apart, oldest first; ranges keep their length."""
     found: list[Mark] = []
     for one in sorted(ticks, key=lambda one: one.tick_us):

@@ -31,7 +31,7 @@ WALLS_KEPT = 256
 Thorough = Callable[[DueSchedule, Around, Callable[[], str]], TickPlan]
 
 
-class Foreseen(NamedTuple):
+class ForeseenTick(NamedTuple):
     """What a schedule's next tick comes to at any instant in [since_us, until_us)."""
 
     since_us: int
@@ -49,7 +49,7 @@ class Foresight:
         """`decide` is the thorough way, which is only gone earlier."""
         self._decide = decide
         self._waiting: list[DueSchedule] = []
-        self._foreseen: dict[DueSchedule, Foreseen | None] = {}
+        self._foreseen: dict[DueSchedule, ForeseenTick | None] = {}
         self._again_us = 0
 
     def wants(self, now_us: int, next_due_us: int | None) -> bool:
@@ -75,7 +75,7 @@ class Foresight:
         return _filled(due, foreseen, around.now_us, new_run_id())
 
 
-def foresee(due: DueSchedule, decide: Thorough) -> Foreseen | None:
+def foresee(due: DueSchedule, decide: Thorough) -> ForeseenTick | None:
     """Decide a schedule's next tick as if it were due right now; None if that is no simple matter."""
     try:
         meaning = meaning_of(due.definition, due.manifest)
@@ -91,7 +91,7 @@ def foresee(due: DueSchedule, decide: Thorough) -> Foreseen | None:
     until_us = late_us if plan.due_us is None else min(late_us, plan.due_us)
     if isinstance(meaning.trigger, CronTrigger) and _jumps(meaning.trigger, first_us, until_us):
         return None
-    return Foreseen(first_us, until_us, plan.ticks[0], plan.runs[0], plan.due_us, meaning)
+    return ForeseenTick(first_us, until_us, plan.ticks[0], plan.runs[0], plan.due_us, meaning)
 
 
 def _first_us(due: DueSchedule, meaning: Meaning) -> int | None:
@@ -116,7 +116,7 @@ def _busy(due: DueSchedule, around: Around) -> Sequence[object]:
     return around.live.get(due.key) or around.pauses.get(due.key) or around.pauses.get((due.tenant, "")) or ()
 
 
-def _filled(due: DueSchedule, foreseen: Foreseen, now_us: int, run_id: str) -> TickPlan:
+def _filled(due: DueSchedule, foreseen: ForeseenTick, now_us: int, run_id: str) -> TickPlan:
     run, meaning = foreseen.run._replace(id=run_id), foreseen.meaning
     if meaning.policies.overlap.rule is OverlapRule.ALLOW_PARALLEL:  # then it leases nothing but itself
         run = run._replace(resources=resources_of(due.tenant, meaning.schedule, meaning.policies, run_id))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fencepost.model.audit import Entry, Link, Seal, link, seal
+from fencepost.model.audit import ChainEntry, Link, Seal, link, seal
 from fencepost.model.errors import AuditCut
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 BATCH = 1_000
 TENANTS_MAX = 20  # in one step: a backlog is worked off while the other stages go on
 
-Notarize = Callable[[Sequence[Entry], Seal | None], tuple[Sequence[Link], Seal]]
+Notarize = Callable[[Sequence[ChainEntry], Seal | None], tuple[Sequence[Link], Seal]]
 
 
-class Witness(NamedTuple):
+class SealWitness(NamedTuple):
     """What this machine remembers outside of the store: the newest seal of each tenant."""
 
     kept: Callable[[str], Seal | None] = lambda _: None
@@ -33,7 +33,7 @@ class Notary:
         key: bytes,
         clock_us: Callable[[], int],
         export: Callable[[Seal], None],
-        witness: Witness = Witness(),  # noqa: B008  # a value
+        witness: SealWitness = SealWitness(),  # noqa: B008  # a value
         *,
         batch: int = BATCH,
     ) -> None:
@@ -70,6 +70,6 @@ class Notary:
             self._witness.refused(error)
             return None
 
-    def _notarize(self, at_us: int, entries: Sequence[Entry], last: Seal | None) -> tuple[Sequence[Link], Seal]:
+    def _notarize(self, at_us: int, entries: Sequence[ChainEntry], last: Seal | None) -> tuple[Sequence[Link], Seal]:
         links = link(entries, last)
         return links, seal(entries[0].tenant, links, last, key=self._key, at_us=at_us)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fencepost.model.retention import Horizon
-from fencepost.ports.pruning import Page, Place
+from fencepost.ports.pruning import PrunedPage, PrunePlace
 
 if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore
@@ -23,7 +23,7 @@ class Pruner:
     batch_max: int = 500
     dry: bool = False
 
-    def step(self, place: Place) -> Page:
+    def step(self, place: PrunePlace) -> PrunedPage:
         """Look at one page, in one short transaction; the page after it is `next`, or None when the pass is over.
 
         Whatever is deleted is counted, and the watermark raised, in the same transaction.
@@ -36,4 +36,4 @@ class Pruner:
         if page.next is not None:
             return page
         later = ORDER[ORDER.index(place.what) + 1 :]
-        return Page(page.gone, Place(later[0]) if later else None)
+        return PrunedPage(page.gone, PrunePlace(later[0]) if later else None)

@@ -18,7 +18,7 @@ from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.pause import SkipNext
 from fencepost.model.shift import Noted, Shift, shifted
-from fencepost.model.trigger import AtTrigger, CronTrigger, Ended, EveryTrigger
+from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger
 from fencepost.model.zone import tzdata_version
 from fencepost.ports.ticks import Around, DueSchedule, PauseRow, TickPlan, TickStore
 
@@ -119,7 +119,7 @@ def _plan_every(
     now: datetime,
     new_run_id: Callable[[], str],
 ) -> TickPlan:
-    previous = Ended(due.last_run, from_us(due.last_ended_us)) if due.last_run and due.last_ended_us else None
+    previous = EndedRun(due.last_run, from_us(due.last_ended_us)) if due.last_run and due.last_ended_us else None
     owed = trigger.due(previous, applied_at=from_us(due.applied_us))
     unchanged = TickPlan(due, due.cursor_us, None, due.skip_next, (), (), seen=due.seen)
     if owed is None or (due.last_run and due.last_ended_us is None):

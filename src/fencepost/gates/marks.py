@@ -29,7 +29,7 @@ class BrokenMarks(Misconfigured):
     """The marks cannot be read, so nobody passes: a gate that forgot its fences would let a zombie in."""
 
 
-class Guard:
+class FileMarks:
     """The marks that stand before one file, or without a name before the whole directory, in an open folder."""
 
     def __init__(self, folder: int, place: Place) -> None:

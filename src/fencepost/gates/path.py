@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from fencepost.gates.beneath import descend, open_directory
 from fencepost.gates.draft import sweep
-from fencepost.gates.marks import BrokenMarks, Guard, make_folder, open_folder
+from fencepost.gates.marks import BrokenMarks, FileMarks, make_folder, open_folder
 from fencepost.gates.place import Place, beneath_of
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import Mark, Proof, check, closed_below, raised
@@ -20,11 +20,11 @@ if TYPE_CHECKING:  # a gate is opened for every single write, and these are only
 WAIT_SECONDS = 10.0
 
 
-class Way(NamedTuple):
+class OpenPath(NamedTuple):
     """The open directory of a target, and the guards to pass on the way to it, outermost first."""
 
     directory: int
-    guards: list[Guard]
+    guards: list[FileMarks]
 
 
 class PathGate:
@@ -107,7 +107,7 @@ class PathGate:
         """Return the facts of what will be replaced, None if there is nothing yet; refuse what must not be."""
         raise NotImplementedError
 
-    def _lift(self, guard: Guard, marks: dict[str, Mark], proof: Proof) -> None:
+    def _lift(self, guard: FileMarks, marks: dict[str, Mark], proof: Proof) -> None:
         """Write the marks down unless they are there already.
 
         Such a mark may not have been synced yet by a writer that died, which is fine: a power cut that takes it away
@@ -117,7 +117,7 @@ class PathGate:
         if lifted != marks:
             guard.keep(lifted)
 
-    def _marks(self, guard: Guard, proof: Proof, *, adopt: bool) -> dict[str, Mark]:
+    def _marks(self, guard: FileMarks, proof: Proof, *, adopt: bool) -> dict[str, Mark]:
         try:
             return guard.read()
         except BrokenMarks:
@@ -127,22 +127,22 @@ class PathGate:
             return closed_below(proof, at_us=self._clock.wall_us())
 
     @contextmanager
-    def _own_guard(self) -> Iterator[Guard]:
+    def _own_guard(self) -> Iterator[FileMarks]:
         """Open this gate's own marks, and make room for them where there are none yet."""
         with ExitStack() as opened:
             _, directory = descend(opened, self._place.directory)[-1]
             folder = make_folder(directory, self._place)
             opened.callback(os.close, folder)
-            yield Guard(folder, self._place)
+            yield FileMarks(folder, self._place)
 
     @contextmanager
-    def _way(self, place: Place, *, make: bool = False) -> Iterator[Way]:
+    def _way(self, place: Place, *, make: bool = False) -> Iterator[OpenPath]:
         """Open the directory of a place, and every gate on the way down to it.
 
         A file below a gated directory has marks of its own only if somebody raised them.
         """
         with ExitStack() as opened:
-            guards: list[Guard] = []
+            guards: list[FileMarks] = []
             for path, here in descend(opened, place.directory):
                 above = Place(path, "")
                 guards += _guards(opened, here, above, make=make, always=above == self._place)
@@ -150,7 +150,7 @@ class PathGate:
             opened.callback(os.close, directory)
             if place.name:
                 guards += _guards(opened, directory, place, make=make, always=not guards)
-            yield Way(directory, guards)
+            yield OpenPath(directory, guards)
 
     def _demand_local_disk(self) -> None:
         if kind := self._network():
@@ -166,7 +166,7 @@ class PathGate:
         kind = self._disk().kind_of(self._place.directory)
         return kind if kind and self._disk().is_network(kind) else None
 
-    def _warnings(self, way: Way) -> Iterator[str]:
+    def _warnings(self, way: OpenPath) -> Iterator[str]:
         mode = os.fstat(way.directory).st_mode
         if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
             yield f"others may write in {self._place.directory}, past the gate."
@@ -176,13 +176,13 @@ class PathGate:
             yield f"{service} copies this folder to other machines, where the gate guards nothing."
 
 
-def _guards(opened: ExitStack, directory: int, place: Place, *, make: bool, always: bool) -> list[Guard]:
+def _guards(opened: ExitStack, directory: int, place: Place, *, make: bool, always: bool) -> list[FileMarks]:
     """Open the guard of one place, if there is one; if it counts always, also when no fence was raised there yet."""
     folder = make_folder(directory, place) if make and always else open_folder(directory, place)
     if folder is None:
         return []
     opened.callback(os.close, folder)
-    guard = Guard(folder, place)
+    guard = FileMarks(folder, place)
     return [guard] if always or guard.exists() else []
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fencepost.model.errors import Misconfigured
 
 
-class Answer(NamedTuple):
+class ToolAnswer(NamedTuple):
     """What a tool said, and which process said it."""
 
     pid: int
@@ -16,7 +16,7 @@ class Answer(NamedTuple):
     text: str
 
 
-def ask(*argv: str) -> Answer:
+def ask(*argv: str) -> ToolAnswer:
     """Run a tool to its end and return what it printed, the same whatever the user's language and time zone."""
     reading, writing = os.pipe()
     try:
@@ -28,7 +28,7 @@ def ask(*argv: str) -> Answer:
         os.close(writing)
     with open(reading, "rb") as pipe:
         text = pipe.read().decode(errors="replace")
-    return Answer(pid, _code(pid), text)
+    return ToolAnswer(pid, _code(pid), text)
 
 
 def _spawn(argv: tuple[str, ...], writing: int) -> int:

@@ -6,10 +6,10 @@ import ssl
 from collections.abc import Sequence
 from typing import Any
 
-from fencepost.model.address import Target, check_address, networks_of
+from fencepost.model.address import RequestTarget, check_address, networks_of
 
 
-def connect(target: Target, allow: Sequence[str], seconds: float) -> http.client.HTTPConnection:
+def connect(target: RequestTarget, allow: Sequence[str], seconds: float) -> http.client.HTTPConnection:
     """Connect to a target that is public or allowed; raise Invalid for others, OSError if it cannot be reached."""
     found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     networks = networks_of(allow)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.host.table import Marked, Row
+from fencepost.host.table import MarkedProcesses, ProcessRow
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,22 +19,22 @@ class ProcTable:
     looks_needed = 1
     looks_max = 200
 
-    def row(self, pid: int) -> Row | None:
+    def row(self, pid: int) -> ProcessRow | None:
         """Return the process with this pid; raise PermissionError where /proc hides other users' processes."""
         return parse(stat) if (stat := _read(f"/proc/{pid}/stat")) else None
 
-    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:
+    def rows(self, known: Mapping[int, ProcessRow]) -> dict[int, ProcessRow]:
         """Return every visible process, by pid; one that ended under our eyes has no start time."""
         listed = _numbered_entries()
         kept = _kept(known, listed)
         found = ((pid, kept.get(pid) or _row(str(pid))) for pid in listed)
         return {pid: row._replace(entry=listed[pid]) if pid not in kept else row for pid, row in found if row}
 
-    def marked(self, marker: str, among: Iterable[Row]) -> Marked:
+    def marked(self, marker: str, among: Iterable[ProcessRow]) -> MarkedProcesses:
         """Find those that were started with this NAME=value in their environment, newest first: they may be quick."""
         return _marked(marker, ((row.pid, str(row.pid)) for row in reversed(list(among))))
 
-    def is_older(self, row: Row, than: str) -> bool:
+    def is_older(self, row: ProcessRow, than: str) -> bool:
         """Compare clock ticks since boot."""
         return row.started != "" and int(row.started) < int(than)
 
@@ -57,11 +57,11 @@ class OuterProcTable(ProcTable):
     def __init__(self) -> None:
         self._namespace = _namespace("self")
 
-    def row(self, pid: int) -> Row | None:
+    def row(self, pid: int) -> ProcessRow | None:
         """Return the process with this pid, as we number it."""
         return self.rows({}).get(pid)
 
-    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:  # noqa: ARG002  # each has to be asked for its number
+    def rows(self, known: Mapping[int, ProcessRow]) -> dict[int, ProcessRow]:  # noqa: ARG002  # each has to be asked for its number
         """Return the processes of our own pid namespace, as we number them."""
         ours = self._entries()
         rows = {entry: row for entry in ours if (row := _row(entry))}
@@ -70,7 +70,7 @@ class OuterProcTable(ProcTable):
             for entry, row in rows.items()
         }
 
-    def marked(self, marker: str, among: Iterable[Row]) -> Marked:
+    def marked(self, marker: str, among: Iterable[ProcessRow]) -> MarkedProcesses:
         """Find those that were started with this NAME=value in their environment."""
         asked = {row.pid for row in among}
         return _marked(marker, ((pid, entry) for entry, pid in self._entries().items() if pid in asked))
@@ -94,11 +94,11 @@ def proc_is_ours() -> bool:
     return os.readlink("/proc/self") == str(os.getpid())
 
 
-def parse(stat: bytes) -> Row:
+def parse(stat: bytes) -> ProcessRow:
     """Read a line of /proc/<pid>/stat, whose second field may hold blanks and brackets."""
     before, _, after = stat.rpartition(b")")
     fields = after.split()
-    return Row(
+    return ProcessRow(
         pid=int(before.split(b" ", 1)[0]),
         parent=int(fields[1]),
         started=fields[19].decode(),
@@ -118,7 +118,7 @@ def _numbered_entries() -> dict[int, int]:
         return {int(entry.name): entry.inode() for entry in entries if entry.name.isdigit()}
 
 
-def _kept(known: Mapping[int, Row], listed: Mapping[int, int]) -> dict[int, Row]:
+def _kept(known: Mapping[int, ProcessRow], listed: Mapping[int, int]) -> dict[int, ProcessRow]:
     """Return the known ones that are there still, below parents that are: an orphan has a new parent to be read."""
     kept = {pid: row for pid, row in known.items() if listed.get(pid) == row.entry}
     while orphans := [pid for pid, row in kept.items() if row.parent and row.parent not in kept]:
@@ -127,17 +127,17 @@ def _kept(known: Mapping[int, Row], listed: Mapping[int, int]) -> dict[int, Row]
     return kept
 
 
-def _row(entry: str) -> Row | None:
+def _row(entry: str) -> ProcessRow | None:
     """Read one process, or None if it is hidden from us."""
     try:
         stat = _read(f"/proc/{entry}/stat")
     except PermissionError:
         return None
-    return parse(stat) if stat else Row(int(entry), parent=0, started="", gone=True)
+    return parse(stat) if stat else ProcessRow(int(entry), parent=0, started="", gone=True)
 
 
-def _marked(marker: str, entries: Iterable[tuple[int, str]]) -> Marked:
-    found = Marked(set(), set())
+def _marked(marker: str, entries: Iterable[tuple[int, str]]) -> MarkedProcesses:
+    found = MarkedProcesses(set(), set())
     for pid, entry in entries:
         try:
             environment = _read(f"/proc/{entry}/environ")

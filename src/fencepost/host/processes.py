@@ -11,7 +11,7 @@ from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, Mapping, 
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
 
 if TYPE_CHECKING:
-    from fencepost.host.table import Row, Table
+    from fencepost.host.table import ProcessRow, Table
     from fencepost.ports.clock import Clock
     from fencepost.ports.processes import Traces
 
@@ -97,7 +97,7 @@ class SystemProcesses:
         guard = traces.guard
         return {guard.pid} if guard is not None and self.fate(guard) is Fate.ALIVE else set()
 
-    def _look(self, traces: Traces, spare: Collection[int], strangers: Mapping[int, Row]) -> _Look:
+    def _look(self, traces: Traces, spare: Collection[int], strangers: Mapping[int, ProcessRow]) -> _Look:
         """Follow every trace: what the traces lead to, and all that came from it."""
         assert cgroup.is_run_id(traces.run_id), f"not a run id: {traces.run_id!r}"
         rows = self._table.rows(strangers)
@@ -119,7 +119,7 @@ class SystemProcesses:
             strangers={pid: rows[pid] for pid in others - unclear if rows[pid].entry},
         )
 
-    def _young(self, traces: Traces, rows: dict[int, Row]) -> list[Row]:
+    def _young(self, traces: Traces, rows: dict[int, ProcessRow]) -> list[ProcessRow]:
         """Leave out what is older than the run: to ask a stuck process for its environment can block."""
         guard = traces.guard
         if guard is None or fate_by_host(guard, self._here) is not None:
@@ -184,7 +184,7 @@ class SystemProcesses:
         self._clock.sleep(max(0.0, min(seconds, left_seconds)))
         return min(2 * seconds, _PAUSE_MAX_SECONDS)
 
-    def _named(self, row: Row) -> ProcessId:
+    def _named(self, row: ProcessRow) -> ProcessId:
         return ProcessId(self._here, row.pid, row.started)
 
 
@@ -193,7 +193,7 @@ class _Look(NamedTuple):
 
     members: list[ProcessId]
     unclear: set[tuple[int, str]]  # ended while we looked, so maybe after starting somebody whom we did not see
-    strangers: dict[int, Row]  # have nothing to do with the run
+    strangers: dict[int, ProcessRow]  # have nothing to do with the run
 
 
 class _Hunt:
@@ -214,7 +214,7 @@ class _Hunt:
         self._seen: set[ProcessId] = set()
         self._unclear: set[tuple[int, str]] = set()
         self._empty_looks = 0
-        self.strangers: Mapping[int, Row] = {}
+        self.strangers: Mapping[int, ProcessRow] = {}
         self.is_over = False
 
     def brings_news(self, look: _Look) -> bool:
@@ -244,7 +244,7 @@ def _best_table() -> Table:
     return ProcTable() if proc_is_ours() else OuterProcTable()
 
 
-def _is_living(process: ProcessId, row: Row) -> bool:
+def _is_living(process: ProcessId, row: ProcessRow) -> bool:
     return row.started == process.started and not row.gone
 
 
@@ -266,7 +266,7 @@ def _sent(handle: int, signum: int) -> bool:
     return True
 
 
-def _descendants(rows: dict[int, Row], roots: Iterable[int]) -> set[int]:
+def _descendants(rows: dict[int, ProcessRow], roots: Iterable[int]) -> set[int]:
     """Return all that the roots started, and what these started, without the roots themselves."""
     children: dict[int, list[int]] = {}
     for row in rows.values():

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from fencepost.host.command import ask
-from fencepost.host.table import Marked, Row
+from fencepost.host.table import MarkedProcesses, ProcessRow
 
 _COLUMNS = ("-o", "pid=", "-o", "ppid=", "-o", "state=", "-o", "lstart=")
 
@@ -16,17 +16,17 @@ class PsTable:
 
     looks_needed = looks_max = 5  # ps does not tell whom it missed, so a clear look means little
 
-    def row(self, pid: int) -> Row | None:
+    def row(self, pid: int) -> ProcessRow | None:
         """Return the process with this pid."""
         return next(map(parse, ask("ps", "-p", str(pid), *_COLUMNS).text.splitlines()), None)
 
-    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:  # noqa: ARG002 - ps prints all or nothing
+    def rows(self, known: Mapping[int, ProcessRow]) -> dict[int, ProcessRow]:  # noqa: ARG002 - ps prints all or nothing
         """Return all processes but the ps that listed them, by pid."""
         answer = ask("ps", "-A", *_COLUMNS)
         rows = map(parse, answer.text.splitlines())
         return {row.pid: row for row in rows if row.pid != answer.pid}
 
-    def marked(self, marker: str, among: Iterable[Row]) -> Marked:
+    def marked(self, marker: str, among: Iterable[ProcessRow]) -> MarkedProcesses:
         """Find those that were started with this NAME=value in their environment.
 
         ps prints the environment behind the arguments; arguments that merely mention the marker do not count.
@@ -34,12 +34,12 @@ class PsTable:
         bare, full = _commands("-A", "-ww"), _commands(*_WITH_ENVIRONMENT)
         asked = {row.pid for row in among}
         shown = asked & bare.keys() & full.keys()
-        return Marked(
+        return MarkedProcesses(
             pids={pid for pid in shown if marker in full[pid].removeprefix(bare[pid]).split()},
             unclear=asked - shown,
         )
 
-    def is_older(self, row: Row, than: str) -> bool:  # noqa: ARG002 - the Table port's signature
+    def is_older(self, row: ProcessRow, than: str) -> bool:  # noqa: ARG002 - the Table port's signature
         """Tell nothing: printed times cannot be compared."""
         return False
 
@@ -47,10 +47,10 @@ class PsTable:
 _WITH_ENVIRONMENT = ("-A", "-E", "-ww") if sys.platform == "darwin" else ("axeww",)
 
 
-def parse(line: str) -> Row:
+def parse(line: str) -> ProcessRow:
     """Read one line; the start time is made of several words."""
     pid, parent, state, started = line.split(None, 3)
-    return Row(int(pid), int(parent), " ".join(started.split()), gone=state[0] in "ZXx")
+    return ProcessRow(int(pid), int(parent), " ".join(started.split()), gone=state[0] in "ZXx")
 
 
 def _commands(*options: str) -> dict[int, str]:

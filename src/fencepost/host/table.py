@@ -5,7 +5,7 @@ from __future__ import annotations
 from fencepost.model.light import Iterable, Mapping, NamedTuple, Protocol
 
 
-class Row(NamedTuple):
+class ProcessRow(NamedTuple):
     """One process at one moment."""
 
     pid: int
@@ -15,7 +15,7 @@ class Row(NamedTuple):
     entry: int = 0  # of the table; another process with the same pid has another one. 0: the table cannot tell
 
 
-class Marked(NamedTuple):
+class MarkedProcesses(NamedTuple):
     """Who was started with the marker, and who had nothing to show, maybe because it was just ending."""
 
     pids: set[int]
@@ -35,21 +35,21 @@ class Table(Protocol):
         """Return how many empty looks in a row must do on a host so busy that none of them is clear."""
         ...
 
-    def row(self, pid: int) -> Row | None:
+    def row(self, pid: int) -> ProcessRow | None:
         """Return the process with this pid; raise PermissionError where we may not look."""
         ...
 
-    def rows(self, known: Mapping[int, Row]) -> dict[int, Row]:
+    def rows(self, known: Mapping[int, ProcessRow]) -> dict[int, ProcessRow]:
         """Return all processes that we may see, by pid; one that ended under our eyes has started == "".
 
         Of those that are known and still there, the row that is known will do: it need not be read again.
         """
         ...
 
-    def marked(self, marker: str, among: Iterable[Row]) -> Marked:
+    def marked(self, marker: str, among: Iterable[ProcessRow]) -> MarkedProcesses:
         """Find those that were started with this NAME=value in their environment."""
         ...
 
-    def is_older(self, row: Row, than: str) -> bool:
+    def is_older(self, row: ProcessRow, than: str) -> bool:
         """Tell whether the process surely started before another one did."""
         ...

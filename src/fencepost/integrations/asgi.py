@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
 
-from fencepost.gates.http.door import BODY_MAX, PATH, Door
-from fencepost.gates.http.headers import NEEDS_NO_FENCE, Answer, no_fence, proof_from, refusal
-from fencepost.gates.http.marks import WAIT_SECONDS, Passage
+from fencepost.gates.http.door import BODY_MAX, PATH, ServiceDoor
+from fencepost.gates.http.headers import NEEDS_NO_FENCE, GateAnswer, no_fence, proof_from, refusal
+from fencepost.gates.http.marks import WAIT_SECONDS, RequestPassage
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError
 from fencepost.model.gate import Proof
@@ -45,7 +45,7 @@ class FenceMiddleware:
         self._app = app
         self._free = free
         self._body_seconds = body_seconds
-        self._door = Door(marks, key, clock=SystemClock(), name=name, wait_seconds=wait_seconds)
+        self._door = ServiceDoor(marks, key, clock=SystemClock(), name=name, wait_seconds=wait_seconds)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ANN401  # ASGI's own
         """Serve one connection."""
@@ -84,7 +84,7 @@ class FenceMiddleware:
         with passage:
             await self._app(scope, body.receive, send)
 
-    async def _enter(self, proof: Proof) -> Passage:
+    async def _enter(self, proof: Proof) -> RequestPassage:
         entering = asyncio.ensure_future(asyncio.to_thread(self._door.enter, proof))
         try:
             return await asyncio.shield(entering)
@@ -121,7 +121,7 @@ class Body:
         return {"type": "http.disconnect"}
 
 
-def _leave(entering: "asyncio.Future[Passage]") -> None:
+def _leave(entering: "asyncio.Future[RequestPassage]") -> None:
     if not entering.cancelled() and entering.exception() is None:
         entering.result().close()
 
@@ -135,7 +135,7 @@ def _headers(scope: Any) -> dict[str, str]:  # noqa: ANN401  # as ASGI hands it 
     return found
 
 
-async def _reply(answer: Answer, send: Send) -> None:
+async def _reply(answer: GateAnswer, send: Send) -> None:
     headers = [("content-type", "application/json"), ("content-length", str(len(answer.body))), *answer.headers]
     raw = [(name.lower().encode(), value.encode()) for name, value in headers]
     await send({"type": "http.response.start", "status": answer.status, "headers": raw})

@@ -10,9 +10,9 @@ from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
-from fencepost.gates.http.door import BODY_MAX, PATH, Door
-from fencepost.gates.http.headers import NEEDS_NO_FENCE, Answer, no_fence, proof_from, refusal
-from fencepost.gates.http.marks import WAIT_SECONDS, Passage
+from fencepost.gates.http.door import BODY_MAX, PATH, ServiceDoor
+from fencepost.gates.http.headers import NEEDS_NO_FENCE, GateAnswer, no_fence, proof_from, refusal
+from fencepost.gates.http.marks import WAIT_SECONDS, RequestPassage
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError
 
@@ -38,7 +38,7 @@ class FenceMiddleware:
     ) -> None:
         self._app = app
         self._free = free
-        self._door = Door(marks, key, clock=SystemClock(), name=name, wait_seconds=wait_seconds)
+        self._door = ServiceDoor(marks, key, clock=SystemClock(), name=name, wait_seconds=wait_seconds)
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Serve one request."""
@@ -66,7 +66,7 @@ class FenceMiddleware:
 class Inside:
     """An answer on its way: when it is closed, the request is no longer inside."""
 
-    def __init__(self, answer: Iterable[bytes], passage: Passage) -> None:
+    def __init__(self, answer: Iterable[bytes], passage: RequestPassage) -> None:
         self._answer = answer
         self._passage = passage
 
@@ -105,7 +105,7 @@ def _headers(environ: Environ) -> dict[str, str]:
     return {**found, "content-length": length} if length else found
 
 
-def _reply(answer: Answer, start: Start) -> list[bytes]:
+def _reply(answer: GateAnswer, start: Start) -> list[bytes]:
     phrase = HTTPStatus(answer.status).phrase
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(answer.body))), *answer.headers]
     start(f"{answer.status} {phrase}", headers)

@@ -13,7 +13,7 @@ from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.pause import SKIP_MAX
 from fencepost.operations import registry
 from fencepost.operations.backfill import backfill
-from fencepost.operations.looking import Seen, find_run, moment, with_attempts
+from fencepost.operations.looking import SeenRun, find_run, moment, with_attempts
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import run_record
 from fencepost.operations.records.schedule_record import pause_record, schedule_record
@@ -55,7 +55,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
                 new_run_id=counter.new_run_id,
                 by=seat.actor,
             )
-            return {"run": as_json(run_record(Seen(made.run))), "is_new": not made.earlier, "said": made.said}
+            return {"run": as_json(run_record(SeenRun(made.run))), "is_new": not made.earlier, "said": made.said}
 
     @server.tool("cancel", title="Cancel a run", annotations=ENDS)
     def cancel_(run: RunId) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
         with counter.served(Role.TRIGGER) as (store, seat):
             run_id = find_run(store, seat.tenant, run).id
             made = replay(store, run_id, tenant=seat.tenant, new_run_id=counter.new_run_id, by=seat.actor)
-            return {"run": as_json(run_record(Seen(made.run))), "is_new": not made.earlier, "said": made.said}
+            return {"run": as_json(run_record(SeenRun(made.run))), "is_new": not made.earlier, "said": made.said}
 
     @server.tool("discard", title="Discard a dead letter", annotations=ENDS)
     def discard_(run: RunId, note: Note = "") -> dict[str, Any]:

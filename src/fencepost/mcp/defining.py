@@ -17,7 +17,7 @@ from fencepost.operations.looking import Store
 from fencepost.operations.records import as_json
 from fencepost.operations.records.plan_record import planned_record
 from fencepost.operations.registry import apply_config, plan_config
-from fencepost.operations.single import Sent, check_sent, drop_definition, put_definition
+from fencepost.operations.single import SentDefinition, check_sent, drop_definition, put_definition
 
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 Text = Annotated[str, Field(max_length=1_000_000, description="the text of a fencepost.toml")]
@@ -101,7 +101,7 @@ class _Definer:
         done = put_definition(
             store.registry(),
             *what,
-            Sent(definition),
+            SentDefinition(definition),
             tenant=seat.tenant,
             actor=seat.actor,
             rights=self._counter.rights(),

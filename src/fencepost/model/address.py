@@ -15,7 +15,7 @@ GIVEN_OUT = IPv6Network("2000::/3")  # all that is public so far; fec0::/10 and 
 PORTS = {"http": 80, "https": 443}
 
 
-class Target(NamedTuple):
+class RequestTarget(NamedTuple):
     """Where a request goes, taken apart."""
 
     secure: bool
@@ -24,7 +24,7 @@ class Target(NamedTuple):
     path: str
 
 
-def target_of(url: str) -> Target:
+def target_of(url: str) -> RequestTarget:
     """Take a URL apart, or raise Invalid."""
     try:
         parts = urlsplit(url)
@@ -38,7 +38,7 @@ def target_of(url: str) -> Target:
     if any(ord(one) <= ord(" ") or ord(one) > ord("~") for one in url):
         raise Invalid("the URL has blanks or characters that are not ASCII; escape them.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme == "https", parts.hostname, port, path)
+    return RequestTarget(parts.scheme == "https", parts.hostname, port, path)
 
 
 def networks_of(texts: Sequence[str]) -> tuple[Network, ...]:

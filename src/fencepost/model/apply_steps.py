@@ -13,14 +13,14 @@ ROWS_AT_ONCE = 500  # in one transaction: others wait for it
 NEW = (ChangeKind.ADDED, ChangeKind.CHANGED, ChangeKind.REVIVED)
 
 
-class Step(NamedTuple):
+class ApplyStep(NamedTuple):
     """Some of what an apply changes: rows as the store takes them, or names."""
 
     what: str
     rows: list[Any]
 
 
-def steps_of(planned: Plan, rows_at_once: int) -> list[Step]:
+def steps_of(planned: Plan, rows_at_once: int) -> list[ApplyStep]:
     """Cut a plan into steps, in the order in which they are to be written down."""
     agents, schedules = _by_kind(planned.agents), _by_kind(planned.schedules)
     put_agents = [
@@ -47,7 +47,7 @@ def steps_of(planned: Plan, rows_at_once: int) -> list[Step]:
         ("move_schedules", _names(schedules[ChangeKind.MOVED])),
         ("retire_agents", _names(agents[ChangeKind.RETIRED])),
     ]
-    return [Step(what, rows) for what, whole in parts for rows in _cut(whole, rows_at_once)]
+    return [ApplyStep(what, rows) for what, whole in parts for rows in _cut(whole, rows_at_once)]
 
 
 def _by_kind(changes: Iterable[Any]) -> dict[ChangeKind, list[Any]]:

@@ -20,7 +20,7 @@ KEY_ID_LENGTH = 12
 KEY_MIN_BYTES = 16
 
 
-class Entry(NamedTuple):
+class ChainEntry(NamedTuple):
     """What was decided or done."""
 
     seq: int
@@ -63,7 +63,7 @@ class Seal(NamedTuple):
 class Sealed(NamedTuple):
     """An entry as it is kept, with the links that it was given."""
 
-    entry: Entry
+    entry: ChainEntry
     place: int
     hash: str
 
@@ -81,14 +81,14 @@ def key_id(key: bytes) -> str:
     return sha256(b"fencepost audit key\0" + key).hexdigest()[:KEY_ID_LENGTH]
 
 
-def hash_of(entry: Entry, previous: str) -> str:
+def hash_of(entry: ChainEntry, previous: str) -> str:
     """Return the hash of an entry after another."""
     content = [entry.seq, entry.tenant, entry.at_us, entry.actor, entry.verb, entry.subject, entry.detail]
     text = json.dumps([previous, *content], separators=(",", ":"), ensure_ascii=True)
     return sha256(text.encode()).hexdigest()
 
 
-def link(entries: Iterable[Entry], last: Seal | None) -> list[Link]:
+def link(entries: Iterable[ChainEntry], last: Seal | None) -> list[Link]:
     """Give entries their places after the last seal."""
     place, previous = (last.last_place, last.hash) if last else (0, START)
     links = []

@@ -42,7 +42,7 @@ _DAILY = re.compile(rf"{_DAY}(?:-{_DAY})?(?: {_TIME}-{_TIME})?", re.ASCII)
 _WEEKLY = re.compile(rf"{_DAY} {_TIME}\.\.{_DAY} {_TIME}", re.ASCII)
 
 
-class Stretch(NamedTuple):
+class CalendarStretch(NamedTuple):
     """Wall seconds [start, end), once or every week."""
 
     start: int
@@ -65,7 +65,7 @@ class Blackout(NamedTuple):
     """One entry of a calendar, as written and as wall time."""
 
     text: str
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[CalendarStretch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ class Calendar:
                     yield begin - offset, end - offset
 
 
-def _stretches(entry: str) -> tuple[Stretch, ...]:
+def _stretches(entry: str) -> tuple[CalendarStretch, ...]:
     text = " ".join(entry.upper().split(" ")).strip()
     if match := _DATES.fullmatch(text):
         return (_dates(entry, match[1], match[2] or match[1]),)
     if match := _WEEKLY.fullmatch(text):
         first, last = _in_week(entry, *match.groups()[:3]), _in_week(entry, *match.groups()[3:])
-        return (Stretch(first, last if last > first else last + WEEK, weekly=True),)
+        return (CalendarStretch(first, last if last > first else last + WEEK, weekly=True),)
     if match := _DAILY.fullmatch(text):
         return tuple(_daily(entry, *match.groups()))
     raise Invalid(
@@ -135,14 +135,14 @@ def _stretches(entry: str) -> tuple[Stretch, ...]:
     )
 
 
-def _dates(entry: str, first: str, last: str) -> Stretch:
+def _dates(entry: str, first: str, last: str) -> CalendarStretch:
     begin, end = (parse_wall(text).toordinal() - EPOCH_ORDINAL for text in (first, last))
     if end < begin:
         raise Invalid(f"calendar entry {shown(entry)} ends before it begins; did you mean {last}..{first}?")
-    return Stretch(begin * DAY, (end + 1) * DAY, weekly=False)
+    return CalendarStretch(begin * DAY, (end + 1) * DAY, weekly=False)
 
 
-def _daily(entry: str, first: str, last: str | None, *times: str | None) -> Iterator[Stretch]:
+def _daily(entry: str, first: str, last: str | None, *times: str | None) -> Iterator[CalendarStretch]:
     begin = WEEKDAY.names.index(first)
     end = WEEKDAY.names.index(last or first)
     start_hour, start_minute, end_hour, end_minute = (text or "00" for text in times)
@@ -150,7 +150,7 @@ def _daily(entry: str, first: str, last: str | None, *times: str | None) -> Iter
         name = WEEKDAY.names[day % WEEK_DAYS]
         start = _in_week(entry, name, start_hour, start_minute)
         until = _in_week(entry, name, end_hour, end_minute)
-        yield Stretch(start, until if until > start else until + DAY, weekly=True)
+        yield CalendarStretch(start, until if until > start else until + DAY, weekly=True)
 
 
 def _in_week(entry: str, day: str | None, hour: str | None, minute: str | None) -> int:

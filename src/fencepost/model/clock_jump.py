@@ -5,7 +5,7 @@ from typing import NamedTuple
 JUMP_MIN_US = 5_000_000  # a clock that is slewed, or a slow answer, is no jump
 
 
-class Reading(NamedTuple):
+class ClockReading(NamedTuple):
     """What the store's clock showed, between two looks at a clock of our own that nobody can set."""
 
     store_us: int
@@ -13,7 +13,7 @@ class Reading(NamedTuple):
     after_ns: int
 
 
-def jump_between(last: Reading, now: Reading) -> int:
+def jump_between(last: ClockReading, now: ClockReading) -> int:
     """Return by how many microseconds the store's clock was set ahead, or back if negative; 0: it was not."""
     moved_us = now.store_us - last.store_us
     least_us = (now.before_ns - last.after_ns) // 1000

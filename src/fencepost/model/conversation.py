@@ -18,7 +18,7 @@ TEXT_MAX = 20_000
 TURNS_MAX = 2_000
 
 
-class Part(StrEnum):
+class TurnKind(StrEnum):
     """What a turn is."""
 
     SAID = "said"
@@ -30,10 +30,10 @@ class Part(StrEnum):
     OTHER = "other"  # a line that is no event, such as a warning on standard error
 
 
-class Place(NamedTuple):
+class TurnPlace(NamedTuple):
     """Where turns stand: in which events, which element is one, and where its text, name and id are in there."""
 
-    part: Part
+    part: TurnKind
     when: tuple[tuple[str, str], ...]
     each: str = ""  # a path to the elements; empty: the event itself
     text: str = ""
@@ -43,10 +43,10 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ConversationTurn:
     """One thing that was said or done, with what the attempt had cost by then."""
 
-    part: Part
+    part: TurnKind
     text: str
     name: str = ""
     id: str = ""
@@ -58,48 +58,58 @@ class Turn:
 MESSAGES = "message.content"
 PLACES = (
     # Claude Code, Amp and Cursor: messages of parts
-    Place(Part.SAID, (("type", "assistant"),), f"{MESSAGES}[type=text]", "text"),
-    Place(Part.THOUGHT, (("type", "assistant"),), f"{MESSAGES}[type=thinking]", "thinking"),
-    Place(Part.CALL, (("type", "assistant"),), f"{MESSAGES}[type=tool_use]", "input", "name", "id"),
-    Place(Part.ANSWER, (("type", "user"),), f"{MESSAGES}[type=tool_result]", "content", "", "tool_use_id", "is_error"),
-    Place(Part.ASKED, (("type", "user"),), f"{MESSAGES}[type=text]", "text"),
-    Place(Part.END, (("type", "result"), ("subtype", "*")), "", "result", "", "", "is_error"),
+    TurnPlace(TurnKind.SAID, (("type", "assistant"),), f"{MESSAGES}[type=text]", "text"),
+    TurnPlace(TurnKind.THOUGHT, (("type", "assistant"),), f"{MESSAGES}[type=thinking]", "thinking"),
+    TurnPlace(TurnKind.CALL, (("type", "assistant"),), f"{MESSAGES}[type=tool_use]", "input", "name", "id"),
+    TurnPlace(
+        TurnKind.ANSWER, (("type", "user"),), f"{MESSAGES}[type=tool_result]", "content", "", "tool_use_id", "is_error"
+    ),
+    TurnPlace(TurnKind.ASKED, (("type", "user"),), f"{MESSAGES}[type=text]", "text"),
+    TurnPlace(TurnKind.END, (("type", "result"), ("subtype", "*")), "", "result", "", "", "is_error"),
     # Cursor: calls are events of their own
-    Place(Part.CALL, (("type", "tool_call"), ("subtype", "started")), "", "tool_call", "", "call_id"),
-    Place(Part.ANSWER, (("type", "tool_call"), ("subtype", "completed")), "", "tool_call", "", "call_id"),
+    TurnPlace(TurnKind.CALL, (("type", "tool_call"), ("subtype", "started")), "", "tool_call", "", "call_id"),
+    TurnPlace(TurnKind.ANSWER, (("type", "tool_call"), ("subtype", "completed")), "", "tool_call", "", "call_id"),
     # Codex tells items, which begin and end
-    Place(Part.SAID, (("type", "item.completed"), ("item.type", "agent_message")), "item", "text"),
-    Place(Part.THOUGHT, (("type", "item.completed"), ("item.type", "reasoning")), "item", "text"),
-    Place(Part.CALL, (("type", "item.started"), ("item.type", "command_execution")), "item", "command", "type", "id"),
-    Place(Part.CALL, (("type", "item.started"), ("item.type", "mcp_tool_call")), "item", "arguments", "tool", "id"),
-    Place(
-        Part.ANSWER,
+    TurnPlace(TurnKind.SAID, (("type", "item.completed"), ("item.type", "agent_message")), "item", "text"),
+    TurnPlace(TurnKind.THOUGHT, (("type", "item.completed"), ("item.type", "reasoning")), "item", "text"),
+    TurnPlace(
+        TurnKind.CALL, (("type", "item.started"), ("item.type", "command_execution")), "item", "command", "type", "id"
+    ),
+    TurnPlace(
+        TurnKind.CALL, (("type", "item.started"), ("item.type", "mcp_tool_call")), "item", "arguments", "tool", "id"
+    ),
+    TurnPlace(
+        TurnKind.ANSWER,
         (("type", "item.completed"), ("item.type", "command_execution")),
         "item",
         "aggregated_output",
         "",
         "id",
     ),
-    Place(Part.ANSWER, (("type", "item.completed"), ("item.type", "mcp_tool_call")), "item", "result", "", "id"),
-    Place(Part.END, (("type", "turn.failed"),), "error", "message", "", "", "message"),
+    TurnPlace(
+        TurnKind.ANSWER, (("type", "item.completed"), ("item.type", "mcp_tool_call")), "item", "result", "", "id"
+    ),
+    TurnPlace(TurnKind.END, (("type", "turn.failed"),), "error", "message", "", "", "message"),
     # Gemini: messages and tools side by side
-    Place(Part.SAID, (("type", "message"), ("role", "assistant")), "", "content"),
-    Place(Part.ASKED, (("type", "message"), ("role", "user")), "", "content"),
-    Place(Part.CALL, (("type", "tool_use"), ("tool_id", "*")), "", "parameters", "tool_name", "tool_id"),
-    Place(Part.ANSWER, (("type", "tool_result"), ("tool_id", "*")), "", "output", "", "tool_id"),
+    TurnPlace(TurnKind.SAID, (("type", "message"), ("role", "assistant")), "", "content"),
+    TurnPlace(TurnKind.ASKED, (("type", "message"), ("role", "user")), "", "content"),
+    TurnPlace(TurnKind.CALL, (("type", "tool_use"), ("tool_id", "*")), "", "parameters", "tool_name", "tool_id"),
+    TurnPlace(TurnKind.ANSWER, (("type", "tool_result"), ("tool_id", "*")), "", "output", "", "tool_id"),
     # goose
-    Place(Part.SAID, (("type", "message"), ("message.role", "assistant")), f"{MESSAGES}[type=text]", "text"),
-    Place(Part.CALL, (("type", "message"),), f"{MESSAGES}[type=toolRequest]", "toolCall", "", "id"),
-    Place(Part.ANSWER, (("type", "message"),), f"{MESSAGES}[type=toolResponse]", "toolResult", "", "id"),
+    TurnPlace(TurnKind.SAID, (("type", "message"), ("message.role", "assistant")), f"{MESSAGES}[type=text]", "text"),
+    TurnPlace(TurnKind.CALL, (("type", "message"),), f"{MESSAGES}[type=toolRequest]", "toolCall", "", "id"),
+    TurnPlace(TurnKind.ANSWER, (("type", "message"),), f"{MESSAGES}[type=toolResponse]", "toolResult", "", "id"),
     # Copilot: what happens stands in `data`
-    Place(Part.SAID, (("type", "assistant.message"),), "data", "content"),
-    Place(Part.CALL, (("type", "tool.execution_start"),), "data", "arguments", "toolName", "toolCallId"),
-    Place(Part.ANSWER, (("type", "tool.execution_complete"),), "data", "result.content", "", "toolCallId"),
-    Place(Part.END, (("type", "session.error"),), "data", "message", "", "", "message"),
+    TurnPlace(TurnKind.SAID, (("type", "assistant.message"),), "data", "content"),
+    TurnPlace(TurnKind.CALL, (("type", "tool.execution_start"),), "data", "arguments", "toolName", "toolCallId"),
+    TurnPlace(TurnKind.ANSWER, (("type", "tool.execution_complete"),), "data", "result.content", "", "toolCallId"),
+    TurnPlace(TurnKind.END, (("type", "session.error"),), "data", "message", "", "", "message"),
     # opencode: each part is an event
-    Place(Part.SAID, (("type", "text"),), "part", "text"),
-    Place(Part.CALL, (("type", "tool_use"), ("part.tool", "*")), "part", "state.input", "tool", "callID"),
-    Place(Part.ANSWER, (("type", "tool_use"), ("part.state.output", "*")), "part", "state.output", "", "callID"),
+    TurnPlace(TurnKind.SAID, (("type", "text"),), "part", "text"),
+    TurnPlace(TurnKind.CALL, (("type", "tool_use"), ("part.tool", "*")), "part", "state.input", "tool", "callID"),
+    TurnPlace(
+        TurnKind.ANSWER, (("type", "tool_use"), ("part.state.output", "*")), "part", "state.output", "", "callID"
+    ),
 )
 
 
@@ -111,14 +121,14 @@ class Conversation:
         self._transcript = Transcript(rules)
         self.events = 0  # that were understood
 
-    def hear(self, line: str) -> Iterator[Turn]:
+    def hear(self, line: str) -> Iterator[ConversationTurn]:
         """Take in one line, and yield what is in it; nothing for events that say nothing to people."""
         self._transcript.hear(line.encode())
         so_far = self._transcript.cost, sum(self._transcript.usage.values())
         event = _event(line)
         if event is None:
             if line.strip():
-                yield Turn(Part.OTHER, line.rstrip()[:TEXT_MAX])
+                yield ConversationTurn(TurnKind.OTHER, line.rstrip()[:TEXT_MAX])
             return
         self.events += 1
         for place in PLACES:
@@ -127,25 +137,25 @@ class Conversation:
                     yield from _turn(place, one, so_far)
 
 
-def turns_of(lines: Iterable[str], rules: OutputRules) -> list[Turn] | None:
+def turns_of(lines: Iterable[str], rules: OutputRules) -> list[ConversationTurn] | None:
     """Return the newest turns of an output; None if it is no conversation."""
     talk = Conversation(rules)
     found = [turn for line in lines for turn in talk.hear(line)]
-    if not talk.events or not any(one.part is not Part.OTHER for one in found):
+    if not talk.events or not any(one.part is not TurnKind.OTHER for one in found):
         return None
     return found[-TURNS_MAX:]
 
 
-def _turn(place: Place, one: Any, so_far: tuple[int | None, int]) -> Iterator[Turn]:  # noqa: ANN401  # JSON of any shape
+def _turn(place: TurnPlace, one: Any, so_far: tuple[int | None, int]) -> Iterator[ConversationTurn]:  # noqa: ANN401  # JSON of any shape
     if not isinstance(one, dict):
         return
     text = _text(next(iter(find(one, place.text)), None))
-    if not text and place.part not in (Part.CALL, Part.ANSWER):
+    if not text and place.part not in (TurnKind.CALL, TurnKind.ANSWER):
         return
     name = _text(next(iter(find(one, place.name)), None)) if place.name else ""
     call = _text(next(iter(find(one, place.id)), None)) if place.id else ""
     bad = bool(place.bad) and any(value not in (False, None, "") for value in find(one, place.bad))
-    yield Turn(place.part, text[:TEXT_MAX], name[:200], call[:200], bad, *so_far)
+    yield ConversationTurn(place.part, text[:TEXT_MAX], name[:200], call[:200], bad, *so_far)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401  # likewise

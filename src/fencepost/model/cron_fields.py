@@ -19,7 +19,7 @@ NTH_MAX = 5
 DayOf = Callable[[int, int], int]
 
 
-class Field(NamedTuple):
+class CronField(NamedTuple):
     """What may stand in one place of the expression."""
 
     name: str
@@ -34,12 +34,12 @@ class Field(NamedTuple):
         return f"{self.low}-{self.high}{spelled}"
 
 
-SECOND = Field("second", 0, 59)
-MINUTE = Field("minute", 0, 59)
-HOUR = Field("hour", 0, 23)
-DAY = Field("day of month", 1, 31)
-MONTH = Field("month", 1, 12, ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"))
-WEEKDAY = Field("day of week", 0, 7, ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))
+SECOND = CronField("second", 0, 59)
+MINUTE = CronField("minute", 0, 59)
+HOUR = CronField("hour", 0, 23)
+DAY = CronField("day of month", 1, 31)
+MONTH = CronField("month", 1, 12, ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"))
+WEEKDAY = CronField("day of week", 0, 7, ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))
 
 
 FOREIGN = (
@@ -56,7 +56,7 @@ class Matches(NamedTuple):
     days: tuple[DayOf, ...] = ()
 
 
-def parse_field(field: Field, text: str) -> Matches:
+def parse_field(field: CronField, text: str) -> Matches:
     """Turn one field into the values it matches; `text` is upper-case ASCII without blanks."""
     bits = 0
     days = []
@@ -71,13 +71,13 @@ def parse_field(field: Field, text: str) -> Matches:
     return Matches(bits, text.startswith("*"), tuple(days))
 
 
-def refused(field: Field, text: str, reason: str, hint: str) -> Invalid:
+def refused(field: CronField, text: str, reason: str, hint: str) -> Invalid:
     """Say what is wrong with a field, and what to write instead."""
     stop = "?" if hint.startswith("did you mean") else "."
     return Invalid(f"cron field '{field.name}': {shown(text)}: {reason}; {hint}{stop}")
 
 
-def _bits(field: Field, item: str) -> int:
+def _bits(field: CronField, item: str) -> int:
     body, slash, step_text = item.partition("/")
     step = _step(field, item, step_text) if slash else 1
     first, last = _range(field, item, body, stepped=bool(slash))
@@ -87,7 +87,7 @@ def _bits(field: Field, item: str) -> int:
     return bits
 
 
-def _range(field: Field, item: str, body: str, *, stepped: bool) -> tuple[int, int]:
+def _range(field: CronField, item: str, body: str, *, stepped: bool) -> tuple[int, int]:
     if body == "*":
         return field.low, field.high
     begin, dash, end = body.partition("-")
@@ -102,7 +102,7 @@ def _range(field: Field, item: str, body: str, *, stepped: bool) -> tuple[int, i
     return first, last
 
 
-def _step(field: Field, item: str, text: str) -> int:
+def _step(field: CronField, item: str, text: str) -> int:
     if not _is_number(text):
         raise refused(field, item, f"the step {shown(text)} is no number", f"write it like */{field.low + 5}")
     step = _small(text)
@@ -111,7 +111,7 @@ def _step(field: Field, item: str, text: str) -> int:
     return step
 
 
-def _value(field: Field, item: str, text: str) -> int:
+def _value(field: CronField, item: str, text: str) -> int:
     if text in field.names:
         return field.names.index(text) + field.low
     if not _is_number(text):
@@ -134,7 +134,7 @@ def _small(text: str) -> int:
     return int(digits) if len(digits) <= DIGITS_MAX else STEP_MAX
 
 
-def _backward(field: Field, item: str, texts: tuple[str, str], values: tuple[int, int]) -> Invalid:
+def _backward(field: CronField, item: str, texts: tuple[str, str], values: tuple[int, int]) -> Invalid:
     step = item[item.index("/") :] if "/" in item else ""
     if field is WEEKDAY and values[1] == 0:
         better = f"{texts[0]}-7{step}"
@@ -149,7 +149,7 @@ def _backward(field: Field, item: str, texts: tuple[str, str], values: tuple[int
     return refused(field, item, "the range runs backwards", f"did you mean '{better}'")
 
 
-def _no_value(field: Field, item: str, text: str) -> tuple[str, str]:
+def _no_value(field: CronField, item: str, text: str) -> tuple[str, str]:
     """Explain text that is neither a number nor a name of this field."""
     if not text:
         return "a value is missing", f"it takes {field.span}"
@@ -167,7 +167,7 @@ def _no_value(field: Field, item: str, text: str) -> tuple[str, str]:
     return f"{shown(text)} is no {field.name}", f"did you mean {near[0]}" if near else f"it takes {field.span}"
 
 
-def _day_words(field: Field) -> str:
+def _day_words(field: CronField) -> str:
     if field is DAY:
         return "write L (last day), LW (last Monday-to-Friday) or 15W (Monday-to-Friday nearest the 15th)"
     if field is WEEKDAY:
@@ -175,7 +175,7 @@ def _day_words(field: Field) -> str:
     return f"the {field.name} takes {field.span}"
 
 
-def _day_of(field: Field, item: str) -> DayOf | None:
+def _day_of(field: CronField, item: str) -> DayOf | None:
     """Return the rule of an L, W or # item, None for any other item."""
     if field is DAY:
         return _month_day_of(item)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from fencepost.model.cron import FIELDS
-from fencepost.model.cron_fields import DAY, HOUR, MINUTE, SECOND, WEEKDAY, Field
+from fencepost.model.cron_fields import DAY, HOUR, MINUTE, SECOND, WEEKDAY, CronField
 
 ROUND = (SECOND, MINUTE, HOUR)  # fields that begin again after their last value
 UNITS = {SECOND.name: "s", MINUTE.name: "m", HOUR.name: "h"}
@@ -22,13 +22,13 @@ def cron_warnings(lines: str | Iterable[str], zone: str) -> Iterator[str]:
     yield from _about_zone(zone) if written else ()
 
 
-def _fields(line: str) -> dict[Field, str]:
+def _fields(line: str) -> dict[CronField, str]:
     words = line.split()
     named = FIELDS if len(words) == len(FIELDS) else FIELDS[1:]
     return dict(zip(named, words, strict=False)) if len(words) == len(named) else {}
 
 
-def _about_steps(field: Field, text: str) -> Iterator[str]:
+def _about_steps(field: CronField, text: str) -> Iterator[str]:
     """Name a step that does not divide its field: the last gap before it begins again is shorter."""
     for item in text.split(","):
         star, slash, step = item.partition("/")

@@ -10,7 +10,16 @@ from datetime import datetime
 from fencepost.model.budget import BudgetDenied, BudgetPolicy, Reservation, Spend, after, reserve
 from fencepost.model.disposition import DispositionKind, Hold, Span
 from fencepost.model.missed import Due, MissedPolicy, Passed, TickSource, plan
-from fencepost.model.overlap import Admitted, LiveRun, OverlapPolicy, Request, Skipped, Standing, TurnedAway, admit
+from fencepost.model.overlap import (
+    Admitted,
+    LiveStanding,
+    OverlapPolicy,
+    Request,
+    SkippedTick,
+    TurnedAway,
+    UnendedRun,
+    admit,
+)
 from fencepost.model.pause import SkipNext, skip, skipped
 from fencepost.model.run import RunId, TriggerKind
 
@@ -38,7 +47,7 @@ class Facts:
     schedule: str
     trigger: TriggerKind
     cursor: datetime
-    live: tuple[LiveRun, ...] = ()  # oldest first
+    live: tuple[UnendedRun, ...] = ()  # oldest first
     spend: Spend = field(default_factory=Spend)
     holds: tuple[Hold, ...] = ()  # pauses since the cursor, blackouts since the later of cursor and catch-up horizon
     skip_next: SkipNext | None = None
@@ -158,7 +167,7 @@ class _Desk:
     def decide(self, due: Due) -> None:
         request = Request(self._facts.trigger, lines_up=due.lines_up)
         match admit(request, policy=self._policies.overlap, live=self._live):
-            case Skipped(behind):
+            case SkippedTick(behind):
                 self._refused.append((due, DispositionKind.OVERLAP, behind[:BEHIND_MAX]))
             case Admitted() as admitted:
                 self._reserve(due, admitted)
@@ -175,7 +184,7 @@ class _Desk:
         self._make_room(admitted)
         run_id = planned_id(due.tick)
         self._planned[run_id] = (due, reservation)
-        self._live.append(LiveRun(run_id, self._facts.trigger, Standing.QUEUED, lines_up=due.lines_up))
+        self._live.append(UnendedRun(run_id, self._facts.trigger, LiveStanding.QUEUED, lines_up=due.lines_up))
 
     def _spend(self, *, without: Sequence[RunId]) -> Spend:
         kept = [reservation for run_id, (_, reservation) in self._planned.items() if run_id not in without]

@@ -52,17 +52,17 @@ CLIS = {
 }  # fmt: skip
 
 
-class Hold(NamedTuple):
+class SessionHold(NamedTuple):
     """How long a person's session holds its project, and whether one that came second may go on."""
 
     turn: bool = True  # from a prompt to the end of that turn; else for as long as the session lives
     strict: bool = False
 
 
-BY_TURN = Hold()
+BY_TURN = SessionHold()
 
 
-def wanted(cli: Cli, words: Sequence[str], hold: Hold = BY_TURN) -> dict[str, dict[str, Any]]:
+def wanted(cli: Cli, words: Sequence[str], hold: SessionHold = BY_TURN) -> dict[str, dict[str, Any]]:
     """Return what we put into the settings: one group for each event."""
     check = _handler(cli, check_line(words), CHECK_SECONDS)
 
@@ -98,7 +98,7 @@ def _handler(cli: Cli, line: str, seconds: int) -> dict[str, Any]:
     return {**name, "type": "command", "command": f"{line} {MARK}", "timeout": timeout}
 
 
-def install(text: str, cli: Cli, words: Sequence[str], hold: Hold = BY_TURN) -> str:
+def install(text: str, cli: Cli, words: Sequence[str], hold: SessionHold = BY_TURN) -> str:
     """Return the settings with our hooks in them, once, and everything else as it was."""
     node = jsonc.parse(text)
     if not isinstance(node.value, dict):

@@ -13,7 +13,7 @@ from fencepost.model.errors import Invalid
 _STEP = re.compile(r"(?P<name>[A-Za-z0-9_$-]+|\*)(?P<filter>\[(?P<key>[A-Za-z0-9_$-]+)=(?P<value>[^\]\[]*)\])?(?:\.|$)")
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step of a path."""
 
     name: str
@@ -22,14 +22,14 @@ class Step(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def parse_path(path: str) -> tuple[Step, ...]:
+def parse_path(path: str) -> tuple[PathStep, ...]:
     """Read a path, or raise Invalid."""
     steps, place = [], 0
     while place < len(path):
         found = _STEP.match(path, place)
         if found is None:
             raise Invalid(f"{path!r} is no path at character {place + 1}; write names with dots, such as item.id.")
-        steps.append(Step(found["name"], found["key"] or "", found["value"] or ""))
+        steps.append(PathStep(found["name"], found["key"] or "", found["value"] or ""))
         place = found.end()
     if not steps or path.endswith("."):
         raise Invalid(f"{path!r} is no path; write names with dots, such as item.id.")
@@ -46,7 +46,7 @@ def find(value: Any, path: str) -> list[Any]:  # noqa: ANN401  # JSON of any sha
     return found
 
 
-def _go(value: Any, step: Step) -> list[Any]:  # noqa: ANN401  # likewise
+def _go(value: Any, step: PathStep) -> list[Any]:  # noqa: ANN401  # likewise
     below = _below(value, step.name)
     if not step.key:
         return below

@@ -27,7 +27,7 @@ class NotDone(Exception):
     """The effect certainly did not take place, so that it may be tried again; raised by it, or told by its probe."""
 
 
-class Call(NamedTuple):
+class EffectCall(NamedTuple):
     """One caller's wish to have an effect once."""
 
     key: str
@@ -101,7 +101,7 @@ Verdict = New | Answered | Mine | Elsewhere | Ambiguous | Diverged
 
 
 def judge(
-    entry: Entry | None, call: Call, *, lease_id: str, run_id: str, unreplayed: tuple[Entry, ...] = ()
+    entry: Entry | None, call: EffectCall, *, lease_id: str, run_id: str, unreplayed: tuple[Entry, ...] = ()
 ) -> Verdict:
     """Decide what a caller is told; `New` is only true once the store has written it down."""
     if entry is None:

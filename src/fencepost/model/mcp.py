@@ -19,7 +19,7 @@ ANSWER_KEPT_MAX = 60_000  # of 65,536 bytes that the ledger keeps
 Message = dict[str, Any]
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """A request to call a tool."""
 
     id: str  # as JSON, so that 1 and "1" are two
@@ -28,13 +28,13 @@ class Call(NamedTuple):
     modern: bool = False  # a request of the sessionless protocol, whose results say that they are complete
 
 
-def call_of(message: object) -> Call | None:
+def call_of(message: object) -> ToolCall | None:
     """Return the call of a tool that a message is, if it is one."""
     if not isinstance(message, dict) or message.get("method") != CALL:
         return None
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
-    return Call(id_of(message), str(params.get("name", "")), params.get("arguments"), bool(version_of(message)))
+    return ToolCall(id_of(message), str(params.get("name", "")), params.get("arguments"), bool(version_of(message)))
 
 
 def version_of(message: object) -> str:
@@ -62,7 +62,7 @@ def cancelled_by(message: object) -> str:
     return id_of({"id": message["params"].get("requestId")})
 
 
-def name_of(server: str, call: Call, key_args: Iterable[str] | None = None) -> str:
+def name_of(server: str, call: ToolCall, key_args: Iterable[str] | None = None) -> str:
     """Name a call by what makes it the same again: server, tool, and arguments in one canonical spelling."""
     chosen = call.arguments
     if key_args is not None:
@@ -101,7 +101,7 @@ def response(call_id: str, content: Mapping[str, Any]) -> Message:
     return {"jsonrpc": "2.0", "id": json.loads(call_id), **content}
 
 
-def refusal(call: Call, why: str) -> Message:
+def refusal(call: ToolCall, why: str) -> Message:
     """Answer a call as a tool that failed, so that the model reads why."""
     return response(call.id, {"result": text_result(f"fencepost: {why}", failed=True, modern=call.modern)})
 

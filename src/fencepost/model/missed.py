@@ -113,7 +113,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MissedPlan:
     """Every tick after the old cursor up to the new one, oldest first."""
 
     items: tuple[Due | Passed, ...]
@@ -130,13 +130,13 @@ def plan(
     last_success: datetime | None = None,
     backlog: int = 0,
     schedule: str = "",
-) -> Plan:
+) -> MissedPlan:
     """Account for every tick in (cursor, now].
 
     `backlog` is how many runs of an earlier replay have not ended. A clock that went back owes nothing.
     """
     if now <= cursor:
-        return Plan((), cursor)
+        return MissedPlan((), cursor)
     owed = _owed(source, Window(cursor + INSTANT, now + INSTANT), now, policy, holds)
     match policy.rule:
         case MissedRule.COALESCE if owed.late():
@@ -190,7 +190,7 @@ class _Owed:
         assert last is not None
         return Span(first.tick_at, last.tick_at, count)
 
-    def plan(self, due: Sequence[Due], *, end: datetime | None = None) -> Plan:
+    def plan(self, due: Sequence[Due], *, end: datetime | None = None) -> MissedPlan:
         """Complete the plan: what is neither due, nor covered by what is due, nor held, was missed.
 
         With `end`, only the ticks before it are decided now.
@@ -202,7 +202,7 @@ class _Owed:
         for hold in self.held:
             passed += [Passed(span, hold.kind) for span in self.spans(clip([hold.window], window))]
         kept = (one for one in due if one.tick < window.end)
-        return Plan(tuple(sorted([*kept, *passed], key=_first)), window.end - INSTANT)
+        return MissedPlan(tuple(sorted([*kept, *passed], key=_first)), window.end - INSTANT)
 
     def starts_after(self, place: int, schedule: str) -> datetime:
         """Return when the catch-up run in this place may start; schedules that wake together are spread out."""
@@ -243,7 +243,7 @@ def _first(item: Due | Passed) -> datetime:
             return item.span.slot
 
 
-def _on_time(owed: _Owed, end: datetime, lined_up: Sequence[Due] = ()) -> Plan:
+def _on_time(owed: _Owed, end: datetime, lined_up: Sequence[Due] = ()) -> MissedPlan:
     """Let each tick that is on time and before `end` run on its own; `lined_up` come after them."""
     due: list[Due] = []
     for tick in _each(owed.source, owed.free(owed.cutoff, end)):
@@ -283,7 +283,7 @@ def _since(source: TickSource, last_success: datetime | None, *, first: datetime
     return source.period(first)[0]
 
 
-def _replayed(owed: _Owed, backlog: int, schedule: str) -> Plan:
+def _replayed(owed: _Owed, backlog: int, schedule: str) -> MissedPlan:
     """Line up the newest ticks within reach, in order, as many as there is room for behind the backlog."""
     newest = _newest(owed.source, owed.free(owed.horizon, owed.window.end), owed.policy.catchup_max - backlog)
     lined_up = [

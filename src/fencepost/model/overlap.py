@@ -93,7 +93,7 @@ def _suggestion(word: str) -> str:
     return f"there are {', '.join(OverlapRule)}."
 
 
-class Standing(StrEnum):
+class LiveStanding(StrEnum):
     """How a run that has not ended stands."""
 
     RUNNING = "running"
@@ -102,12 +102,12 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LiveRun:
+class UnendedRun:
     """A run that has not ended, as admission sees it."""
 
     run_id: RunId
     trigger: TriggerKind
-    standing: Standing
+    standing: LiveStanding
     lines_up: bool = False  # one of a replay, which waits its turn
 
 
@@ -133,7 +133,7 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedTick:
     """A tick without a run: these were in its way."""
 
     behind: tuple[RunId, ...]
@@ -153,7 +153,7 @@ class TurnedAway:
         return (QueueFull if self.full else Busy)(self.message)
 
 
-Admission = Admitted | Skipped | TurnedAway
+Admission = Admitted | SkippedTick | TurnedAway
 
 
 class _Manner(Enum):
@@ -187,7 +187,7 @@ def _no_room(waiting: int, more: int, line_max: int) -> str:
     )
 
 
-def admit(request: Request, *, policy: OverlapPolicy, live: Sequence[LiveRun]) -> Admission:
+def admit(request: Request, *, policy: OverlapPolicy, live: Sequence[UnendedRun]) -> Admission:
     """Decide whether a run may be made, given those of its schedule (or agent) that have not ended, oldest first."""
     if not live:
         return Admitted()
@@ -214,7 +214,7 @@ def _manner(request: Request) -> _Manner:
             assert_never(request.trigger)
 
 
-def _apply(manner: _Manner, policy: OverlapPolicy, live: Sequence[LiveRun]) -> Admission:
+def _apply(manner: _Manner, policy: OverlapPolicy, live: Sequence[UnendedRun]) -> Admission:
     match policy.rule:
         case OverlapRule.FORBID:
             return _no(manner, policy.rule, live)
@@ -228,7 +228,7 @@ def _apply(manner: _Manner, policy: OverlapPolicy, live: Sequence[LiveRun]) -> A
             assert_never(policy.rule)
 
 
-def _queue(manner: _Manner, policy: OverlapPolicy, live: Sequence[LiveRun]) -> Admission:
+def _queue(manner: _Manner, policy: OverlapPolicy, live: Sequence[UnendedRun]) -> Admission:
     """Let the newest wait: a tick takes the place of the oldest waiting ticks, a person is told that it is full."""
     surplus = _queued(live) + 1 - policy.queue_max
     if surplus <= 0:
@@ -239,43 +239,45 @@ def _queue(manner: _Manner, policy: OverlapPolicy, live: Sequence[LiveRun]) -> A
     return _make_room(live, displaced=older[:surplus])
 
 
-def _cancel_previous(manner: _Manner, rule: OverlapRule, live: Sequence[LiveRun]) -> Admission:
+def _cancel_previous(manner: _Manner, rule: OverlapRule, live: Sequence[UnendedRun]) -> Admission:
     """Supersede what the policy may touch: waiting ticks, and whatever has started and is not attended.
 
     A webhook or a person's run that still waits was accepted and is kept; a second person is told so.
     """
-    started = [run for run in live if run.standing is not Standing.QUEUED and not run.trigger.attended]
-    stops = [run for run in started if run.standing is Standing.RUNNING]
-    deferred = [run for run in started if run.standing is Standing.DEFERRED]
-    waiting = [run for run in live if run.standing is Standing.QUEUED and run.trigger.tick_born]
+    started = [run for run in live if run.standing is not LiveStanding.QUEUED and not run.trigger.attended]
+    stops = [run for run in started if run.standing is LiveStanding.RUNNING]
+    deferred = [run for run in started if run.standing is LiveStanding.DEFERRED]
+    waiting = [run for run in live if run.standing is LiveStanding.QUEUED and run.trigger.tick_born]
     if manner is _Manner.ASKS and _queued(live) > len(waiting):
         return _no(manner, rule, live)
     return _make_room(live, displaced=[*waiting, *deferred], stops=stops)
 
 
-def _make_room(live: Sequence[LiveRun], *, displaced: Sequence[LiveRun], stops: Sequence[LiveRun] = ()) -> Admitted:
+def _make_room(
+    live: Sequence[UnendedRun], *, displaced: Sequence[UnendedRun], stops: Sequence[UnendedRun] = ()
+) -> Admitted:
     gone = {run.run_id for run in displaced}
     rest = [run for run in live if run.run_id not in gone]
     return Admitted(displaces=_ids(displaced), stops=_ids(stops), waits_for=_ids(rest))
 
 
-def _displaceable(run: LiveRun) -> bool:
-    return run.standing is Standing.QUEUED and run.trigger.tick_born and not run.lines_up
+def _displaceable(run: UnendedRun) -> bool:
+    return run.standing is LiveStanding.QUEUED and run.trigger.tick_born and not run.lines_up
 
 
-def _line_up(request: Request, live: Sequence[LiveRun]) -> Admission:
+def _line_up(request: Request, live: Sequence[UnendedRun]) -> Admission:
     if _queued(live) < LINE_MAX:
         return Admitted(waits_for=_ids(live))
     if request.trigger.tick_born:
-        return Skipped(_ids(live))
+        return SkippedTick(_ids(live))
     return TurnedAway(_ids(live), f"{LINE_MAX} runs wait in line already; try again when some have run.", full=True)
 
 
-def _no(manner: _Manner, rule: OverlapRule, live: Sequence[LiveRun]) -> Admission:
-    return Skipped(_ids(live)) if manner is _Manner.YIELDS else _turned_away(rule, live)
+def _no(manner: _Manner, rule: OverlapRule, live: Sequence[UnendedRun]) -> Admission:
+    return SkippedTick(_ids(live)) if manner is _Manner.YIELDS else _turned_away(rule, live)
 
 
-def _turned_away(rule: OverlapRule, live: Sequence[LiveRun]) -> TurnedAway:
+def _turned_away(rule: OverlapRule, live: Sequence[UnendedRun]) -> TurnedAway:
     first, others = live[0], len(live) - 1
     also = f" and {others} more" if others else ""
     return TurnedAway(
@@ -285,9 +287,9 @@ def _turned_away(rule: OverlapRule, live: Sequence[LiveRun]) -> TurnedAway:
     )
 
 
-def _queued(live: Sequence[LiveRun]) -> int:
-    return sum(run.standing is Standing.QUEUED for run in live)
+def _queued(live: Sequence[UnendedRun]) -> int:
+    return sum(run.standing is LiveStanding.QUEUED for run in live)
 
 
-def _ids(live: Sequence[LiveRun]) -> tuple[RunId, ...]:
+def _ids(live: Sequence[UnendedRun]) -> tuple[RunId, ...]:
     return tuple(run.run_id for run in live)

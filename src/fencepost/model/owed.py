@@ -30,7 +30,7 @@ ZONES_KEPT = 64
 LISTED_MAX = 20
 
 
-class Jump(NamedTuple):
+class LocalJump(NamedTuple):
     """Where local time jumps: the instant, and the offsets before and after, all in seconds."""
 
     at: int
@@ -291,7 +291,7 @@ def instants_of(zone: str, wall: int) -> list[int]:
     return sorted(found)
 
 
-def jumps(zone: str, start: int, end: int) -> Iterator[Jump]:
+def jumps(zone: str, start: int, end: int) -> Iterator[LocalJump]:
     """Yield where local time jumps in [start, end], to the second."""
     for day in range(start // DAY, end // DAY + 1):
         before, after = _offset_of_day(zone, day), _offset_of_day(zone, day + 1)
@@ -300,4 +300,4 @@ def jumps(zone: str, start: int, end: int) -> Iterator[Jump]:
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if _offset(zone, middle) == before else (low, middle)
-            yield Jump(high, before, after)
+            yield LocalJump(high, before, after)

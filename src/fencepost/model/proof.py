@@ -29,7 +29,7 @@ class FindingKind(StrEnum):
     DOUBLED = "doubled"
 
 
-class Finding(NamedTuple):
+class ProofFinding(NamedTuple):
     """Something that should not be, and where."""
 
     kind: FindingKind
@@ -51,7 +51,7 @@ class ScheduleProof:
     doubled: int = 0
     cursor_us: int | None = None
     cursor_age_seconds: float | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ProofFinding, ...] = ()
     pruned_until_us: int | None = None  # earlier records are gone; it is proved from here on
 
     @property
@@ -61,7 +61,7 @@ class ScheduleProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class TenantProof:
     """All schedules of a tenant over a window."""
 
     from_us: int
@@ -171,7 +171,7 @@ class Sweep:
     accounted: int = 0
     missing: int = 0
     doubled: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ProofFinding] = field(default_factory=list)
 
     def run(self, rows: Iterable[Recorded]) -> None:
         """Lay the rows side by side."""
@@ -235,11 +235,11 @@ class Sweep:
             self.missing += number
         else:
             self.doubled += number
-        self.findings.append(Finding(kind, self.schedule, at_us, number, what))
+        self.findings.append(ProofFinding(kind, self.schedule, at_us, number, what))
 
 
-def _missing(schedule: str, at_us: int | None, number: int, what: str) -> Finding:
-    return Finding(FindingKind.MISSING, schedule, at_us, number, what)
+def _missing(schedule: str, at_us: int | None, number: int, what: str) -> ProofFinding:
+    return ProofFinding(FindingKind.MISSING, schedule, at_us, number, what)
 
 
 def remapped(row: Recorded, *, tzdata: str) -> Recorded:

@@ -137,7 +137,7 @@ M = TypeVar("M", KnownAgent, KnownSchedule, KnownHook)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDefinitions:
     """What the registry holds that a file may touch: all agents, the file's schedules, their namesakes, their kin.
 
     If the file has a concurrency key, all schedules with one are there too.
@@ -147,13 +147,13 @@ class Known:
     schedules: Mapping[str, KnownSchedule]
     hooks: Mapping[str, KnownHook] = field(default_factory=dict)
 
-    def renamed(self, old: str, new: str) -> "Known":
+    def renamed(self, old: str, new: str) -> "KnownDefinitions":
         """Return the same with another name for an owner."""
 
         def moved(known: Mapping[str, M]) -> dict[str, M]:
             return {name: one._replace(source=new) if one.source == old else one for name, one in known.items()}
 
-        return Known(moved(self.agents), moved(self.schedules), moved(self.hooks)) if old else self
+        return KnownDefinitions(moved(self.agents), moved(self.schedules), moved(self.hooks)) if old else self
 
     def names_of(self, source: str) -> set[tuple[str, str]]:
         """Return what an owner defines now, each with its kind."""
@@ -235,7 +235,7 @@ class Plan:
         yield from (one.kind for one in self.schedules)
 
 
-def plan(known: Known, wanted: Wanted, *, take_over: bool = False, replaced: Replaced | None = None) -> Plan:
+def plan(known: KnownDefinitions, wanted: Wanted, *, take_over: bool = False, replaced: Replaced | None = None) -> Plan:
     """Compare what is with what is wanted; `replaced` is set if this very content was in force before the present one."""
     desk = _Desk(known, wanted, take_over=take_over)
     desk.refuse_strangers()
@@ -244,7 +244,7 @@ def plan(known: Known, wanted: Wanted, *, take_over: bool = False, replaced: Rep
     return Plan(wanted, agents, schedules, tuple(desk.conflicts), _rollback(wanted, replaced) if replaced else "")
 
 
-def joins(known: Known, wanted: Wanted) -> str | None:
+def joins(known: KnownDefinitions, wanted: Wanted) -> str | None:
     """Return the one owner of everything that a file defines, if each is there already just so."""
     names = [("agent", name) for name in wanted.agents] + [("schedule", name) for name in wanted.schedules]
     there = [known.agents.get(name) if kind == "agent" else known.schedules.get(name) for kind, name in names]
@@ -263,7 +263,7 @@ def _rollback(wanted: Wanted, replaced: Replaced) -> str:
 class _Desk:
     """Goes through both lists, and collects what stands in the way."""
 
-    def __init__(self, known: Known, wanted: Wanted, *, take_over: bool) -> None:
+    def __init__(self, known: KnownDefinitions, wanted: Wanted, *, take_over: bool) -> None:
         self._known = known
         self._wanted = wanted
         self._take_over = take_over
@@ -433,7 +433,7 @@ class _Desk:
         return False
 
 
-def _manifests(known: Known, wanted: Wanted) -> dict[str, Spelled]:
+def _manifests(known: KnownDefinitions, wanted: Wanted) -> dict[str, Spelled]:
     """Return every agent that there will be: the file's own, and those that other files define."""
     others = {
         one.name: Spelled(one.definition, one.hash)

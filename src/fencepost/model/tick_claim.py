@@ -110,7 +110,7 @@ def over(leave: Leave) -> TickOver:
     return TickOver(leave.words, state=leave.state, next_us=leave.next_us)
 
 
-class Standing(NamedTuple):
+class ClaimFacts(NamedTuple):
     """What a decision is made from, besides the order."""
 
     record: TickRecord | None
@@ -119,7 +119,7 @@ class Standing(NamedTuple):
     store_us: int | None = None  # the store's own clock, where it tells
 
 
-def decide(order: TickOrder, standing: Standing) -> Take | Leave:
+def decide(order: TickOrder, standing: ClaimFacts) -> Take | Leave:
     """Decide about the newest tick. Whether the lease is to be had is decided elsewhere, after this."""
     now_us = standing.now_us
     _check_clock(now_us, standing.store_us)
@@ -227,7 +227,7 @@ def _first(order: TickOrder, newest: int | None, now_us: int) -> Take | Leave:
     return Leave(fresh, f"job {order.job} is new here and {when}.", NEW, coming)
 
 
-def _again(order: TickOrder, record: TickRecord, now_us: int, standing: Standing) -> Take | Leave:
+def _again(order: TickOrder, record: TickRecord, now_us: int, standing: ClaimFacts) -> Take | Leave:
     """Decide about the tick that the record is of."""
     holding = standing.holding == record.fence
     if record.state == CLAIMED and not holding:
@@ -239,7 +239,7 @@ def _again(order: TickOrder, record: TickRecord, now_us: int, standing: Standing
     return _done(order, record, now_us, standing)
 
 
-def _done(order: TickOrder, record: TickRecord, now_us: int, standing: Standing) -> Leave:
+def _done(order: TickOrder, record: TickRecord, now_us: int, standing: ClaimFacts) -> Leave:
     changed = record if record != standing.record and record.state != CLAIMED else None
     who = f" by {record.run} on {record.host}" if record.run else ""
     how = {

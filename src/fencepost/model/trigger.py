@@ -187,7 +187,7 @@ class AtTrigger:
         return tick_at, tick_at
 
 
-class Ended(NamedTuple):
+class EndedRun(NamedTuple):
     """A run that is over, well or not."""
 
     run_id: str
@@ -221,7 +221,7 @@ class EveryTrigger:
         if self.every_after <= timedelta(0):
             raise Invalid("every takes a duration above zero, such as 15m.")
 
-    def due(self, previous: Ended | None, *, applied_at: datetime) -> EveryTick | None:
+    def due(self, previous: EndedRun | None, *, applied_at: datetime) -> EveryTick | None:
         """Return the tick after a run's end, the first one at the anchor or at apply; None once the bounds are over."""
         if self.align is Align.START:
             due_at = self.beat(previous.ended_at + timedelta.resolution if previous else applied_at)

@@ -16,7 +16,7 @@ ROOT = 0
 STICKY, GROUP_WRITES, ALL_WRITE = 0o1000, 0o020, 0o002
 
 
-class Standing(NamedTuple):
+class FileRights(NamedTuple):
     """Who owns a file or a folder, and who may write there."""
 
     owner: int
@@ -35,7 +35,7 @@ class Account(NamedTuple):
     members: tuple[str, ...] = ()
 
 
-def distrust(found: Standing, accounts: Collection[Account]) -> str:
+def distrust(found: FileRights, accounts: Collection[Account]) -> str:
     """Say why a file or folder is not to be trusted: `owner`, `all` or `group`; nothing if it is.
 
     In a sticky folder, such as /tmp, other users can add names and cannot change ours, so that its owner decides.

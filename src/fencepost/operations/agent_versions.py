@@ -9,7 +9,7 @@ from fencepost.config.load import Config
 from fencepost.model.cli_definition import newer_than_tried
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.version import show_version, version_in
-from fencepost.operations.finding import Finding, Status
+from fencepost.operations.finding import CheckFinding, Status
 
 AskVersion = Callable[[Sequence[str], Mapping[str, str]], str]
 ANSWER_SECONDS = 20.0  # a Python program that imports much takes several
@@ -34,7 +34,7 @@ def ask_version(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     return ran.stdout.decode("utf-8", "replace")
 
 
-def untried(config: Config, environ: Mapping[str, str], ask: AskVersion) -> Iterator[Finding]:
+def untried(config: Config, environ: Mapping[str, str], ask: AskVersion) -> Iterator[CheckFinding]:
     """Yield a finding for each CLI of the configured agents that can tell its version."""
     for name, definition in _used(config).items():
         said = ask(definition["version_argv"], environ)
@@ -44,9 +44,11 @@ def untried(config: Config, environ: Mapping[str, str], ask: AskVersion) -> Iter
         check = f"{name} version"
         newer = newer_than_tried(tried, said)
         if newer is None:
-            yield Finding(check, Status.OK, f"{show_version(found)}; its definition was tried with {', '.join(tried)}")
+            yield CheckFinding(
+                check, Status.OK, f"{show_version(found)}; its definition was tried with {', '.join(tried)}"
+            )
         else:
-            yield Finding(
+            yield CheckFinding(
                 check,
                 Status.WARN,
                 f"{show_version(newer)} is newer than what its definition was tried with ({', '.join(tried)})",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.host.kept_seals import KeptSeals
-from fencepost.model.audit import Entry, Fault, Loose, Seal, Sealed, Verifier, head_line
+from fencepost.model.audit import ChainEntry, Fault, Loose, Seal, Sealed, Verifier, head_line
 from fencepost.model.errors import AuditCut, Invalid
 from fencepost.operations.looking import Store
 from fencepost.operations.words import rfc3339
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LOOSE_AT_ONCE = 1_000
 
 
-class Report(NamedTuple):
+class VerifiedAudit(NamedTuple):
     """What verification found."""
 
     tenant: str
@@ -52,7 +52,7 @@ def verify_audit(
     keys: Mapping[str, bytes],
     heads: Sequence[Seal] = (),
     memory: KeptSeals | None = None,
-) -> Report:
+) -> VerifiedAudit:
     """Walk the whole chain of a tenant, and find the first entry that was changed and the first that is missing.
 
     What this machine remembers is compared as the exported heads are.
@@ -68,7 +68,7 @@ def verify_audit(
     faults = found.faults
     if not any(one.kind == "completeness" for one in faults):
         faults += tuple(_unsealed_place(audit, tenant, found.head))
-    return Report(
+    return VerifiedAudit(
         tenant,
         found.entries,
         found.seals,
@@ -149,7 +149,7 @@ def audit_state(store: Store, tenant: str) -> AuditState:
     return AuditState(store.clock_us(), audit.last(tenant), audit.loose(tenant))
 
 
-class Part(NamedTuple):
+class AuditPart(NamedTuple):
     """Part of the export, and the seal after which the next part begins; None: this was the last."""
 
     lines: list[str]
@@ -164,16 +164,16 @@ def export_audit(store: Store, tenant: str, *, after: int = 0) -> Iterator[str]:
     yield from _loose(audit, tenant)
 
 
-def export_part(store: Store, tenant: str, *, after: int, limit: int) -> Part:
+def export_part(store: Store, tenant: str, *, after: int, limit: int) -> AuditPart:
     """Return the lines of the export from one seal on: whole batches, until there are as many lines as the limit."""
     audit = store.audit_chain()
     lines: list[str] = []
     for one in audit.seals(tenant, after=after):
         if len(lines) >= limit:
-            return Part(lines, after)
+            return AuditPart(lines, after)
         lines += _batch(audit, one)
         after = one.number
-    return Part([*lines, *_loose(audit, tenant)], None)
+    return AuditPart([*lines, *_loose(audit, tenant)], None)
 
 
 def _batch(audit: "SqlAudit", one: Seal) -> Iterator[str]:
@@ -194,5 +194,5 @@ def audit_head(store: Store, tenant: str) -> str:
 
 
 def _line(found: Sealed) -> str:
-    entry: Entry = found.entry
+    entry: ChainEntry = found.entry
     return json.dumps({"audit": entry._asdict(), "place": found.place or None, "hash": found.hash or None})

@@ -18,8 +18,8 @@ from fencepost.model.overlap import LINE_MAX
 from fencepost.model.request_key import backfill_key
 from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
-from fencepost.operations.making import Recipe, Stretch, afford, make_run, own_key
-from fencepost.ports.requests import Ask, Grounds, Target, VersionFact
+from fencepost.operations.making import RunRecipe, Stretch, afford, make_run, own_key
+from fencepost.ports.requests import Ask, Grounds, RunTarget, VersionFact
 from fencepost.ports.ticks import NewRun
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _check(from_: datetime, until: datetime, limit: int) -> None:
 class _Part:
     """A part of the range, and by whose rules it is run."""
 
-    recipe: Recipe
+    recipe: RunRecipe
     schedule: ScheduleDefinition
     trigger: CronTrigger | AtTrigger | MergedTrigger
     start: datetime
@@ -217,7 +217,7 @@ def _after(grounds: Grounds, part: _Part, made: Sequence[NewRun]) -> Grounds:
     return grounds._replace(spending=(*grounds.spending, *spent))
 
 
-def _as_then(target: Target, version: VersionFact) -> Target:
+def _as_then(target: RunTarget, version: VersionFact) -> RunTarget:
     return target._replace(
         agent=schedule_from_json(version.definition).agent,
         manifest=version.manifest,
@@ -227,8 +227,8 @@ def _as_then(target: Target, version: VersionFact) -> Target:
     )
 
 
-def _part(target: Target, start: datetime, end: datetime) -> _Part:
-    recipe = Recipe.of(target)
+def _part(target: RunTarget, start: datetime, end: datetime) -> _Part:
+    recipe = RunRecipe.of(target)
     assert recipe.schedule is not None, "the target is a schedule"
     trigger = trigger_of(recipe.schedule)
     if isinstance(trigger, EveryTrigger):

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fencepost.model.run import RunState
-from fencepost.operations.looking import Listing, Seen, Store, list_live
+from fencepost.operations.looking import RunListing, SeenRun, Store, list_live
 from fencepost.operations.pulse import PATIENCE_US, is_driven
 from fencepost.operations.words import SECOND_US, counted, plain, span
-from fencepost.ports.looking import Health, PauseFacts, ScheduleFacts, Skipped
+from fencepost.ports.looking import PauseFacts, ScheduleFacts, Skipped, StorePulse
 
 NEXT_SHOWN = 8
 DEAD_SHOWN = 5
@@ -31,14 +31,14 @@ class Board:
     """What runs, waits, comes next and went wrong."""
 
     now_us: int
-    live: Listing
+    live: RunListing
     coming: list[ScheduleFacts]
     held_back: dict[str, PauseFacts]  # by schedule
     halts: list[PauseFacts]
-    dead: list[Seen]
-    ended: list[Seen]
+    dead: list[SeenRun]
+    ended: list[SeenRun]
     skipped: list[Skipped]
-    health: Health
+    health: StorePulse
     driven: bool
 
     @property
@@ -61,8 +61,8 @@ def look_around(store: Store, tenant: str) -> Board:
         look.next_due(limit=NEXT_SHOWN),
         {one.schedule: one for one in pauses if one.schedule},
         [one for one in pauses if not one.schedule],
-        [Seen(run, attempts=attempts.get(run.id, ())) for run in dead],
-        [Seen(run) for run in ended],
+        [SeenRun(run, attempts=attempts.get(run.id, ())) for run in dead],
+        [SeenRun(run) for run in ended],
         look.skipped(since_us=live.now_us - LATELY_US, limit=SKIPPED_SHOWN + 1),
         look.health(late_us=live.now_us - PATIENCE_US),
         is_driven(store, tenant),

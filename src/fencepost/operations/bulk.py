@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from fencepost.model.errors import Invalid
 from fencepost.model.request_key import callers_key
 from fencepost.model.run import TriggerKind
-from fencepost.operations.making import Recipe, afford, make_run, own_keys
+from fencepost.operations.making import RunRecipe, afford, make_run, own_keys
 from fencepost.operations.requests import check_request, spell_payload
-from fencepost.ports.requests import Ask, Grounds, Line, NewBatch, Wish
+from fencepost.ports.requests import Ask, BatchWish, Grounds, NewBatch, WaitingLine
 
 if TYPE_CHECKING:
     from fencepost.stores.requests import SqlRequests
@@ -17,7 +17,7 @@ BATCH_MAX = 10_000
 BATCH_BYTES_MAX = 50_000_000
 
 
-class Wanted(NamedTuple):
+class WantedRun(NamedTuple):
     """One run of a batch: what it is told, and a key that makes the request for it idempotent."""
 
     payload: Mapping[str, object] | None = None
@@ -31,7 +31,7 @@ class Triggered(NamedTuple):
     earlier: bool
 
 
-def line_of(store: "SqlRequests", *, tenant: str, agent: str) -> Line:
+def line_of(store: "SqlRequests", *, tenant: str, agent: str) -> WaitingLine:
     """Tell how many more runs of an agent may be asked for, before anybody puts them together."""
     return store.line_of(Ask(tenant, agent, by=""))
 
@@ -41,7 +41,7 @@ def request_many(
     *,
     tenant: str,
     agent: str,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedRun],
     priority: int | None = None,
     new_run_id: Callable[[], str],
     by: str,
@@ -60,7 +60,7 @@ def request_many(
         raise Invalid(f"the payloads are larger than {BATCH_BYTES_MAX:,} bytes together; ask for fewer at once.")
 
     def decide(grounds: Grounds) -> NewBatch:
-        recipe = Recipe.of(grounds.target)
+        recipe = RunRecipe.of(grounds.target)
         if recipe.schedule is not None:
             raise Invalid(f"{agent!r} is a schedule, which has one run at a time; name its agent, or: fencepost run")
         like = make_run(
@@ -79,7 +79,7 @@ def request_many(
     return [Triggered(run_id, earlier=not is_new) for run_id, is_new in answers]
 
 
-def _wishes(wanted: Sequence[Wanted], tenant: str, agent: str, new_run_id: Callable[[], str]) -> list[Wish]:
+def _wishes(wanted: Sequence[WantedRun], tenant: str, agent: str, new_run_id: Callable[[], str]) -> list[BatchWish]:
     """Spell what differs between the runs; a batch is large, so that what they share is spelled once."""
     key_of = own_keys(tenant, agent)
     wishes = []
@@ -89,5 +89,5 @@ def _wishes(wanted: Sequence[Wanted], tenant: str, agent: str, new_run_id: Calla
             check_request(key=one.key)
         payload = spell_payload(one.payload) if one.payload else "{}"
         kept_key = callers_key(one.key) if one.key is not None else None
-        wishes.append(Wish(run_id, key_of(one.key or run_id), kept_key, payload))
+        wishes.append(BatchWish(run_id, key_of(one.key or run_id), kept_key, payload))
     return wishes

@@ -24,19 +24,19 @@ class Moved(Busy):
     code = "moved"
 
 
-class Kept(NamedTuple):
+class KeptCell(NamedTuple):
     """A cell as it is kept."""
 
     document: str
     tag: str
 
 
-def read_cell(cells: "SqlCells", tenant: str, name: str) -> Kept:
+def read_cell(cells: "SqlCells", tenant: str, name: str) -> KeptCell:
     """Return a cell, or raise NoCell."""
     found = cells.cell(tenant, name)
     if found is None:
         raise NoCell(f"there is no cell {name}.")
-    return Kept(*found)
+    return KeptCell(*found)
 
 
 def swap_cell(cells: "SqlCells", tenant: str, name: str, document: bytes | None, *, expected: str | None) -> str:

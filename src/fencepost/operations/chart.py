@@ -9,7 +9,7 @@ from fencepost.drawing.timeline import WIDTH, By, Picture, draw
 from fencepost.model.errors import Invalid
 from fencepost.operations.looking import Store
 from fencepost.operations.records.run_record import project_of
-from fencepost.ports.charts import AttemptFact, RunBin, TickFact
+from fencepost.ports.charts import AttemptFact, RunBin, RunlessTick
 from fencepost.ports.runs import AttemptRow, RunRow
 
 SPANS = {
@@ -90,7 +90,7 @@ def chart(store: Store, tenant: str, view: View, *, width: float = WIDTH) -> Cha
     return Chart(now_us, view, picture, counted, len(ticks) > TICKS_MAX)
 
 
-def _shown(ticks: list[TickFact], view: View) -> list[TickFact]:
+def _shown(ticks: list[RunlessTick], view: View) -> list[RunlessTick]:
     """Leave ticks out where rows are workers: a tick without a run has none."""
     return [] if view.by is By.WORKER else ticks[:TICKS_MAX]
 

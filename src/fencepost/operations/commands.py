@@ -6,7 +6,7 @@ from typing import NamedTuple
 from fencepost.model.lease import Held, Turn, Waiter, project_in
 from fencepost.model.process import ProcessId
 from fencepost.model.project import Working
-from fencepost.operations.places import Place
+from fencepost.operations.places import QueuePosition
 
 
 class Command(NamedTuple):
@@ -21,7 +21,7 @@ class Command(NamedTuple):
     process: ProcessId
     started_us: int | None = None
     fence: int | None = None
-    place: Place | None = None  # of one that waits
+    place: QueuePosition | None = None  # of one that waits
 
     @property
     def turn(self) -> Turn:
@@ -41,7 +41,7 @@ def commands(
     tenant: str,
     runs: Iterable[str],
     workplaces: Iterable[Working],
-    places: Mapping[str, Place],
+    places: Mapping[str, QueuePosition],
 ) -> list[Command]:
     """Return a tenant's commands that hold a project, longest first, and then those that wait, in their order."""
     ours, known = set(runs), {one.place.resource: one.place.project for one in workplaces if one.place.tenant == tenant}

@@ -23,7 +23,7 @@ STATES = ("running", "succeeded", "failed")
 KEPT = ("summary", "cost_usd", "turns", "usage")
 
 
-class Heard(NamedTuple):
+class KeptCompletion(NamedTuple):
     """What stands now."""
 
     run_id: str
@@ -39,7 +39,7 @@ def complete_run(
     body: bytes,
     now_seconds: int,
     fetch_secret: Callable[[str, str], str],
-) -> Heard:
+) -> KeptCompletion:
     """Keep what a signed body says about a run, or raise: Unauthorised, Invalid, or FenceRefused for a stale fence."""
     if len(body) > BODY_MAX:
         raise Invalid(f"a completion has at most {BODY_MAX} bytes.")
@@ -64,7 +64,7 @@ def complete_run(
         raise FenceRefused(
             f"run {run_id} is not running with fence {said['fence']}: it was given to somebody newer, or has ended. Stop."
         )
-    return Heard(run_id, state)
+    return KeptCompletion(run_id, state)
 
 
 def _secret_of(run: RunRow | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fencepost.config.presets import shipped
 from fencepost.engines.cli import definition_of
 from fencepost.model.cli_definition import definition_from
-from fencepost.model.conversation import Conversation, Part, Turn, turns_of
+from fencepost.model.conversation import Conversation, ConversationTurn, TurnKind, turns_of
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Invalid
 from fencepost.model.output_rules import OutputRules
@@ -15,11 +15,11 @@ from fencepost.ports.runs import RunRow
 
 
 @dataclass(slots=True)
-class Exchange:
+class AnsweredTurn:
     """A turn with the answers to its calls: what a person reads as one."""
 
-    turn: Turn
-    answer: Turn | None = None
+    turn: ConversationTurn
+    answer: ConversationTurn | None = None
     grew_micro: int = 0  # what was added to the cost since the turn before
     text: str = field(init=False)
     answered: str = field(init=False, default="")
@@ -45,7 +45,7 @@ def rules_for(run: RunRow) -> OutputRules | None:
     return rules if rules.format == "jsonl" else None
 
 
-def conversation(run: RunRow, text: str) -> list[Exchange] | None:
+def conversation(run: RunRow, text: str) -> list[AnsweredTurn] | None:
     """Return a run's output as people read it, oldest first; None: it is no conversation."""
     rules = rules_for(run)
     turns = turns_of(text.splitlines(), rules) if rules is not None else None
@@ -58,20 +58,20 @@ def talk_of(run: RunRow) -> Conversation | None:
     return None if rules is None else Conversation(rules)
 
 
-def exchanges(turns: Iterable[Turn]) -> list[Exchange]:
+def exchanges(turns: Iterable[ConversationTurn]) -> list[AnsweredTurn]:
     """Put each answer to its call; an answer without one stands by itself."""
-    found: list[Exchange] = []
+    found: list[AnsweredTurn] = []
     calls: dict[str, int] = {}
     cost = 0
     for turn in turns:
         grew = max(0, (turn.cost_micro or 0) - cost)
         cost += grew
-        if turn.part is Part.ANSWER and turn.id in calls:
+        if turn.part is TurnKind.ANSWER and turn.id in calls:
             before = found[calls.pop(turn.id)]
             before.answer, before.answered = turn, readable(turn.text)
             before.grew_micro += grew
             continue
-        if turn.part is Part.CALL and turn.id:
+        if turn.part is TurnKind.CALL and turn.id:
             calls[turn.id] = len(found)
-        found.append(Exchange(turn, grew_micro=grew))
+        found.append(AnsweredTurn(turn, grew_micro=grew))
     return found

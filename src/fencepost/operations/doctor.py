@@ -13,7 +13,7 @@ from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.agent_probe import missing_parts, place_of
 from fencepost.operations.agent_versions import AskVersion, untried
-from fencepost.operations.finding import Finding, Status
+from fencepost.operations.finding import CheckFinding, Status
 from fencepost.operations.gate_probe import standing_problems, ways_around
 from fencepost.operations.hook_files import standings
 from fencepost.operations.lingering import left_open
@@ -22,7 +22,7 @@ from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.words import SECOND_US, ago, counted, span
 from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
-from fencepost.ports.looking import Health
+from fencepost.ports.looking import StorePulse
 from fencepost.ports.store import LeaseStore, StoreFacts
 
 SKEW_MAX_US = 2 * SECOND_US
@@ -82,14 +82,14 @@ def patient(
     )
 
 
-def examine(who: Patient) -> Iterator[Finding]:
+def examine(who: Patient) -> Iterator[CheckFinding]:
     """Yield one finding for each check, the store first; one that cannot be made does not hide the others."""
     yield from _examine_store(who)
     yield from _veiled(who, _examine_host(who))
-    yield Finding("tzdata", Status.OK, f"the time zone tables are of release {tzdata_version()}")
+    yield CheckFinding("tzdata", Status.OK, f"the time zone tables are of release {tzdata_version()}")
 
 
-def _examine_host(who: Patient) -> Iterator[Finding]:
+def _examine_host(who: Patient) -> Iterator[CheckFinding]:
     yield _config(who)
     yield from _agents(who)
     yield from _versions(who)
@@ -103,36 +103,36 @@ def _examine_host(who: Patient) -> Iterator[Finding]:
     yield _sqlite(who.ask_sqlite)
 
 
-def limits(room: Room) -> Finding:
+def limits(room: Room) -> CheckFinding:
     """Say whether there is room for agents: one that cannot be started waits, and up says so once."""
     processes, descriptors = room
     if processes is not None and processes < PROCESSES_MIN:
         what = f"{counted(processes, 'more process', 'more processes')} may be started here"
-        return Finding(
+        return CheckFinding(
             "limits", Status.WARN, what, "raise ulimit -u, or TasksMax= of the service; each run takes a few"
         )
     if descriptors is not None and descriptors < DESCRIPTORS_MIN:
         what = f"a process may have {descriptors} open files and connections"
-        return Finding("limits", Status.WARN, what, "raise ulimit -n, or LimitNOFILE= of the service")
-    return Finding("limits", Status.OK, "there is room for processes and open files")
+        return CheckFinding("limits", Status.WARN, what, "raise ulimit -n, or LimitNOFILE= of the service")
+    return CheckFinding("limits", Status.OK, "there is room for processes and open files")
 
 
-def _veiled(who: Patient, findings: Iterable[Finding]) -> Iterator[Finding]:
+def _veiled(who: Patient, findings: Iterable[CheckFinding]) -> Iterator[CheckFinding]:
     """Yield findings about the machine; a tenant who only rents it learns how bad it is, and nothing of its insides."""
     for one in findings:
         if who.shows_host:
             yield one
         elif one.status is Status.OK:
-            yield Finding(one.check, one.status, "in order")
+            yield CheckFinding(one.check, one.status, "in order")
         else:
-            yield Finding(one.check, one.status, VEILED, "whoever runs this server sees it with: fencepost doctor")
+            yield CheckFinding(one.check, one.status, VEILED, "whoever runs this server sees it with: fencepost doctor")
 
 
-def _examine_store(who: Patient) -> Iterator[Finding]:
+def _examine_store(who: Patient) -> Iterator[CheckFinding]:
     try:
         store = who.open_store()
     except FencepostError as error:
-        yield from _veiled(who, [Finding("store", Status.FAIL, str(error), "until it answers, nothing starts")])
+        yield from _veiled(who, [CheckFinding("store", Status.FAIL, str(error), "until it answers, nothing starts")])
         return
     if not isinstance(store, Store):
         yield from _examine_cells(store)
@@ -154,38 +154,38 @@ def _examine_store(who: Patient) -> Iterator[Finding]:
         yield _notices(store, who.tenant)
         yield _audit(store, who)
     except FencepostError as error:
-        yield from _veiled(who, [Finding("store", Status.FAIL, str(error))])
+        yield from _veiled(who, [CheckFinding("store", Status.FAIL, str(error))])
     finally:
         store.close()
 
 
-def _store(facts: StoreFacts) -> Iterator[Finding]:
-    yield Finding("store", Status.OK, f"{facts.url} answers, schema {facts.schema}")
-    yield from (Finding("store", Status.WARN, notice, "see: fencepost store --help") for notice in facts.notices)
+def _store(facts: StoreFacts) -> Iterator[CheckFinding]:
+    yield CheckFinding("store", Status.OK, f"{facts.url} answers, schema {facts.schema}")
+    yield from (CheckFinding("store", Status.WARN, notice, "see: fencepost store --help") for notice in facts.notices)
 
 
-def _examine_cells(store: LeaseStore) -> Iterator[Finding]:
+def _examine_cells(store: LeaseStore) -> Iterator[CheckFinding]:
     """Say how a store of cells has stood the probe that opening it was."""
     try:
         facts = store.facts()
-        yield Finding(
+        yield CheckFinding(
             "store", Status.OK, f"{facts.url} compares and swaps: {len(store.leases())} leases, store {facts.id}"
         )
-        yield from (Finding("store", Status.WARN, notice) for notice in facts.notices)
+        yield from (CheckFinding("store", Status.WARN, notice) for notice in facts.notices)
     except FencepostError as error:
-        yield Finding("store", Status.FAIL, str(error))
+        yield CheckFinding("store", Status.FAIL, str(error))
     finally:
         store.close()
 
 
-def _skew(store: Store, clock: Clock) -> Finding:
+def _skew(store: Store, clock: Clock) -> CheckFinding:
     before_us = clock.wall_us()
     theirs_us = store.clock_us()
     ours_us = (before_us + clock.wall_us()) // 2
     if abs(theirs_us - ours_us) <= SKEW_MAX_US:
-        return Finding("clock", Status.OK, f"this clock and the store's differ by {span(theirs_us - ours_us)}")
+        return CheckFinding("clock", Status.OK, f"this clock and the store's differ by {span(theirs_us - ours_us)}")
     way = "ahead of" if ours_us > theirs_us else "behind"
-    return Finding(
+    return CheckFinding(
         "clock",
         Status.WARN,
         f"this clock is {span(theirs_us - ours_us)} {way} the store's, which decides",
@@ -193,16 +193,16 @@ def _skew(store: Store, clock: Clock) -> Finding:
     )
 
 
-def _scheduler(store: Store, health: Health, tenant: str, now_us: int) -> Finding:
+def _scheduler(store: Store, health: StorePulse, tenant: str, now_us: int) -> CheckFinding:
     if not health.schedules:
-        return Finding("scheduler", Status.OK, "no schedules yet; it has nothing to do")
+        return CheckFinding("scheduler", Status.OK, "no schedules yet; it has nothing to do")
     if not health.overdue:
         told = f"{counted(health.schedules, 'schedule')}, none overdue"
         if is_driven(store, tenant):
-            return Finding("scheduler", Status.OK, told)
-        return Finding("scheduler", Status.WARN, f"{told} yet, but nobody drives them", "start it: fencepost up")
+            return CheckFinding("scheduler", Status.OK, told)
+        return CheckFinding("scheduler", Status.WARN, f"{told} yet, but nobody drives them", "start it: fencepost up")
     since = ago(health.oldest_due_us or now_us, now_us)
-    return Finding(
+    return CheckFinding(
         "scheduler",
         Status.FAIL,
         f"overdue: {health.overdue} of {counted(health.schedules, 'schedule')}, the oldest was due {since}; "
@@ -211,11 +211,11 @@ def _scheduler(store: Store, health: Health, tenant: str, now_us: int) -> Findin
     )
 
 
-def _lost(store: Store, tenant: str) -> Finding:
+def _lost(store: Store, tenant: str) -> CheckFinding:
     runs = [run for run in store.lost_runs(LOST_SHOWN_MAX) if run.tenant == tenant]
     if not runs:
-        return Finding("runs", Status.OK, "every running run has its lease")
-    return Finding(
+        return CheckFinding("runs", Status.OK, "every running run has its lease")
+    return CheckFinding(
         "runs",
         Status.WARN,
         f"{counted(len(runs), 'run')} marked running though nobody holds the lease, such as {runs[0].id}",
@@ -223,13 +223,13 @@ def _lost(store: Store, tenant: str) -> Finding:
     )
 
 
-def _leftovers(store: Store, who: Patient) -> Finding:
+def _leftovers(store: Store, who: Patient) -> CheckFinding:
     lost = [held for held in store.leases() if held.lost and (who.shows_host or held.tenant == who.tenant)]
     if not lost:
-        return Finding("leases", Status.OK, "nothing is left of lost leases")
+        return CheckFinding("leases", Status.OK, "nothing is left of lost leases")
     hosts = sorted({held.supervisor.host.name for held in lost})
     forget = ", ".join(f"fencepost lease forget --host {host}" for host in hosts[:HOSTS_NAMED_MAX])
-    return Finding(
+    return CheckFinding(
         "leases",
         Status.WARN,
         f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {', '.join(hosts)}",
@@ -237,7 +237,7 @@ def _leftovers(store: Store, who: Patient) -> Finding:
     )
 
 
-def _worktrees(store: Store, who: Patient) -> Iterator[Finding]:
+def _worktrees(store: Store, who: Patient) -> Iterator[CheckFinding]:
     """Find what crashed runs left of their worktrees; a configuration that is not in order is told elsewhere."""
     path = config_path(who.environ, who.cwd)
     if path is None:
@@ -251,37 +251,37 @@ def _worktrees(store: Store, who: Patient) -> Iterator[Finding]:
         message = (
             f"{counted(len(left), 'worktree')} left by runs that did not end well{of_these}, such as {left[0].where}"
         )
-        yield Finding("worktrees", Status.WARN, message, "save and remove them: fencepost worktree clean")
+        yield CheckFinding("worktrees", Status.WARN, message, "save and remove them: fencepost worktree clean")
     elif found:
-        yield Finding("worktrees", Status.OK, f"{counted(len(found), 'worktree')}, each in use")
+        yield CheckFinding("worktrees", Status.OK, f"{counted(len(found), 'worktree')}, each in use")
     for words in unshown_merges(declared, base):
         fix = "the next run there finishes it, unless somebody has changed those files: git status"
-        yield Finding("merges", Status.WARN, words, fix)
+        yield CheckFinding("merges", Status.WARN, words, fix)
 
 
-def _dead(health: Health) -> Finding:
+def _dead(health: StorePulse) -> CheckFinding:
     if not health.dead:
-        return Finding("dead letters", Status.OK, "none wait")
-    return Finding("dead letters", Status.WARN, f"{health.dead} wait for a person", "see: fencepost dead list")
+        return CheckFinding("dead letters", Status.OK, "none wait")
+    return CheckFinding("dead letters", Status.WARN, f"{health.dead} wait for a person", "see: fencepost dead list")
 
 
-def _audit(store: Store, who: Patient) -> Finding:
+def _audit(store: Store, who: Patient) -> CheckFinding:
     """Compare the newest seal with what this machine remembers; the whole chain takes `audit verify`."""
     if who.memory_of is not None:
         try:
             store.audit_chain().check(who.memory_of(store).kept(who.tenant))
         except AuditCut as error:
-            return Finding("audit", Status.FAIL, str(error), "see: fencepost audit verify")
+            return CheckFinding("audit", Status.FAIL, str(error), "see: fencepost audit verify")
     seal = store.audit_chain().last(who.tenant)
     told = f"sealed up to seal {seal.number}, as this machine remembers it" if seal else "nothing is sealed yet"
-    return Finding("audit", Status.OK, told)
+    return CheckFinding("audit", Status.OK, told)
 
 
-def _notices(store: Store, tenant: str) -> Finding:
+def _notices(store: Store, tenant: str) -> CheckFinding:
     health = store.notices().health(tenant)
     if health.dead:
         said = f"{counted(health.dead, 'notice')} could not be delivered in the last 30 days; the last: {health.last_error}"
-        return Finding(
+        return CheckFinding(
             "notifications",
             Status.WARN,
             said,
@@ -289,20 +289,20 @@ def _notices(store: Store, tenant: str) -> Finding:
         )
     if health.late:
         said = f"{counted(health.late, 'notice')} due for more than 15 minutes, and nobody takes them"
-        return Finding("notifications", Status.WARN, said, "start it: fencepost up")
+        return CheckFinding("notifications", Status.WARN, said, "start it: fencepost up")
     waiting = f"{counted(health.waiting, 'notice')} on their way" if health.waiting else "nothing waits to be told"
-    return Finding("notifications", Status.OK, waiting)
+    return CheckFinding("notifications", Status.OK, waiting)
 
 
-def _config(who: Patient) -> Finding:
+def _config(who: Patient) -> CheckFinding:
     try:
         path = config_path(who.environ, who.cwd)
         if path is None:
-            return Finding("config", Status.OK, "no fencepost.toml from here upwards; exec needs none")
+            return CheckFinding("config", Status.OK, "no fencepost.toml from here upwards; exec needs none")
         who.check_config(path)
     except FencepostError as error:
-        return Finding("config", Status.FAIL, str(error), "then look again: fencepost plan")
-    return Finding("config", Status.OK, f"{path} is valid")
+        return CheckFinding("config", Status.FAIL, str(error), "then look again: fencepost plan")
+    return CheckFinding("config", Status.OK, f"{path} is valid")
 
 
 def _config_of(who: Patient) -> Config | None:
@@ -314,7 +314,7 @@ def _config_of(who: Patient) -> Config | None:
         return None
 
 
-def _agents(who: Patient) -> Iterator[Finding]:
+def _agents(who: Patient) -> Iterator[CheckFinding]:
     """Find agents that could not start here."""
     config = _config_of(who)
     if config is None or not config.agents:
@@ -323,19 +323,21 @@ def _agents(who: Patient) -> Iterator[Finding]:
     for name, agent in config.agents.items():
         for problem in missing_parts(agent, environ=who.environ, folder=folder, projects=config.projects):
             broken = True
-            yield Finding("agents", Status.FAIL, f"{name}: {problem}", "install it, or put the path right in the file")
+            yield CheckFinding(
+                "agents", Status.FAIL, f"{name}: {problem}", "install it, or put the path right in the file"
+            )
     if not broken:
-        yield Finding("agents", Status.OK, f"{counted(len(config.agents), 'agent')}, each with its program here")
+        yield CheckFinding("agents", Status.OK, f"{counted(len(config.agents), 'agent')}, each with its program here")
 
 
-def _versions(who: Patient) -> Iterator[Finding]:
+def _versions(who: Patient) -> Iterator[CheckFinding]:
     """Tell of agent CLIs that are newer than what their definition was tried with."""
     config = _config_of(who) if who.ask_version else None
     if config is not None and who.ask_version is not None:
         yield from untried(config, who.environ, who.ask_version)
 
 
-def _ways_around(who: Patient) -> Iterator[Finding]:
+def _ways_around(who: Patient) -> Iterator[CheckFinding]:
     """Tell of agents whose own `git push` would not pass their gate."""
     config = _config_of(who)
     if config is None:
@@ -343,10 +345,10 @@ def _ways_around(who: Patient) -> Iterator[Finding]:
     for name, agent in config.agents.items():
         place = place_of(agent, os.path.dirname(config.path), config.projects)
         for problem in ways_around(agent, place, who.environ):
-            yield Finding("gates", Status.WARN, f"{name}: {problem}", "then look again: fencepost doctor")
+            yield CheckFinding("gates", Status.WARN, f"{name}: {problem}", "then look again: fencepost doctor")
 
 
-def _gates(who: Patient) -> Iterator[Finding]:
+def _gates(who: Patient) -> Iterator[CheckFinding]:
     """Tell which gates would not hold, or only as a best effort; a file that is not in order is told elsewhere."""
     try:
         path = config_path(who.environ, who.cwd)
@@ -357,107 +359,111 @@ def _gates(who: Patient) -> Iterator[Finding]:
     for name, target in targets.items():
         for problem in standing_problems(target) if target else ():
             told = problem if name == target and name in problem else f"{name}: {problem}"
-            yield Finding("gates", Status.WARN, told, f"see: fencepost gate status {name}")
+            yield CheckFinding("gates", Status.WARN, told, f"see: fencepost gate status {name}")
 
 
-def _places(who: Patient) -> Iterator[Finding]:
+def _places(who: Patient) -> Iterator[CheckFinding]:
     folder = state_folder(who.environ)
     yield _private(folder)
     service = filesystem.is_synced_folder(folder)
     if service is not None:
-        yield Finding(
+        yield CheckFinding(
             "sync", Status.FAIL, f"{service} copies {folder} to other machines", "point XDG_STATE_HOME elsewhere"
         )
     here = filesystem.is_synced_folder(who.cwd)
     if here is not None:
-        yield Finding(
+        yield CheckFinding(
             "sync", Status.WARN, f"{here} copies this folder: files written here appear on other machines too"
         )
     yield _free(folder)
     yield _logs(who.log_folder)
 
 
-def _private(folder: str) -> Finding:
+def _private(folder: str) -> CheckFinding:
     try:
         mode = os.stat(folder).st_mode
     except FileNotFoundError:
-        return Finding("state", Status.OK, f"{folder} will be made when it is needed")
+        return CheckFinding("state", Status.OK, f"{folder} will be made when it is needed")
     if mode & GROUP_OR_OTHERS:
-        return Finding("state", Status.WARN, f"{folder} is open to other users", f"chmod 700 {folder}")
-    return Finding("state", Status.OK, f"{folder} is this user's alone")
+        return CheckFinding("state", Status.WARN, f"{folder} is open to other users", f"chmod 700 {folder}")
+    return CheckFinding("state", Status.OK, f"{folder} is this user's alone")
 
 
-def _free(folder: str) -> Finding:
+def _free(folder: str) -> CheckFinding:
     room = os.statvfs(filesystem.nearest_existing(folder))
     free = room.f_bavail * room.f_frsize
     if free < FREE_MIN_BYTES:
-        return Finding("disk", Status.FAIL, f"only {free // MEGABYTE} MB are free at {folder}", "free some space")
-    return Finding("disk", Status.OK, f"{free // MEGABYTE} MB are free")
+        return CheckFinding("disk", Status.FAIL, f"only {free // MEGABYTE} MB are free at {folder}", "free some space")
+    return CheckFinding("disk", Status.OK, f"{free // MEGABYTE} MB are free")
 
 
-def _logs(folder: str) -> Finding:
+def _logs(folder: str) -> CheckFinding:
     size, count = 0, 0
     if os.path.isdir(folder):
         for entry in os.scandir(folder):
             size, count = size + entry.stat(follow_symlinks=False).st_size, count + 1
     status = Status.WARN if size > LOGS_BIG_BYTES else Status.OK
     fix = f"delete what you no longer need in {folder}" if status is Status.WARN else ""
-    return Finding("logs", status, f"{counted(count, 'file')}, {size // MEGABYTE} MB in {folder}", fix)
+    return CheckFinding("logs", status, f"{counted(count, 'file')}, {size // MEGABYTE} MB in {folder}", fix)
 
 
-def _hooks(who: Patient) -> Iterator[Finding]:
+def _hooks(who: Patient) -> Iterator[CheckFinding]:
     """Find agent CLIs whose hooks are absent, not trusted or switched off: such agents act without a check."""
     for one in standings(who.environ, who.cwd):
         name, check = one.cli.name, f"{one.cli.name} hooks"
         if one.broken:
-            yield Finding(check, Status.WARN, one.broken, "put the file right; until then nobody knows what it does")
+            yield CheckFinding(
+                check, Status.WARN, one.broken, "put the file right; until then nobody knows what it does"
+            )
         elif one.off:
-            yield Finding(check, Status.WARN, f"switched off in {one.off}: nothing is checked", "switch them on there")
+            yield CheckFinding(
+                check, Status.WARN, f"switched off in {one.off}: nothing is checked", "switch them on there"
+            )
         elif not one.files:
-            yield Finding(
+            yield CheckFinding(
                 check,
                 Status.WARN,
                 "absent: sessions hold no project, and of its runs only those of the claude engine are checked",
                 f"fencepost hook install {name}",
             )
         elif one.trust:
-            yield Finding(check, Status.WARN, f"not trusted: {', '.join(one.files)}", one.trust)
+            yield CheckFinding(check, Status.WARN, f"not trusted: {', '.join(one.files)}", one.trust)
         else:
-            yield Finding(check, Status.OK, f"installed in {', '.join(one.files)}")
+            yield CheckFinding(check, Status.OK, f"installed in {', '.join(one.files)}")
 
 
-def _host() -> Iterator[Finding]:
+def _host() -> Iterator[CheckFinding]:
     path = cgroup.plan(f"doctor-{os.getpid()}")
     if path is not None and cgroup.make(path):
         cgroup.remove(path)
-        yield Finding("cgroup", Status.OK, "each run gets its own: nothing that it starts can get away")
+        yield CheckFinding("cgroup", Status.OK, "each run gets its own: nothing that it starts can get away")
     else:
-        yield Finding(
+        yield CheckFinding(
             "cgroup",
             Status.WARN,
             "none to be had; what a run leaves behind is found by its environment, which is weaker",
             "under systemd, run with Delegate=yes",
         )
     if libc.become_subreaper():
-        yield Finding("subreaper", Status.OK, "orphans of a run come back to its guard")
+        yield CheckFinding("subreaper", Status.OK, "orphans of a run come back to its guard")
     else:
-        yield Finding(
+        yield CheckFinding(
             "subreaper", Status.WARN, "this system has none; orphans are found by their traces, which is weaker"
         )
 
 
-def _secrecy() -> Finding:
+def _secrecy() -> CheckFinding:
     """Tell whether an agent could look up in a worker's or guard's environment what it was not handed."""
     if unreadable.reads_everything():
-        return Finding(
+        return CheckFinding(
             "secrets",
             Status.WARN,
             "agents run as root here, from whom no variable of the worker is hidden",
             "run fencepost as a user of its own",
         )
     if unreadable.become_unreadable():
-        return Finding("secrets", Status.OK, "no agent can read the variables of the worker and its guards")
-    return Finding(
+        return CheckFinding("secrets", Status.OK, "no agent can read the variables of the worker and its guards")
+    return CheckFinding(
         "secrets",
         Status.WARN,
         "this system lets an agent read the variables of the worker, whose user it shares, which is weaker",
@@ -465,9 +471,9 @@ def _secrecy() -> Finding:
     )
 
 
-def _sqlite(ask: Callable[[], str]) -> Finding:
+def _sqlite(ask: Callable[[], str]) -> CheckFinding:
     try:
         version = ask()
     except FencepostError as error:
-        return Finding("sqlite", Status.FAIL, str(error))
-    return Finding("sqlite", Status.OK, f"{version}, which is safe for many processes")
+        return CheckFinding("sqlite", Status.FAIL, str(error))
+    return CheckFinding("sqlite", Status.OK, f"{version}, which is safe for many processes")

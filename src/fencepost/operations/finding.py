@@ -12,7 +12,7 @@ class Status(StrEnum):
     FAIL = "fail"
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """What one check found, and what to do about it."""
 
     check: str

@@ -18,14 +18,14 @@ Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's sup
 T = TypeVar("T")
 
 
-class Writer(NamedTuple):
+class GateWriter(NamedTuple):
     """Who wants to write: the proof, and the supervisor to ask first if it was handed out by a run."""
 
     proof: Proof
     supervisor: Ask | None
 
 
-class Written(NamedTuple):
+class WriteDone(NamedTuple):
     """What a write has put in place."""
 
     target: str
@@ -33,27 +33,27 @@ class Written(NamedTuple):
     bytes: int
 
 
-def write_file(writer: Writer, path: str, data: "bytes | Iterable[bytes] | Stream") -> Written:
+def write_file(writer: GateWriter, path: str, data: "bytes | Iterable[bytes] | Stream") -> WriteDone:
     """Replace a file through its gate; inside a run, only one that the run has declared."""
     gate = file_gate(path)
     if writer.supervisor is not None:
         # Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
         writer.supervisor("gate", gate=gate.target)
     size = let_in(writer, lambda: gate.write(writer.proof, data))
-    return Written(gate.target, writer.proof.fence, size)
+    return WriteDone(gate.target, writer.proof.fence, size)
 
 
-def publish_directory(writer: Writer, source: str, path: str) -> Written:
+def publish_directory(writer: GateWriter, source: str, path: str) -> WriteDone:
     """Switch a directory to a copy of another one, through its gate."""
     from fencepost.gates.directory import DirectoryGate
 
     gate = _declared(writer, f"dir:{path}")
     assert isinstance(gate, DirectoryGate)
     size = let_in(writer, lambda: gate.publish(writer.proof, source))
-    return Written(gate.target, writer.proof.fence, size)
+    return WriteDone(gate.target, writer.proof.fence, size)
 
 
-def write_sql(writer: Writer, target: str, script: str) -> Written:
+def write_sql(writer: GateWriter, target: str, script: str) -> WriteDone:
     """Run SQL statements in one transaction that passes the gate of their database."""
     from fencepost.gates.sql.gate import SqlGate
 
@@ -61,10 +61,10 @@ def write_sql(writer: Writer, target: str, script: str) -> Written:
     if not isinstance(gate, SqlGate):
         raise Invalid(f"{gate.target} is no database; write-sql is for gates of kind sql.")
     let_in(writer, lambda: gate.run_script(writer.proof, script))
-    return Written(gate.target, writer.proof.fence, len(script.encode()))
+    return WriteDone(gate.target, writer.proof.fence, len(script.encode()))
 
 
-def send_http(writer: Writer, target: str, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+def send_http(writer: GateWriter, target: str, method: str, path: str, body: bytes) -> tuple[int, bytes]:
     """Send a request with the run's fence to a gated service, and return its status and body."""
     from fencepost.gates.http.gate import HttpGate
 
@@ -74,11 +74,11 @@ def send_http(writer: Writer, target: str, method: str, path: str, body: bytes) 
     return let_in(writer, lambda: gate.send(writer.proof, method, path, body))
 
 
-def write_s3(writer: Writer, target: str, data: bytes) -> Written:
+def write_s3(writer: GateWriter, target: str, data: bytes) -> WriteDone:
     """Replace an object of an S3-compatible store through its gate."""
     gate = _declared(writer, target)
     size = let_in(writer, lambda: _s3_gate(gate).write(writer.proof, data))
-    return Written(gate.target, writer.proof.fence, size)
+    return WriteDone(gate.target, writer.proof.fence, size)
 
 
 def read_s3(target: str) -> bytes | None:
@@ -94,7 +94,7 @@ def _s3_gate(gate: "Gate") -> "S3Gate":
     return gate
 
 
-def write_redis(writer: Writer, target: str, key: str, value: bytes) -> Written:
+def write_redis(writer: GateWriter, target: str, key: str, value: bytes) -> WriteDone:
     """Set a key of a Redis server through its gate."""
     from fencepost.gates.redis.gate import RedisGate
 
@@ -102,10 +102,10 @@ def write_redis(writer: Writer, target: str, key: str, value: bytes) -> Written:
     if not isinstance(gate, RedisGate):
         raise Invalid(f"{gate.target} is no Redis server; write-redis is for gates of kind redis.")
     let_in(writer, lambda: gate.write(writer.proof, key, value))
-    return Written(gate.target, writer.proof.fence, len(value))
+    return WriteDone(gate.target, writer.proof.fence, len(value))
 
 
-def push_git(writer: Writer, target: str, revision: str, *, clone: str) -> str:
+def push_git(writer: GateWriter, target: str, revision: str, *, clone: str) -> str:
     """Push a commit to a gated branch and return it."""
     from fencepost.gates.git.gate import GitGate
 
@@ -161,7 +161,7 @@ def guard_tables(
     return definitions
 
 
-def _declared(writer: Writer, target: str) -> "Gate":
+def _declared(writer: GateWriter, target: str) -> "Gate":
     """Open a gate to write through; inside a run, only one that the run has declared."""
     gate = open_gate(target)
     if writer.supervisor is not None:
@@ -170,7 +170,7 @@ def _declared(writer: Writer, target: str) -> "Gate":
     return gate
 
 
-def let_in(writer: Writer, write: Callable[[], T]) -> T:
+def let_in(writer: GateWriter, write: Callable[[], T]) -> T:
     """Write; a refusal is also told to the supervisor, who counts it, if there is one that hears."""
     try:
         return write()
@@ -183,7 +183,7 @@ def let_in(writer: Writer, write: Callable[[], T]) -> T:
         raise
 
 
-def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> "GateStatus":
+def raise_gate(writer: GateWriter, target: str, *, adopt: bool = False) -> "GateStatus":
     """Raise a gate to the writer's fence and return what it remembers now."""
     gate = open_gate(target)
     if writer.supervisor is not None:
@@ -192,7 +192,7 @@ def raise_gate(writer: Writer, target: str, *, adopt: bool = False) -> "GateStat
     return gate.status()
 
 
-def check(writer: Writer, target: str | None) -> None:
+def check(writer: GateWriter, target: str | None) -> None:
     """Raise FenceRefused if the lease is lost, or if the target would refuse a write now."""
     gate = open_gate(target) if target else None
     if gate is None and writer.supervisor is None:
@@ -208,7 +208,7 @@ def status(target: str) -> "GateStatus":
     return open_gate(target).status()
 
 
-def writer_from(environ: Mapping[str, str], *, resources: Iterable[str] = (), fence: str | None = None) -> Writer:
+def writer_from(environ: Mapping[str, str], *, resources: Iterable[str] = (), fence: str | None = None) -> GateWriter:
     """Take the proof from what was given, and what is missing from the environment of the run."""
     named = tuple(resources) or tuple(environ.get("FENCEPOST_RESOURCE", "").split())
     number = fence if fence is not None else environ.get("FENCEPOST_FENCE")
@@ -227,7 +227,7 @@ def writer_from(environ: Mapping[str, str], *, resources: Iterable[str] = (), fe
         run_id=environ.get("FENCEPOST_RUN_ID", ""),
     )
     inside = fence is None and environ.get("FENCEPOST_SOCKET") and key_in(environ)
-    return Writer(proof, _supervisor() if inside else None)
+    return GateWriter(proof, _supervisor() if inside else None)
 
 
 def _fence(text: str) -> int:

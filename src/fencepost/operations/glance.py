@@ -16,7 +16,7 @@ STRIP = 60  # ticks
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScheduleLine:
     """A schedule, and what became of its last ticks, oldest first."""
 
     facts: ScheduleFacts
@@ -29,7 +29,7 @@ class Glance:
     """What is seen."""
 
     board: Board
-    lines: list[Line]
+    lines: list[ScheduleLine]
     spent_micro: int  # by runs that were made within the last day
     more: int  # schedules that did not fit
 
@@ -43,7 +43,7 @@ def glance(store: Store, tenant: str, *, schedules: int) -> Glance:
     runs = look.named_runs(tick.run_id for rows in ticks.values() for tick in rows if tick.run_id)
     states = {run_id: run.state for run_id, run in runs.items()}
     spent, total = _spent(store.charts(tenant), board.now_us)
-    lines = [Line(one, _kinds(ticks[one.name], states), spent.get(one.name, 0)) for one in following]
+    lines = [ScheduleLine(one, _kinds(ticks[one.name], states), spent.get(one.name, 0)) for one in following]
     return Glance(board, lines, total, max(0, board.health.schedules - len(lines)))
 
 

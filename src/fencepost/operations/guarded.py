@@ -12,7 +12,7 @@ from fencepost.model.tick_claim import record_of
 from fencepost.model.zone import find_zone
 from fencepost.operations.looking import Filter, Store
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.why import Answer, Asked, why
+from fencepost.operations.why import Explanation, WhyQuestion, why
 from fencepost.operations.words import ago, counted, rfc3339, span
 from fencepost.ports.looking import CommandRow
 
@@ -35,7 +35,7 @@ def list_commands(store: Store, tenant: str, wanted: Filter, *, limit: int) -> l
     return look.commands(states=STATES[wanted.state], since_us=wanted.since_us, before=wanted.before, limit=limit)
 
 
-def why_named(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Asked, list[Answer]]:
+def why_named(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[WhyQuestion, list[Explanation]]:
     """Answer about the schedule of that name, else about the lock; raise Unknown if there is neither."""
     try:
         return why(store, tenant, name, at)
@@ -45,7 +45,7 @@ def why_named(store: Store, tenant: str, name: str, at: str | None = None) -> tu
         raise no_schedule from None
 
 
-def why_lock(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Asked, list[Answer]]:
+def why_lock(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[WhyQuestion, list[Explanation]]:
     """Say what ran under a lock last, or at an instant; raise Unknown if nothing ever did."""
     look = store.reads(tenant)
     resource = name if ":" in name else resource_named("lock", name)
@@ -57,10 +57,10 @@ def why_lock(store: Store, tenant: str, name: str, at: str | None = None) -> tup
     if at is None:
         told = _told(last[0], "The last command", now_us) if last else [f"No command is on record under {resource}."]
         verdict = last[0].state if last else "none"
-        return Asked(name, tenant, None, now_us), [Answer(verdict, (*told, *ticks))]
+        return WhyQuestion(name, tenant, None, now_us), [Explanation(verdict, (*told, *ticks))]
     at_us = to_us(parse_moment(at, find_zone("UTC")))
     verdict, told = _told_at(look, resource, at_us, now_us)
-    return Asked(name, tenant, at_us, now_us), [Answer(verdict, (*told, *ticks))]
+    return WhyQuestion(name, tenant, at_us, now_us), [Explanation(verdict, (*told, *ticks))]
 
 
 def _told_at(look: "SqlLooking", resource: str, at_us: int, now_us: int) -> tuple[str, list[str]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fencepost.model import jsonc
 from fencepost.model.errors import Invalid
-from fencepost.model.hook_settings import BY_TURN, CLIS, Cli, Hold, install, installed, uninstall
+from fencepost.model.hook_settings import BY_TURN, CLIS, Cli, SessionHold, install, installed, uninstall
 from fencepost.model.own_program import own_script
 
 FILE_MAX = 4_194_304
@@ -31,7 +31,7 @@ class Change(NamedTuple):
         return self.before != self.after
 
 
-class Standing(NamedTuple):
+class HookStatus(NamedTuple):
     """How the hooks of one CLI stand on this machine."""
 
     cli: Cli
@@ -77,7 +77,7 @@ def words_for(*, project: bool) -> tuple[str, ...]:
     return ("fencepost",) if project else own_script()
 
 
-def planned_install(cli: Cli, project: str | None, environ: Mapping[str, str], hold: Hold = BY_TURN) -> Change:
+def planned_install(cli: Cli, project: str | None, environ: Mapping[str, str], hold: SessionHold = BY_TURN) -> Change:
     """Work out what installing changes; a file that cannot be read is refused, and not touched."""
     path = os.path.join(folder_of(cli, project, environ), cli.file)
     before = _read(path)
@@ -121,14 +121,14 @@ def carry_out(change: Change) -> str | None:
     return kept
 
 
-def standings(environ: Mapping[str, str], cwd: str) -> Iterator[Standing]:
+def standings(environ: Mapping[str, str], cwd: str) -> Iterator[HookStatus]:
     """Tell how the hooks stand for every CLI that is used here."""
     for cli in CLIS.values():
         if is_here(cli, environ):
             yield _standing(cli, environ, cwd)
 
 
-def _standing(cli: Cli, environ: Mapping[str, str], cwd: str) -> Standing:
+def _standing(cli: Cli, environ: Mapping[str, str], cwd: str) -> HookStatus:
     folders = [folder_of(cli, None, environ), *([folder_of(cli, cwd, environ)] if cli.in_project else [])]
     names = dict.fromkeys([cli.file, "settings.json", "settings.local.json"]) if cli.name == "claude" else (cli.file,)
     found, off = [], ""
@@ -141,12 +141,12 @@ def _standing(cli: Cli, environ: Mapping[str, str], cwd: str) -> Standing:
                 found.append(path)
             off = off or _switched_off(jsonc.parse(text).value, path)
         except (ValueError, Invalid) as error:
-            return Standing(cli, (), broken=f"{path}: {error}")
+            return HookStatus(cli, (), broken=f"{path}: {error}")
     codex = _codex_settings(folders[0]) if cli.name == "codex" else {}
     features = codex.get("features")
     if isinstance(features, dict) and features.get("hooks") is False:
         off = os.path.join(folders[0], "config.toml")
-    return Standing(
+    return HookStatus(
         cli, tuple(found), off, _distrust(cli, found, home=folders[0], cwd=cwd, environ=environ, codex=codex)
     )
 
@@ -257,7 +257,7 @@ def changes(
     environ: Mapping[str, str],
     *,
     removing: bool,
-    hold: Hold = BY_TURN,
+    hold: SessionHold = BY_TURN,
 ) -> list[Change]:
     """Work out all changes before the first is made."""
     if removing:

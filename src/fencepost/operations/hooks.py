@@ -20,7 +20,7 @@ from fencepost.model.webhook import (
     payload_of,
     read_content,
 )
-from fencepost.operations.making import Recipe, afford, make_run, own_key
+from fencepost.operations.making import RunRecipe, afford, make_run, own_key
 from fencepost.operations.requests import admitted
 from fencepost.ports.hooks import Delivered, Parcel
 from fencepost.ports.requests import Ask, Grounds, Placement
@@ -32,7 +32,7 @@ SECRET_MIN = 16
 STRANGE = "there is no such hook, or the signature is not right."
 
 
-class Delivery(NamedTuple):
+class HookRequest(NamedTuple):
     """A request as it came: the raw body, and the headers in lower case."""
 
     headers: Mapping[str, str]
@@ -49,7 +49,7 @@ class Received(NamedTuple):
 
 def genuine_hook(
     store: "RuntimeStore",
-    delivery: Delivery,
+    delivery: HookRequest,
     *,
     tenant: str,
     name: str,
@@ -76,7 +76,7 @@ def genuine_hook(
 
 
 def receive(
-    store: "RuntimeStore", hook: Hook, delivery: Delivery, *, tenant: str, name: str, new_run_id: Callable[[], str]
+    store: "RuntimeStore", hook: Hook, delivery: HookRequest, *, tenant: str, name: str, new_run_id: Callable[[], str]
 ) -> Received:
     """Make the run of a genuine delivery; it is durable when this returns. The same delivery again finds it."""
     content = read_content(delivery.body)
@@ -95,7 +95,7 @@ def receive(
     hold_us = round(parse_duration(hook.debounce) * 1e6) if hook.debounce else 0
 
     def decide(grounds: Grounds) -> Placement:
-        recipe = Recipe.of(grounds.target)
+        recipe = RunRecipe.of(grounds.target)
         room = admitted(TriggerKind.WEBHOOK, recipe, grounds)
         run = make_run(
             recipe,

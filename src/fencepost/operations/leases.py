@@ -6,20 +6,20 @@ from fencepost.model.light import NamedTuple
 from fencepost.ports.store import LeaseStore
 
 
-class Listed(NamedTuple):
+class ListedLease(NamedTuple):
     """One resource in somebody's hands."""
 
     resource: str
     held: Held
 
 
-def list_leases(store: LeaseStore, tenant: str | None = None) -> list[Listed]:
+def list_leases(store: LeaseStore, tenant: str | None = None) -> list[ListedLease]:
     """Return what a tenant holds, oldest grant first, and who is in projects, which know no tenants; None: everything.
 
     Leases that nobody holds any more are left out.
     """
     return [
-        Listed(name, held)
+        ListedLease(name, held)
         for held in store.leases()
         if not held.lost and not held.expired
         for name in held.resources
@@ -27,10 +27,12 @@ def list_leases(store: LeaseStore, tenant: str | None = None) -> list[Listed]:
     ]
 
 
-def lost_leases(store: LeaseStore, tenant: str | None = None, *, resource: str = "", host: str = "") -> list[Listed]:
+def lost_leases(
+    store: LeaseStore, tenant: str | None = None, *, resource: str = "", host: str = ""
+) -> list[ListedLease]:
     """Return what lost leases were on whose processes nobody has seen dead: of a tenant, a resource or a host."""
     return [
-        Listed(name, held)
+        ListedLease(name, held)
         for held in store.leases()
         if held.lost and host in ("", held.supervisor.host.name)
         for name in held.resources
@@ -64,7 +66,7 @@ def leases_after(
     resource: str = "",
     host: str = "",
     lost: bool = False,
-) -> list[Listed]:
+) -> list[ListedLease]:
     """Return a tenant's held resources, or its lost ones, oldest grant first, from where an earlier page ended."""
     found = lost_leases(store) if lost else list_leases(store)
     mine = [one for one in found if one.held.tenant == tenant and resource in ("", one.resource)]
@@ -72,7 +74,7 @@ def leases_after(
     return [one for one in sorted(mine, key=lease_place) if after is None or lease_place(one) > after]
 
 
-def lease_place(one: Listed) -> "tuple[int, str]":
+def lease_place(one: ListedLease) -> "tuple[int, str]":
     """Return where a lease stands in the listing."""
     return one.held.granted_us, one.resource
 

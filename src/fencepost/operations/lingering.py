@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from fencepost.host.file_locks import readers_of
-from fencepost.operations.finding import Finding, Status
+from fencepost.operations.finding import CheckFinding, Status
 from fencepost.operations.words import SECOND_US, counted, span
 from fencepost.ports.looking import Lingering
 from fencepost.ports.store import StoreFacts
@@ -20,7 +20,7 @@ TWO_LOOKS_SECONDS = 0.2  # apart: who reads in both is not merely passing
 MEGABYTE = 1_000_000
 
 
-def left_open(facts: StoreFacts, look: "SqlLooking", sleep: Callable[[float], None]) -> Iterator[Finding]:
+def left_open(facts: StoreFacts, look: "SqlLooking", sleep: Callable[[float], None]) -> Iterator[CheckFinding]:
     """Name those who keep a store from clearing up, each with the way to end it."""
     if facts.kind == "sqlite":
         yield _held_log(facts.url.removeprefix("sqlite:"), sleep)
@@ -29,10 +29,10 @@ def left_open(facts: StoreFacts, look: "SqlLooking", sleep: Callable[[float], No
     yield from map(_lingering, found)
     if not found:
         said = f"none that this role may see has been open for {span(LINGERING_US)}"
-        yield Finding("transactions", Status.OK, said)
+        yield CheckFinding("transactions", Status.OK, said)
 
 
-def _lingering(one: Lingering) -> Finding:
+def _lingering(one: Lingering) -> CheckFinding:
     costs = "until it ends, nothing that was replaced since can be cleared away, and the store grows and slows down"
     if one.state == "prepared":
         who, fix = f"prepared transaction {one.program!r} of {one.user}", f"end it: ROLLBACK PREPARED '{one.program}'"
@@ -40,27 +40,27 @@ def _lingering(one: Lingering) -> Finding:
         where = f" at {one.address}" if one.address else ""
         who = f"process {one.pid} ({one.program or 'no name'}, {one.user}{where}, {one.state or 'at work'})"
         fix = f"end it: SELECT pg_terminate_backend({one.pid})"
-    return Finding("transactions", Status.WARN, f"{who} has one open for {span(one.age_us)}; {costs}", fix)
+    return CheckFinding("transactions", Status.WARN, f"{who} has one open for {span(one.age_us)}; {costs}", fix)
 
 
-def _held_log(path: str, sleep: Callable[[float], None]) -> Finding:
+def _held_log(path: str, sleep: Callable[[float], None]) -> CheckFinding:
     """Look at the write-ahead log: it grows for as long as somebody reads one old state of the file."""
     size = _size(f"{path}-wal")
     words = f"the write-ahead log has {size // MEGABYTE} MB"
     if size < LOG_BIG_BYTES:
-        return Finding("transactions", Status.OK, words)
+        return CheckFinding("transactions", Status.OK, words)
     before = readers_of(f"{path}-shm")
     sleep(TWO_LOOKS_SECONDS)
     after = readers_of(f"{path}-shm")
     if before is None or after is None:
         told = f"{words}; somebody may keep a read open, and this system does not tell who"
-        return Finding("transactions", Status.WARN, told, f"find who has it open: lsof {path}-wal")
+        return CheckFinding("transactions", Status.WARN, told, f"find who has it open: lsof {path}-wal")
     stay = sorted((before & after) - {os.getpid()})
     if not stay:
-        return Finding("transactions", Status.OK, f"{words}, which are used again; nobody keeps a read open")
+        return CheckFinding("transactions", Status.OK, f"{words}, which are used again; nobody keeps a read open")
     who = f"{counted(len(stay), 'process', 'processes')} {', '.join(map(str, stay))}"
     told = f"{words} and grows: {who} kept a read open, so that it cannot be moved into the file"
-    return Finding("transactions", Status.WARN, told, f"let it finish or end it: ps -p {stay[0]}")
+    return CheckFinding("transactions", Status.WARN, told, f"let it finish or end it: ps -p {stay[0]}")
 
 
 def _size(path: str) -> int:

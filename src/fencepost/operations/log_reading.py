@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fencepost.host.log_reader import LogReader, Spot
 from fencepost.operations.logs import Log, content, log_of
-from fencepost.operations.looking import Seen
+from fencepost.operations.looking import SeenRun
 from fencepost.operations.words import readable
 
 TAIL_BYTES = 131_072
@@ -26,7 +26,7 @@ class Glimpse:
     place: str  # where to go on reading
 
 
-class Part(NamedTuple):
+class LogPart(NamedTuple):
     """What has come since."""
 
     text: str
@@ -34,7 +34,7 @@ class Part(NamedTuple):
     skipped: bool = False
 
 
-def glimpse(seen: Seen, folder: str, *, number: int | None, lines: int) -> Glimpse | None:
+def glimpse(seen: SeenRun, folder: str, *, number: int | None, lines: int) -> Glimpse | None:
     """Return the last lines of an attempt's log, the last one's unless another is asked for."""
     log = log_of(seen, folder, number=number)
     if log is None:
@@ -76,7 +76,7 @@ class LogReading:
         spot = self._reader.spot
         return "" if spot is None else f"{self.fence}-{spot.inode}-{spot.offset}"
 
-    def more(self, *, final: bool = False) -> Part | None:
+    def more(self, *, final: bool = False) -> LogPart | None:
         """Return what has come, in whole lines unless it is the end or a line is very long."""
         if self._reader.behind() > BEHIND_MAX:
             self._reader.skip(TAIL_BYTES)
@@ -90,7 +90,7 @@ class LogReading:
         skipped, self._reader.skipped = self._reader.skipped, False
         if self._is_new:  # the tail begins somewhere within a line
             data, self._is_new = data.partition(b"\n")[2] or data, False
-        return Part(readable(data.decode("utf-8", "replace")), self.place, skipped)
+        return LogPart(readable(data.decode("utf-8", "replace")), self.place, skipped)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from fencepost.host import logs as files
 from fencepost.model.errors import Invalid
-from fencepost.operations.looking import Seen
+from fencepost.operations.looking import SeenRun
 from fencepost.ports.runs import AttemptRow
 
 
@@ -30,7 +30,7 @@ class Log:
         return (*self.earlier, self)
 
 
-def log_of(seen: Seen, folder: str, *, number: int | None = None) -> Log | None:
+def log_of(seen: SeenRun, folder: str, *, number: int | None = None) -> Log | None:
     """Return the log of an attempt, the last one unless another is asked for; None if none was made yet."""
     wanted = [one for one in seen.attempts if number in (None, one.number)]
     if number is not None and not wanted:
@@ -42,7 +42,7 @@ def log_of(seen: Seen, folder: str, *, number: int | None = None) -> Log | None:
     return replace(last, earlier=tuple(earlier))
 
 
-def _part(seen: Seen, attempt: AttemptRow, folder: str) -> Log:
+def _part(seen: SeenRun, attempt: AttemptRow, folder: str) -> Log:
     path = files.log_path(folder, seen.run.id, attempt.fence)
     host = attempt.worker.partition(":")[0]
     return Log(attempt.number, attempt.fence, path, _exists(path), host, attempt.last_log or "")

@@ -14,7 +14,7 @@ from fencepost.model.moment import FOREVER_US
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone
 from fencepost.operations.commands import Command, commands
-from fencepost.operations.places import Place, line_up
+from fencepost.operations.places import QueuePosition, line_up
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.words import fate, kept_words, rfc3339, span
 from fencepost.ports.looking import AuditRow, Replay, TickRow
@@ -57,11 +57,11 @@ class Unattended:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenRun:
     """A run as people see it."""
 
     run: RunRow
-    place: Place | None = None  # of a waiting run
+    place: QueuePosition | None = None  # of a waiting run
     attempts: Sequence[AttemptRow] = ()
     replays: Sequence[Replay] = ()  # made of it, oldest first
     unattended: "Unattended | None" = None  # of a running run whose worker is gone
@@ -73,24 +73,24 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class RunListing:
     """Runs, and the store's time when they were looked at."""
 
     now_us: int
-    runs: list[Seen] = field(default_factory=list)
+    runs: list[SeenRun] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)  # of people, in projects and in line for them
     depths: Mapping[str, int] = field(default_factory=dict)  # how many wait in each project
 
     @property
-    def inside(self) -> list[Seen | Command]:
+    def inside(self) -> list[SeenRun | Command]:
         """What runs, and the commands that are in a project."""
         held = [one for one in self.commands if one.place is None]
         return [*(one for one in self.runs if one.run.state == RunState.RUNNING), *held]
 
     @property
-    def waiting(self) -> list[Seen | Command]:
+    def waiting(self) -> list[SeenRun | Command]:
         """What waits, runs and commands in one order: that in which they will go."""
-        line: list[Seen | Command] = [one for one in self.runs if one.run.state == RunState.READY]
+        line: list[SeenRun | Command] = [one for one in self.runs if one.run.state == RunState.READY]
         return sorted([*line, *(one for one in self.commands if one.place is not None)], key=_turn)
 
 
@@ -99,7 +99,7 @@ class Detail:
     """Everything about one run."""
 
     now_us: int
-    seen: Seen
+    seen: SeenRun
     held: Held | None
 
 
@@ -114,7 +114,7 @@ class Filter:
     before: tuple[int, str] = (FOREVER_US, "")  # when and by which id the last one of an earlier page was made
 
 
-def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Listing:
+def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> RunListing:
     """Return runs, newest first."""
     look = store.reads(tenant)
     found = look.runs(
@@ -131,7 +131,7 @@ def list_runs(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Listi
     return replace(listing, runs=[replace(seen, attempts=tries.get(seen.run.id, ())) for seen in listing.runs])
 
 
-def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = False) -> Listing:
+def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = False) -> RunListing:
     """Return what runs and what waits, in the order in which it will be leased, and who else is in the projects."""
     look = store.reads(tenant)
     live = look.live(limit=LIVE_MAX)
@@ -144,10 +144,10 @@ def list_live(store: Store, tenant: str, *, limit: int, waiting_only: bool = Fal
     )
     kept = {one.id: one for one in held if not one.lost}
     seen = [
-        Seen(run, lines.places.get(run.id), unattended=_unattended(kept.get(run.lease_id or ""), now_us))
+        SeenRun(run, lines.places.get(run.id), unattended=_unattended(kept.get(run.lease_id or ""), now_us))
         for run in wanted[:limit]
     ]
-    return Listing(now_us, seen, people, lines.depths)
+    return RunListing(now_us, seen, people, lines.depths)
 
 
 def _unattended(held: Held | None, now_us: int) -> Unattended | None:
@@ -164,14 +164,14 @@ def dead_waiting(store: Store, tenant: str) -> int:
 
 def list_dead(
     store: Store, tenant: str, *, schedule: str = "", before: tuple[int, str] = (FOREVER_US, ""), limit: int
-) -> Listing:
+) -> RunListing:
     """Return the dead letters that nobody has dealt with, newest first, each with its last log lines."""
     look = store.reads(tenant)
     found = look.runs(state=RunState.DEAD.value, schedule=schedule, kept=True, before=before, limit=limit)
     if not found:
         _check_names(look, Filter(schedule=schedule))
     attempts = look.attempts(run.id for run in found)
-    return Listing(look.clock_us(), [Seen(run, attempts=attempts.get(run.id, ())) for run in found])
+    return RunListing(look.clock_us(), [SeenRun(run, attempts=attempts.get(run.id, ())) for run in found])
 
 
 def list_ticks(
@@ -208,14 +208,14 @@ def show(store: Store, tenant: str, text: str) -> Detail:
     replays = look.replays([run], limit=LINKS_MAX).get(run.id, ())
     held = next((one for one in store.leases() if one.id == run.lease_id and not one.lost), None)
     unattended = _unattended(held, listing.now_us)
-    return Detail(listing.now_us, Seen(run, listing.runs[0].place, attempts, replays, unattended), held)
+    return Detail(listing.now_us, SeenRun(run, listing.runs[0].place, attempts, replays, unattended), held)
 
 
-def with_attempts(store: Store, run: RunRow) -> Seen:
+def with_attempts(store: Store, run: RunRow) -> SeenRun:
     """Return a run that was just changed, with its attempts; its place in the line was not looked up."""
     if not run.attempt:
-        return Seen(run)
-    return Seen(run, attempts=store.reads(run.tenant).attempts([run.id]).get(run.id, ()))
+        return SeenRun(run)
+    return SeenRun(run, attempts=store.reads(run.tenant).attempts([run.id]).get(run.id, ()))
 
 
 def find_run(store: Store, tenant: str, text: str) -> RunRow:
@@ -279,11 +279,11 @@ def _check_names(look: "SqlLooking", wanted: Filter) -> None:
         raise unknown(look, wanted.agent, kinds=("agent",))
 
 
-def _listing(store: Store, look: "SqlLooking", tenant: str, runs: list[RunRow]) -> Listing:
+def _listing(store: Store, look: "SqlLooking", tenant: str, runs: list[RunRow]) -> RunListing:
     """Add to each waiting run where it stands; what has ended needs no look at the queue."""
     now_us = look.clock_us()
     if not any(run.state == RunState.READY for run in runs):
-        return Listing(now_us, [Seen(run) for run in runs])
+        return RunListing(now_us, [SeenRun(run) for run in runs])
     lines = line_up(
         look.live(limit=LIVE_MAX),
         store.leases(),
@@ -293,8 +293,8 @@ def _listing(store: Store, look: "SqlLooking", tenant: str, runs: list[RunRow]) 
         waiters=store.waiters(),
         workplaces=store.workplaces(),
     )
-    return Listing(now_us, [Seen(run, lines.places.get(run.id)) for run in runs])
+    return RunListing(now_us, [SeenRun(run, lines.places.get(run.id)) for run in runs])
 
 
-def _turn(one: Seen | Command) -> Turn:
+def _turn(one: SeenRun | Command) -> Turn:
     return one.turn if isinstance(one, Command) else Turn(one.run.rank, one.run.place_us, one.run.id)

@@ -24,23 +24,23 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.run import TriggerKind
 from fencepost.model.slots import spell_resources
 from fencepost.model.trigger import EveryTrigger
-from fencepost.ports.requests import Grounds, Target
+from fencepost.ports.requests import Grounds, RunTarget
 from fencepost.ports.ticks import NewRun
 
 KEY_FORM = "fencepost-run-1"
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class RunRecipe:
     """What a target comes to: who runs, and under which policies."""
 
-    target: Target
+    target: RunTarget
     agent: AgentDefinition
     schedule: ScheduleDefinition | None
     policies: Policies
 
     @classmethod
-    def of(cls, target: Target) -> "Recipe":
+    def of(cls, target: RunTarget) -> "RunRecipe":
         """Read a target's definitions."""
         agent = agent_from_json(target.manifest)
         schedule = schedule_from_json(target.definition) if target.definition is not None else None
@@ -59,7 +59,7 @@ class Stretch:
 
 
 def make_run(
-    recipe: Recipe,
+    recipe: RunRecipe,
     *,
     run_id: str,
     tenant: str,
@@ -129,7 +129,7 @@ def own_keys(*parts: object) -> Callable[[str], str]:
     return key
 
 
-def afford(recipe: Recipe, grounds: Grounds, *, counted_at: datetime | None = None) -> Reservation:
+def afford(recipe: RunRecipe, grounds: Grounds, *, counted_at: datetime | None = None) -> Reservation:
     """Set the budget of one run aside, or refuse up front and say which limit is in the way."""
     at = counted_at or from_us(grounds.now_us)
     zone = ZoneInfo((recipe.schedule.timezone if recipe.schedule else "") or "UTC")

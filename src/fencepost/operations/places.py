@@ -29,7 +29,7 @@ class Behind:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuePosition:
     """Where a waiting run stands, and what it waits for."""
 
     position: int
@@ -54,10 +54,10 @@ class Place:
         return "waits for a worker"
 
 
-class Lines(NamedTuple):
+class QueuePositions(NamedTuple):
     """Who stands where: runs and the commands of people, by the ids of their runs; and how long each line is."""
 
-    places: dict[str, Place]
+    places: dict[str, QueuePosition]
     depths: dict[str, int]  # by project
 
 
@@ -70,7 +70,7 @@ def line_up(
     halted: bool = False,
     waiters: Iterable[Waiter] = (),
     workplaces: Iterable[Working] = (),
-) -> Lines:
+) -> QueuePositions:
     """Say of each that waits where it stands; `live` is in the order in which runs are leased."""
     runs = list(live)
     queue = _Queue(runs, held, tenant=tenant, waiters=waiters, workplaces=workplaces)
@@ -80,8 +80,8 @@ def line_up(
             continue
         position, behind = queue.join(run)
         not_before_us = run.ready_us if run.ready_us > now_us else None
-        found[run.id] = Place(position, behind, not_before_us, halted, run.reason == Reason.GATE_UNREACHABLE)
-    return Lines(found | queue.commands(), queue.depths())
+        found[run.id] = QueuePosition(position, behind, not_before_us, halted, run.reason == Reason.GATE_UNREACHABLE)
+    return QueuePositions(found | queue.commands(), queue.depths())
 
 
 def keys_in(run: RunRow) -> list[Key]:
@@ -130,7 +130,7 @@ class _Queue:
             if not working.stale:
                 self._places[working.place.tenant, working.place.project].append(working.place)
         self._lines: dict[Key, list[_Standing]] = defaultdict(list)
-        self._commands: dict[str, Place] = {}
+        self._commands: dict[str, QueuePosition] = {}
         self._unreached: Counter[str] = Counter()
         self._running: dict[str | None, list[RunRow]] = defaultdict(list)
         for run in runs:
@@ -152,7 +152,7 @@ class _Queue:
             self._lines[key].append(_Standing(run.id, run.agent, run.waiting_us, run.tenant))
         return position, behind
 
-    def commands(self) -> dict[str, Place]:
+    def commands(self) -> dict[str, QueuePosition]:
         """Return where those stand who wait in a terminal, also behind every run."""
         while self._waiters:
             self._let_in(self._waiters.pop())
@@ -177,7 +177,7 @@ class _Queue:
         before = [one for key in keys for one in self._lines[key]]
         holder = next((self._holders[key] for key in keys if key in self._holders), None)
         behind = self._holder(holder) if holder else self._stands(before[0]) if before else None
-        self._commands[waiter.run_id] = Place(len({one.id for one in before}) + 1, behind)
+        self._commands[waiter.run_id] = QueuePosition(len({one.id for one in before}) + 1, behind)
         for key in keys:
             self._lines[key].append(_Standing(waiter.run_id, waiter.label, waiter.since_us, waiter.tenant))
 

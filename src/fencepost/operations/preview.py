@@ -43,7 +43,7 @@ class PreviewedTick:
         return "dst_gap" if self.occurrence.missing else "calendar" if self.closed else "fired"
 
 
-class Window(NamedTuple):
+class PreviewWindow(NamedTuple):
     """Everything in [start, end): instants in UTC seconds, and missing slots."""
 
     fired: Iterator[int]
@@ -88,7 +88,9 @@ def known_ahead(schedule: ScheduleDefinition) -> CronTrigger | MergedTrigger | N
     return MergedTrigger((), (trigger,)) if isinstance(trigger, AtTrigger) else trigger
 
 
-def window(expr: str, zone: str, start: str, end: str, *, dst_gap: str = "skip", dst_fold: str = "auto") -> Window:
+def window(
+    expr: str, zone: str, start: str, end: str, *, dst_gap: str = "skip", dst_fold: str = "auto"
+) -> PreviewWindow:
     """Return the ticks and the missing slots of a window; whatever is wrong is said before anything is listed."""
     trigger = cron_trigger(expr, zone, dst_gap=dst_gap, dst_fold=dst_fold)
     first, last = parse_instant(start), parse_instant(end)
@@ -99,7 +101,7 @@ def window(expr: str, zone: str, start: str, end: str, *, dst_gap: str = "skip",
         raise Invalid(f"the window holds {owed:,} ticks, more than {LISTED_MAX:,}; ask for a shorter one.")
     zoned = ZonedCron(trigger.cron, trigger.zone, trigger.gap, trigger.fold)
     seconds = second_at_or_after(first), second_at_or_after(last)
-    return Window(zoned.instants(*seconds), zoned.skipped(*seconds))
+    return PreviewWindow(zoned.instants(*seconds), zoned.skipped(*seconds))
 
 
 def parse_moment(text: str, zone: Zone) -> datetime:

@@ -17,7 +17,7 @@ NOTES = "projects"  # the folder that remembers which configuration a directory 
 PATH_MAX = 8192
 
 
-class Ground(NamedTuple):
+class ProjectGround(NamedTuple):
     """A project, and where its leases are kept."""
 
     resource: str
@@ -32,30 +32,32 @@ class Ground(NamedTuple):
         return f"project {self.name} ({self.path})" if self.name else f"project {self.path}"
 
 
-def find_ground(text: str, environ: Mapping[str, str], cwd: str) -> Ground:
+def find_ground(text: str, environ: Mapping[str, str], cwd: str) -> ProjectGround:
     """Find the project that a person means: the name of a declared one, else a directory."""
     config = config_path(environ, cwd)
     declared = projects_of(config) if config else {}
     if config and text in declared:
         found = resolve(text, declared[text], os.path.dirname(os.path.realpath(config)))
-        return Ground(found.resource, found.slots, found.path, text, resolved_store_of(config, environ))
+        return ProjectGround(found.resource, found.slots, found.path, text, resolved_store_of(config, environ))
     path = os.path.join(cwd, os.path.expanduser(text))
     if not os.path.isdir(path):
         raise Invalid(f"{text!r} is neither a directory nor a project{_known(config, list(declared))}.")
     return ground_at(path, environ, cwd)
 
 
-def ground_at(path: str, environ: Mapping[str, str], cwd: str) -> Ground:
+def ground_at(path: str, environ: Mapping[str, str], cwd: str) -> ProjectGround:
     """Find the project of a directory: in the configuration in force, the one that was noted for it, or one above it."""
     resource = project_resource(path)
     for config in _configs(path, resource, environ, cwd):
         projects = _resolved(config)
         found = containing(path, projects)
         if found is not None:
-            return Ground(found.resource, found.slots, found.path, found.name, resolved_store_of(config, environ))
+            return ProjectGround(
+                found.resource, found.slots, found.path, found.name, resolved_store_of(config, environ)
+            )
     known = config_path(environ, cwd) or config_path(environ, path)
     store = resolved_store_of(known, environ) if known else ""
-    return Ground(resource, 1, os.path.realpath(path), "", store)
+    return ProjectGround(resource, 1, os.path.realpath(path), "", store)
 
 
 def note_project(project: Project, config: str, environ: Mapping[str, str]) -> None:

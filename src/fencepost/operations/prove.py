@@ -11,9 +11,18 @@ from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.handover import REARMING
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import MICROSECOND, to_us
-from fencepost.model.proof import Finding, FindingKind, Proof, Reign, ScheduleProof, Sweep, reign_of, remapped
+from fencepost.model.proof import (
+    FindingKind,
+    ProofFinding,
+    Reign,
+    ScheduleProof,
+    Sweep,
+    TenantProof,
+    reign_of,
+    remapped,
+)
 from fencepost.model.zone import tzdata_version
-from fencepost.ports.history import History
+from fencepost.ports.history import ScheduleHistory
 from fencepost.ports.requests import VersionFact
 
 if TYPE_CHECKING:
@@ -31,7 +40,7 @@ def prove(
     until: datetime | None = None,
     schedule: str | None = None,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> Proof:
+) -> TenantProof:
     """Compare what was owed in [from_, until) with what is recorded, for all schedules or for one."""
     now_us = store.clock_us()
     from_us = 0 if from_ is None else to_us(from_)
@@ -46,10 +55,10 @@ def prove(
         history = store.history(tenant, name, from_us=from_us, until_us=until_us)
         proofs.append(prove_schedule(history, from_us, until_us))
         progress(number, len(names))
-    return Proof(from_us, until_us, tuple(proofs))
+    return TenantProof(from_us, until_us, tuple(proofs))
 
 
-def prove_schedule(history: History, from_us: int, until_us: int) -> ScheduleProof:
+def prove_schedule(history: ScheduleHistory, from_us: int, until_us: int) -> ScheduleProof:
     """Compare what one schedule owed with what is recorded about it, as far back as records are kept."""
     from_us = max(from_us, _kept_from_us(history))
     case = _Case(history, from_us, until_us)
@@ -60,7 +69,7 @@ def prove_schedule(history: History, from_us: int, until_us: int) -> SchedulePro
     findings = [*sweep.findings, *case.links(), *every.findings]
     missing, doubled = sweep.missing, sweep.doubled
     if pending and not case.will_look():
-        findings.append(Finding(FindingKind.MISSING, history.name, history.cursor_us, pending, case.sleep()))
+        findings.append(ProofFinding(FindingKind.MISSING, history.name, history.cursor_us, pending, case.sleep()))
         missing, pending = missing + pending, 0
     runless, tickless = len(history.runless), len(history.tickless)
     accounted = sweep.accounted + every.accounted - runless
@@ -80,7 +89,7 @@ def prove_schedule(history: History, from_us: int, until_us: int) -> SchedulePro
     )
 
 
-def _kept_from_us(history: History) -> int:
+def _kept_from_us(history: ScheduleHistory) -> int:
     """Return where the proof may begin: a slot that a new tzdata moved past the watermark has no record any more."""
     mark = history.watermark
     if mark is None:
@@ -95,14 +104,14 @@ class _Every:
     accounted: int = 0
     pending: int = 0
     missing: int = 0
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ProofFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
     """One schedule's history, and the questions about it."""
 
-    history: History
+    history: ScheduleHistory
     from_us: int
     until_us: int
 
@@ -149,12 +158,12 @@ class _Case:
             return "the schedule's row is gone, and its versions are not"
         return "ticks are due, and the ticker was told to look later or never"
 
-    def links(self) -> Iterator[Finding]:
+    def links(self) -> Iterator[ProofFinding]:
         """Report ticks without their run, and runs without their tick."""
         for occurrence, at_us in self.history.runless:
-            yield Finding(FindingKind.MISSING, self.history.name, at_us, 1, f"the run of {occurrence} is gone")
+            yield ProofFinding(FindingKind.MISSING, self.history.name, at_us, 1, f"the run of {occurrence} is gone")
         for run_id, at_us in self.history.tickless:
-            yield Finding(FindingKind.DOUBLED, self.history.name, at_us, 1, f"run {run_id} belongs to no tick")
+            yield ProofFinding(FindingKind.DOUBLED, self.history.name, at_us, 1, f"run {run_id} belongs to no tick")
 
     def every(self) -> _Every:
         """Follow the chain: each run that has ended has a successor, or is the last and its successor is on the way."""
@@ -165,14 +174,14 @@ class _Case:
             if link.ended_us is not None and not link.has_successor and link.run_id != self.history.last_run
         ]
         findings = [
-            Finding(FindingKind.MISSING, self.history.name, link.ended_us, 1, f"nothing follows run {link.run_id}")
+            ProofFinding(FindingKind.MISSING, self.history.name, link.ended_us, 1, f"nothing follows run {link.run_id}")
             for link in broken
         ]
         waits = self._waits_for_successor()
         stopped = waits and self.history.due_us is None
         if stopped:
             what = f"run {self.history.last_run} has ended, and the ticker was never told to look again"
-            findings.append(Finding(FindingKind.MISSING, self.history.name, self.history.last_ended_us, 1, what))
+            findings.append(ProofFinding(FindingKind.MISSING, self.history.name, self.history.last_ended_us, 1, what))
         due = waits and not stopped and self.will_look()
         return _Every(accounted, int(due), len(findings), tuple(findings))
 

@@ -3,7 +3,7 @@
 from fencepost.model.definition import schedule_from_json, trigger_of
 from fencepost.model.lease import Held
 from fencepost.model.moment import from_us, to_us
-from fencepost.model.trigger import Ended, EveryTrigger
+from fencepost.model.trigger import EndedRun, EveryTrigger
 from fencepost.operations.looking import Store
 from fencepost.operations.words import SECOND_US, ago, rfc3339
 from fencepost.ports.looking import ScheduleFacts
@@ -23,7 +23,9 @@ def next_tick_us(facts: ScheduleFacts | ScheduleRow) -> int | None:
     trigger = trigger_of(schedule_from_json(facts.definition))
     if not isinstance(trigger, EveryTrigger):
         return facts.due_us
-    previous = Ended(facts.last_run, from_us(facts.last_ended_us)) if facts.last_run and facts.last_ended_us else None
+    previous = (
+        EndedRun(facts.last_run, from_us(facts.last_ended_us)) if facts.last_run and facts.last_ended_us else None
+    )
     owed = trigger.due(previous, applied_at=from_us(facts.applied_us))
     return min(facts.due_us, to_us(owed.tick_at)) if owed else facts.due_us
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fencepost.model.notice import Notice
 from fencepost.model.run import RunState
-from fencepost.operations.looking import LIVE_MAX, Listing, Seen, Store, list_live
+from fencepost.operations.looking import LIVE_MAX, RunListing, SeenRun, Store, list_live
 from fencepost.operations.words import rfc3339
 from fencepost.ports.notices import run_notice
 from fencepost.ports.runs import RunRow
@@ -38,7 +38,7 @@ class QueueTeller:
         self._told |= dict.fromkeys(one.run.id for one in waiting)
         return LOOK_SECONDS
 
-    def _gone(self, store: Store, listing: Listing) -> Iterator[RunRow]:
+    def _gone(self, store: Store, listing: RunListing) -> Iterator[RunRow]:
         """Yield the runs that were told of and wait no more."""
         still = {one.run.id for one in listing.runs}
         for run_id in self._told or ():
@@ -47,11 +47,11 @@ class QueueTeller:
                 yield run
 
 
-def _waits_behind(one: Seen, now_us: int) -> bool:
+def _waits_behind(one: SeenRun, now_us: int) -> bool:
     return one.place is not None and one.place.behind is not None and now_us - one.run.ready_us >= AT_ONCE_US
 
 
-def _waits(waiting: Sequence[Seen], now_us: int) -> Iterator[Notice]:
+def _waits(waiting: Sequence[SeenRun], now_us: int) -> Iterator[Notice]:
     for one in waiting:
         place = one.place
         assert place is not None

@@ -24,7 +24,7 @@ from fencepost.model.moment import from_us
 from fencepost.model.ownership import FileId
 from fencepost.model.pause import SKIP_MAX
 from fencepost.model.process import Host
-from fencepost.model.registry import Known, Plan, plan
+from fencepost.model.registry import KnownDefinitions, Plan, plan
 from fencepost.model.trigger import Align, CronTrigger, EveryTrigger
 from fencepost.model.warnings import agent_warnings, schedule_warnings
 from fencepost.operations.preview import PreviewedTick, preview_schedule
@@ -101,7 +101,7 @@ def apply_config(
     take_over: bool = False,
     rollback: bool = False,
     probing: Probing | None = None,
-    seen: Callable[[Known], None] | None = None,
+    seen: Callable[[KnownDefinitions], None] | None = None,
     file: FileId | None = None,
 ) -> Planned:
     """Make the registry as the file wants it, all of it or nothing; `seen` may refuse what has changed meanwhile."""
@@ -235,7 +235,7 @@ def _warnings(config: Config, agents: Mapping[str, AgentDefinition], now: dateti
             yield from (Warned("schedule", name, message) for message in messages)
 
 
-def _unheard(config: Config, known: Known) -> Iterator[Warned]:
+def _unheard(config: Config, known: KnownDefinitions) -> Iterator[Warned]:
     """Yield the hooks whose agent nobody has defined; another file may still do so."""
     there = {*config.agents, *(name for name, agent in known.agents.items() if not agent.retired)}
     for name, hook in config.hooks.items():

@@ -25,7 +25,7 @@ from fencepost.model.overlap import (
 from fencepost.model.request_key import callers_key, replay_key
 from fencepost.model.run import RunState, TriggerKind
 from fencepost.model.trigger import EveryTrigger
-from fencepost.operations.making import Recipe, Stretch, afford, make_run, own_key, period_of
+from fencepost.operations.making import RunRecipe, Stretch, afford, make_run, own_key, period_of
 from fencepost.ports.requests import Ask, Grounds, Placement, VersionFact
 from fencepost.ports.runs import RunRow
 
@@ -211,8 +211,8 @@ def spell_payload(payload: Mapping[str, object]) -> str:
     return text
 
 
-def _recipe(grounds: Grounds, policy: OverlapPolicy | None, overlap: str | None) -> Recipe:
-    recipe = Recipe.of(grounds.target)
+def _recipe(grounds: Grounds, policy: OverlapPolicy | None, overlap: str | None) -> RunRecipe:
+    recipe = RunRecipe.of(grounds.target)
     if recipe.schedule is None:
         if overlap is not None:
             raise Invalid(
@@ -224,7 +224,7 @@ def _recipe(grounds: Grounds, policy: OverlapPolicy | None, overlap: str | None)
     return recipe if policy is None else replace(recipe, policies=replace(recipe.policies, overlap=policy))
 
 
-def admitted(trigger: TriggerKind, recipe: Recipe, grounds: Grounds) -> Admitted:
+def admitted(trigger: TriggerKind, recipe: RunRecipe, grounds: Grounds) -> Admitted:
     """Let it in, or refuse before anything is acknowledged."""
     if recipe.schedule is None:
         answer: Admission = admit_to_line(grounds.waiting, more=1, line_max=recipe.agent.waiting_max)
@@ -257,7 +257,7 @@ def _check_kept(grounds: Grounds, tick: datetime) -> None:
         )
 
 
-def _stretch(recipe: Recipe, grounds: Grounds, tenant: str, tick: datetime) -> tuple[Stretch, str]:
+def _stretch(recipe: RunRecipe, grounds: Grounds, tenant: str, tick: datetime) -> tuple[Stretch, str]:
     """Return what the tick covers, and the key that its run has or would have had."""
     schedule = recipe.schedule
     if schedule is None:
@@ -329,11 +329,11 @@ def _replayed(replays: Sequence[RunRow], *, again: bool) -> RunRow | None:
     return None
 
 
-def _as_then(recipe: Recipe, origin: RunRow) -> Recipe:
+def _as_then(recipe: RunRecipe, origin: RunRow) -> RunRecipe:
     target = recipe.target._replace(
         manifest=origin.manifest, manifest_hash=origin.manifest_hash, version=origin.version, agent=origin.agent
     )
-    return Recipe.of(target)
+    return RunRecipe.of(target)
 
 
 def _said(run: RunRow, *, key: str | None, tick: datetime | None, again: bool, new: bool) -> str:

@@ -13,8 +13,8 @@ from fencepost.operations.looking import (
     LIVE_MAX,
     Detail,
     Filter,
-    Listing,
-    Seen,
+    RunListing,
+    SeenRun,
     Store,
     list_live,
     list_runs,
@@ -39,10 +39,10 @@ class Past(NamedTuple):
     """Runs and guarded commands, newest first, and the store's time when they were looked at."""
 
     now_us: int
-    found: Sequence[Seen | CommandRow]
+    found: Sequence[SeenRun | CommandRow]
 
 
-class Guarded(NamedTuple):
+class CommandAt(NamedTuple):
     """A guarded command with its row, and when that was read."""
 
     now_us: int
@@ -52,31 +52,31 @@ class Guarded(NamedTuple):
 class Present(NamedTuple):
     """A command that has no row: a session that holds a project, or what waits in its line."""
 
-    listing: Listing
+    listing: RunListing
     command: Command
 
 
 def list_past(store: Store, tenant: str, wanted: Filter, *, limit: int) -> Past:
     """Return runs and guarded commands in one order, newest first."""
     listing = list_runs(store, tenant, wanted, limit=limit)
-    lists: list[Sequence[Seen | CommandRow]] = [
+    lists: list[Sequence[SeenRun | CommandRow]] = [
         listing.runs,
         list_commands(store, tenant, wanted, limit=limit),
     ]
     return Past(listing.now_us, list(merge(*lists, key=past_place, reverse=True))[:limit])
 
 
-def past_place(one: Seen | CommandRow) -> tuple[int, str]:
+def past_place(one: SeenRun | CommandRow) -> tuple[int, str]:
     """Return where one of them stands in that order."""
     return (one.started_us, one.id) if isinstance(one, CommandRow) else (one.run.created_us, one.run.id)
 
 
-def listed_record(one: Seen | CommandRow) -> RunRecord | GuardedCommandRecord:
+def listed_record(one: SeenRun | CommandRow) -> RunRecord | GuardedCommandRecord:
     """Return one of them as every door gives it."""
     return guarded_record(one) if isinstance(one, CommandRow) else run_record(one)
 
 
-def show_any(store: Store, tenant: str, text: str) -> Detail | Guarded | Present:
+def show_any(store: Store, tenant: str, text: str) -> Detail | CommandAt | Present:
     """Return everything about what an id, or the unique beginning of one, means."""
     look = store.reads(tenant)
     rows = look.commands_like(text, limit=LIKE_MAX + 1) if text else []
@@ -86,21 +86,21 @@ def show_any(store: Store, tenant: str, text: str) -> Detail | Guarded | Present
     if len(names) > 1:
         more = ", …" if len(names) > LIKE_MAX else ""
         raise Invalid(f"several begin with {text!r}: {', '.join(names[:LIKE_MAX])}{more}")
-    return Guarded(look.clock_us(), rows[0])
+    return CommandAt(look.clock_us(), rows[0])
 
 
 def any_record(
-    found: Detail | Guarded | Present, log: Log | None = None
+    found: Detail | CommandAt | Present, log: Log | None = None
 ) -> RunDetailRecord | CommandRecord | LiveRunRecord:
     """Return what was found as every door gives it."""
     if isinstance(found, Detail):
         return detail_record(found, log)
-    return guarded_record(found.row) if isinstance(found, Guarded) else live_record(found.command, found.listing)
+    return guarded_record(found.row) if isinstance(found, CommandAt) else live_record(found.command, found.listing)
 
 
-def command_lines(found: Guarded | Present) -> Iterator[tuple[str, str]]:
+def command_lines(found: CommandAt | Present) -> Iterator[tuple[str, str]]:
     """Yield how a command stands, what it is, and under which lock, each with its label."""
-    if isinstance(found, Guarded):
+    if isinstance(found, CommandAt):
         row = found.row
         yield "state", _guarded_words(row, found.now_us)
         yield "what", f"{plain(row.label)}, under {row.resource}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fencepost.config.load import Config, check
 from fencepost.config.read import Document
 from fencepost.model.errors import Busy, Invalid, Outdated, Unknown
-from fencepost.model.registry import Known, KnownAgent, KnownSchedule, Wanted
+from fencepost.model.registry import KnownAgent, KnownDefinitions, KnownSchedule, Wanted
 from fencepost.model.rights import Rights
 from fencepost.operations.registry import Planned, apply_config, find_schedule
 from fencepost.ports.registry import AgentRow
@@ -23,7 +23,7 @@ KINDS = ("agent", "schedule")
 ABSENT = "absent"  # what is expected of something that shall be new
 
 
-class Sent(NamedTuple):
+class SentDefinition(NamedTuple):
     """A definition as it came, and what it refers to."""
 
     definition: Mapping[str, Any]
@@ -45,7 +45,7 @@ def put_definition(
     registry: "SqlRegistry",
     kind: str,
     name: str,
-    sent: Sent,
+    sent: SentDefinition,
     *,
     tenant: str,
     actor: str,
@@ -88,7 +88,7 @@ def find_agent(registry: "SqlRegistry", name: str, *, tenant: str) -> AgentRow:
     return found
 
 
-def _config(kind: str, name: str, sent: Sent, whose: tuple[str, Rights]) -> Config:
+def _config(kind: str, name: str, sent: SentDefinition, whose: tuple[str, Rights]) -> Config:
     parts = {"gates": sent.gates, "projects": sent.projects, "engines": sent.engines}
     table = {f"{kind}s": {name: _exact(sent.definition)}, **{key: _exact(one) for key, one in parts.items() if one}}
     owner = _owner(kind, name)
@@ -118,12 +118,12 @@ def _source_of(registry: "SqlRegistry", kind: str, name: str, tenant: str) -> st
     return row.source
 
 
-def _seen_as(kind: str, name: str, expected: str | None) -> Callable[[Known], None] | None:
+def _seen_as(kind: str, name: str, expected: str | None) -> Callable[[KnownDefinitions], None] | None:
     """Return a check, inside of the transaction, that nobody has changed the definition since the caller saw it."""
     if expected is None:
         return None
 
-    def look(known: Known) -> None:
+    def look(known: KnownDefinitions) -> None:
         found = known.agents.get(name) if kind == "agent" else known.schedules.get(name)
         now = ABSENT if found is None or found.retired else _tag(found)
         if now != expected:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fencepost.model.moment import FOREVER_US
 from fencepost.operations.looking import Store
-from fencepost.operations.timeline import Told, tell_ticks
+from fencepost.operations.timeline import ToldTick, tell_ticks
 
 Place = tuple[int, str, str]
 NEWEST: Place = (FOREVER_US, "", "")
@@ -15,7 +15,7 @@ class Skips:
     """One page; `before` is where the next one begins."""
 
     now_us: int
-    told: list[Told]
+    told: list[ToldTick]
     definitions: dict[str, str]  # by schedule, for its zone
     before: Place | None = None
 
@@ -26,7 +26,7 @@ def skips(store: Store, tenant: str, *, disposition: str = "", before: Place = N
     rows = look.skips(disposition=disposition, before=before, limit=limit + 1)
     kept = rows[:limit]
     now_us = look.clock_us()
-    told: dict[tuple[str, str], Told] = {}
+    told: dict[tuple[str, str], ToldTick] = {}
     definitions: dict[str, str] = {}
     for name in dict.fromkeys(row.schedule for row in kept):
         facts = look.schedule(name)

@@ -9,7 +9,7 @@ from fencepost.flow.pruner import ORDER, Pruner
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.gate import FLOOR_MAX
 from fencepost.model.retention import check_retention
-from fencepost.ports.pruning import Place
+from fencepost.ports.pruning import PrunePlace
 from fencepost.ports.store import LeaseStore
 from fencepost.stores import backup as backups
 from fencepost.stores.leases import SqlLeases
@@ -126,7 +126,7 @@ def prune(
     """
     pruner = Pruner(store, tenant, check_retention(kept_for), dry=dry)
     gone = dict.fromkeys(ORDER, 0)
-    place: Place | None = Place()
+    place: PrunePlace | None = PrunePlace()
     while place is not None:
         page = pruner.step(place)
         gone[place.what] += page.gone

@@ -13,7 +13,7 @@ from fencepost.model.instant import parse_wall
 from fencepost.model.moment import FOREVER_US, from_us
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import Zone, find_zone
-from fencepost.operations.looking import Seen
+from fencepost.operations.looking import SeenRun
 from fencepost.operations.words import (
     SECOND_US,
     clock,
@@ -92,7 +92,7 @@ class Storyteller:
             case DispositionKind.RUN:
                 return
 
-    def tell_run(self, seen: Seen, tick: TickRow | None) -> Iterator[str]:
+    def tell_run(self, seen: SeenRun, tick: TickRow | None) -> Iterator[str]:
         """Yield what became of a run, how it ended first."""
         run = seen.run
         match RunState(run.state):
@@ -118,7 +118,7 @@ class Storyteller:
         if late_us > SECOND_US * parse_duration("60s"):
             yield f"The run was made {span(late_us)} after its tick."
 
-    def _dead(self, seen: Seen) -> Iterator[str]:
+    def _dead(self, seen: SeenRun) -> Iterator[str]:
         run = seen.run
         if run.reason == Reason.EXIT_CODE:
             yield f"Run {run.id} ran for it and failed: the agent exited with code {run.exit_code}{_took(run)}."

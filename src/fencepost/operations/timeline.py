@@ -21,7 +21,7 @@ PAUSES_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldTick:
     """A tick, the run that was made for it, or the sentences that say why there is none."""
 
     tick: TickRow
@@ -35,7 +35,7 @@ class Timeline:
 
     now_us: int
     zone: Zone | None
-    told: list[Told] = field(default_factory=list)
+    told: list[ToldTick] = field(default_factory=list)
     before: tuple[int, str] | None = None
 
 
@@ -60,14 +60,14 @@ def timeline(
     return Timeline(now_us, _zone(facts), told, (kept[-1].tick_us, kept[-1].occurrence) if more else None)
 
 
-def tell_ticks(look: "SqlLooking", facts: ScheduleFacts, kept: Sequence[TickRow], now_us: int) -> list[Told]:
+def tell_ticks(look: "SqlLooking", facts: ScheduleFacts, kept: Sequence[TickRow], now_us: int) -> list[ToldTick]:
     """Tell what became of some ticks of one schedule, newest first."""
     definition = schedule_from_json(facts.definition)
     runs = look.named_runs(row.run_id for row in kept if row.run_id)
     definitions = {one.version: schedule_from_json(one.definition) for one in look.versions(facts.name)}
     teller = Storyteller(_Remembered(look, kept), _zone(facts), now_us)
     return [
-        Told(row, runs.get(row.run_id or ""), tuple(teller.tell(row, definitions.get(row.version, definition))))
+        ToldTick(row, runs.get(row.run_id or ""), tuple(teller.tell(row, definitions.get(row.version, definition))))
         for row in kept
     ]
 

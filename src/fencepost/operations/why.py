@@ -13,7 +13,7 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import Align, AtTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone
-from fencepost.operations.looking import Seen, Store, show, unknown
+from fencepost.operations.looking import SeenRun, Store, show, unknown
 from fencepost.operations.preview import parse_moment, preview
 from fencepost.operations.pulse import is_overdue, next_tick_us, silence
 from fencepost.operations.tick_stories import Storyteller, pause_words
@@ -27,19 +27,19 @@ ROWS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Explanation:
     """What is known about a schedule at an instant, the most important sentence first."""
 
     # a disposition, a run's state, or: pending unrecorded pruned no_tick future not_applied retired none_yet
     verdict: str
     sentences: tuple[str, ...]
     tick: TickRow | None = None
-    run: Seen | None = None
+    run: SeenRun | None = None
     next_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhyQuestion:
     """The question as it was understood."""
 
     schedule: str
@@ -48,7 +48,7 @@ class Asked:
     now_us: int
 
 
-def why(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Asked, list[Answer]]:
+def why(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[WhyQuestion, list[Explanation]]:
     """Answer for an instant (one answer for each tick there), or without one for the last tick."""
     look = store.reads(tenant)
     facts = look.schedule(name)
@@ -57,7 +57,7 @@ def why(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[As
     inquiry = _Inquiry(store, tenant, look, facts)
     at_us = None if at is None else to_us(parse_moment(at, inquiry.zone or find_zone("UTC")))
     answers = inquiry.last() if at_us is None else inquiry.at(at_us)
-    return Asked(name, tenant, at_us, inquiry.now_us), answers
+    return WhyQuestion(name, tenant, at_us, inquiry.now_us), answers
 
 
 class _Inquiry:
@@ -77,7 +77,7 @@ class _Inquiry:
         self._asked_us: int | None = None
         self._mark = store.watermark(tenant, facts.name)
 
-    def last(self) -> list[Answer]:
+    def last(self) -> list[Explanation]:
         """Answer for the last tick, and say what comes next."""
         rows = self._look.ticks(self._facts.name, limit=1)
         if rows:
@@ -90,7 +90,7 @@ class _Inquiry:
         )
         return [self._closed("none_yet", [first])]
 
-    def at(self, at_us: int) -> list[Answer]:
+    def at(self, at_us: int) -> list[Explanation]:
         """Answer for an instant."""
         self._asked_us = at_us
         if at_us > self.now_us:
@@ -120,7 +120,7 @@ class _Inquiry:
         version = next((one for one in self._versions if one.version == row.version), None)
         return version is not None and _ticks_at(trigger_of(schedule_from_json(version.definition)), at_us)
 
-    def _told(self, row: TickRow, *, lead: str, closing: bool) -> Answer:
+    def _told(self, row: TickRow, *, lead: str, closing: bool) -> Explanation:
         definition = self._definition_of(row.version)
         seen = show(self._store, self._tenant, row.run_id).seen if row.run_id and self._has(row.run_id) else None
         if seen is not None:
@@ -131,7 +131,7 @@ class _Inquiry:
             sentences = [lead, *self._stories.tell(row, definition), *self._shut_gate(row)]
         verdict = seen.run.state if seen else row.disposition
         if not closing:
-            return Answer(verdict, tuple(sentences), row, seen)
+            return Explanation(verdict, tuple(sentences), row, seen)
         return self._closed(verdict, sentences, tick=row, run=seen)
 
     def _shut_gate(self, row: TickRow) -> Iterator[str]:
@@ -143,7 +143,7 @@ class _Inquiry:
                 last_log = show(self._store, self._tenant, run.id).seen.last_log
                 yield f"Run {run.id} waits for a gate: {gate_words(last_log)}"
 
-    def _future(self, at_us: int) -> Answer:
+    def _future(self, at_us: int) -> Explanation:
         when = f"{wall(at_us, self.zone)} is {ago(at_us, self.now_us)}"
         if self._facts.retired_us is not None:
             return self._closed("retired", [f"{when}; the schedule is retired, so nothing will run then."])
@@ -154,7 +154,7 @@ class _Inquiry:
         held = [f"But {pause_words(one)}, which covers it." for one in self._look.pauses_at(self._facts.name, at_us)]
         return self._closed("future", [f"{when}: a tick is due then{self._dst_note(at_us)}.", *held])
 
-    def _not_in_force(self, at_us: int) -> Answer:
+    def _not_in_force(self, at_us: int) -> Explanation:
         if not self._versions or at_us <= self._versions[0].after_us:
             first = self._versions[0].applied_us if self._versions else self._facts.applied_us
             return self._closed(
@@ -165,7 +165,7 @@ class _Inquiry:
             "retired", [f"Nothing was owed at {wall(at_us, self.zone)}: the schedule was retired then."]
         )
 
-    def _undecided(self, at_us: int, version: VersionFacts) -> Answer:
+    def _undecided(self, at_us: int, version: VersionFacts) -> Explanation:
         when = wall(at_us, self.zone)
         if at_us > self._facts.cursor_us and self._facts.due_us is not None:
             note = self._dst_note(at_us)
@@ -177,7 +177,7 @@ class _Inquiry:
         lead = f"Version {version.version} owed a tick at {when}, and there is no record of it."
         return self._closed("unrecorded", [lead, "That should not be; check with: fencepost prove"])
 
-    def _pruned(self, at_us: int, *, owed: bool) -> Answer:
+    def _pruned(self, at_us: int, *, owed: bool) -> Explanation:
         when = wall(at_us, self.zone)
         lead = (
             f"The tick of {when} was decided, and its record was pruned."
@@ -192,7 +192,7 @@ class _Inquiry:
             return ""
         return f"Records up to {rfc3339(self._mark.pruned_us)} are gone: {kept_words(self._mark.kept_for_us)}."
 
-    def _between(self, at_us: int, trigger: Trigger) -> Answer:
+    def _between(self, at_us: int, trigger: Trigger) -> Explanation:
         lead = f"There was no tick at {wall(at_us, self.zone)}."
         return self._closed("no_tick", [lead, *self._nearest(trigger, at_us)])
 
@@ -212,12 +212,12 @@ class _Inquiry:
             yield f"The one after it was {wall(to_us(following.tick_at), self.zone)}."
 
     def _closed(
-        self, verdict: str, sentences: list[str], *, tick: TickRow | None = None, run: Seen | None = None
-    ) -> Answer:
+        self, verdict: str, sentences: list[str], *, tick: TickRow | None = None, run: SeenRun | None = None
+    ) -> Explanation:
         """Add how the schedule stands now, and what comes next."""
         next_us, following = self._next()
         told = [] if next_us is not None and next_us == self._asked_us else following
-        return Answer(verdict, (*sentences, *self._standing(), *told), tick, run, next_us)
+        return Explanation(verdict, (*sentences, *self._standing(), *told), tick, run, next_us)
 
     def _standing(self) -> Iterator[str]:
         facts = self._facts

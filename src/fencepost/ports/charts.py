@@ -40,7 +40,7 @@ class RunBin(NamedTuple):
     cost_micro: int | None
 
 
-class TickFact(NamedTuple):
+class RunlessTick(NamedTuple):
     """A tick that made no run, or a range of neighbours that share the reason."""
 
     schedule: str

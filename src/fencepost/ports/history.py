@@ -17,7 +17,7 @@ class EveryLink(NamedTuple):
     has_successor: bool
 
 
-class History(NamedTuple):
+class ScheduleHistory(NamedTuple):
     """Everything recorded about one schedule in a window, at one moment."""
 
     name: str

@@ -6,32 +6,32 @@ from fencepost.model.light import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
-    from fencepost.model.ledger import Call, Entry, Verdict
+    from fencepost.model.ledger import EffectCall, Entry, Verdict
 
 
 class LedgerStore(Protocol):
     """Effects recorded once, by key."""
 
-    def begin(self, lease: Lease, call: Call) -> Verdict:
+    def begin(self, lease: Lease, call: EffectCall) -> Verdict:
         """Write the effect down as in progress, or say what is known of it; raise LeaseLost.
 
         `New` is durable when this returns. Asking again with the same call finds the same grant.
         """
         ...
 
-    def complete(self, lease: Lease, call: Call, answer: str) -> None:
+    def complete(self, lease: Lease, call: EffectCall, answer: str) -> None:
         """Record the answer of an effect that this call began, or raise LeaseLost if it is not its any more."""
         ...
 
-    def doubt(self, lease: Lease, call: Call, why: str) -> None:
+    def doubt(self, lease: Lease, call: EffectCall, why: str) -> None:
         """Record that this call cannot tell whether its effect took place, or raise LeaseLost."""
         ...
 
-    def release(self, lease: Lease, call: Call) -> None:
+    def release(self, lease: Lease, call: EffectCall) -> None:
         """Forget an effect that certainly did not take place, or raise LeaseLost."""
         ...
 
-    def take_over(self, lease: Lease, call: Call, seen: Entry) -> bool:
+    def take_over(self, lease: Lease, call: EffectCall, seen: Entry) -> bool:
         """Begin an ambiguous effect anew, which a probe found not done; False if it has changed since it was seen."""
         ...
 

@@ -104,7 +104,7 @@ class Named(NamedTuple):
     retired: bool
 
 
-class Health(NamedTuple):
+class StorePulse(NamedTuple):
     """A store's pulse: what waits, what is overdue, and since when."""
 
     running: int

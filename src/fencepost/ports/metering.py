@@ -16,7 +16,7 @@ class Counts(NamedTuple):
     number: int
 
 
-class Live(NamedTuple):
+class LiveCounts(NamedTuple):
     """Runs that have not ended."""
 
     schedule: str
@@ -26,7 +26,7 @@ class Live(NamedTuple):
     oldest_us: int
 
 
-class Ended(NamedTuple):
+class EndedCounts(NamedTuple):
     """What the runs of an agent came to; `within` counts those that took at most so long, by BUCKETS_SECONDS."""
 
     schedule: str
@@ -62,15 +62,15 @@ class Figures(NamedTuple):
     now_us: int
     ticks: Sequence[Counts]
     runs: Sequence[Counts]
-    live: Sequence[Live]
-    ended: Sequence[Ended]
+    live: Sequence[LiveCounts]
+    ended: Sequence[EndedCounts]
     tokens: Sequence[Tokens]
     sums: Sums
     cursor_us: int | None  # how far the scheduler has looked
     commands: Mapping[str, int] = {}  # guarded ones, by how they ended; `refused` came in vain
 
 
-def figures_of(meters: Mapping[tuple[str, str, str], int]) -> tuple[list[Ended], Sums]:
+def figures_of(meters: Mapping[tuple[str, str, str], int]) -> tuple[list[EndedCounts], Sums]:
     """Turn meters, by schedule, agent and name, into figures."""
     who = sorted({key[:2] for key in meters})
 
@@ -78,7 +78,7 @@ def figures_of(meters: Mapping[tuple[str, str, str], int]) -> tuple[list[Ended],
         return meters.get((schedule, agent, name), 0)
 
     ended = [
-        Ended(
+        EndedCounts(
             *one,
             number=read(*one, "ended"),
             took_us=read(*one, "took_us"),

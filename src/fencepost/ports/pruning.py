@@ -5,7 +5,7 @@ from typing import NamedTuple
 BEGINNING_US = -(1 << 62)
 
 
-class Place(NamedTuple):
+class PrunePlace(NamedTuple):
     """Where a pass through the records stands."""
 
     what: str = "leases"  # then runs, ticks, pauses, logs
@@ -14,11 +14,11 @@ class Place(NamedTuple):
     id: str = ""
 
 
-class Page(NamedTuple):
+class PrunedPage(NamedTuple):
     """How many records of one page have gone, and where the next page begins; None: that kind is done."""
 
     gone: int
-    next: Place | None
+    next: PrunePlace | None
 
 
 class Watermark(NamedTuple):

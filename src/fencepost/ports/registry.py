@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fencepost.model.ownership import Replaced
-from fencepost.model.registry import Known, Plan, Wanted
+from fencepost.model.registry import KnownDefinitions, Plan, Wanted
 
 BEYOND = 1 << 62  # every version and every id
 
@@ -76,7 +76,7 @@ class Survey(NamedTuple):
     """What the registry holds that a file may touch, and the store's time at that moment."""
 
     now: datetime
-    known: Known
+    known: KnownDefinitions
     wanted: Wanted  # in the name of its owner
     replaced: Replaced | None  # when this content was in force, if another one has replaced it
 

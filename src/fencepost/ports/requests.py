@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fencepost.model.budget import Counted
-from fencepost.model.overlap import LiveRun
+from fencepost.model.overlap import UnendedRun
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import NewRun
 
@@ -41,7 +41,7 @@ class TickFact(NamedTuple):
     run_id: str | None
 
 
-class Target(NamedTuple):
+class RunTarget(NamedTuple):
     """What shall run; without a schedule it is an agent alone."""
 
     agent: str
@@ -58,8 +58,8 @@ class Grounds(NamedTuple):
     """What the store knows when a request is decided."""
 
     now_us: int
-    target: Target
-    live: tuple[LiveRun, ...]  # of the schedule, oldest first
+    target: RunTarget
+    live: tuple[UnendedRun, ...]  # of the schedule, oldest first
     spending: tuple[Counted, ...]
     versions: tuple[VersionFact, ...] = ()  # oldest first, if a tick or a range was asked for
     recorded: TickFact | None = None  # of the tick that was asked for
@@ -78,14 +78,14 @@ class Placement(NamedTuple):
     stops: tuple[str, ...] = ()
 
 
-class Asked(NamedTuple):
+class RequestedRun(NamedTuple):
     """The run that answers a request, and whether it was made for it."""
 
     run: RunRow
     is_new: bool
 
 
-class Wish(NamedTuple):
+class BatchWish(NamedTuple):
     """What differs between the runs of a batch."""
 
     id: str
@@ -98,12 +98,12 @@ class NewBatch(NamedTuple):
     """Runs that are alike but for a few values, each of which leases only itself; how many wait already, and how many may."""
 
     like: NewRun
-    wishes: Sequence[Wish]
+    wishes: Sequence[BatchWish]
     waiting: int
     line_max: int
 
 
-class Line(NamedTuple):
+class WaitingLine(NamedTuple):
     """The runs of an agent that were asked for and wait: how many, up to one more than may, and how many may."""
 
     waiting: int

@@ -167,7 +167,7 @@ class Ended(NamedTuple):
     clean: bool = True  # nothing of it is left
 
 
-class Wanted(NamedTuple):
+class LaneRequest(NamedTuple):
     """What a lane asks for: up to so many runs under one lease, whose resources are all of theirs."""
 
     claim: Claim  # who asks; tenant and resources are those of the runs that are found

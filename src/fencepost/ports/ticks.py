@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fencepost.model.budget import Counted
 from fencepost.model.light import NamedTuple, Protocol
-from fencepost.model.overlap import LiveRun
+from fencepost.model.overlap import UnendedRun
 
 Key = tuple[str, str]  # tenant, schedule
 
@@ -47,7 +47,7 @@ class Around(NamedTuple):
     """What else the store knows when ticks are decided."""
 
     now_us: int
-    live: Mapping[Key, Sequence[LiveRun]]
+    live: Mapping[Key, Sequence[UnendedRun]]
     pauses: Mapping[Key, Sequence[PauseRow]]
     spending: Mapping[Key, Sequence[Counted]]
 

@@ -13,7 +13,7 @@ from fencepost.model.light import TYPE_CHECKING, NamedTuple
 from fencepost.model.retry import timeouts_in_seconds
 from fencepost.model.usage import usage_text
 from fencepost.service.agent_tree import KILL_SECONDS, AgentTree
-from fencepost.service.answers import Answers
+from fencepost.service.answers import SocketAnswers
 from fencepost.service.ends import DONE, DRAIN, INTERRUPTS, LOSSES, OVER_BUDGET, PASSED_SECONDS, outcome_of, shown_code
 from fencepost.service.guard import ASK_PART
 from fencepost.service.output import Output, hide
@@ -76,7 +76,7 @@ class AgentWatch:
         self._outputs: dict[int, Output] = {}
         self._listening: Listening | None = None
         self._watch = Stopwatch(clock.awake_ns, timeouts_in_seconds(*order.limits))
-        answers = Answers(order.lease, term, self.is_ending, None)
+        answers = SocketAnswers(order.lease, term, self.is_ending, None)
         self._answers = RunAnswers(answers, None, order.lease, order.gates, order.checkpoint)
         handlers = {verb: handler for verb, handler in self._answers.handlers().items() if verb in LOCAL}
         self._socket = RunSocket(self._folder.socket, order.key, handlers, relay)

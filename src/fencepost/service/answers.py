@@ -30,7 +30,7 @@ TOO_LONG: Answer = {
 LOST: Answer = {"ok": False, "code": "lease_lost", "message": "the lease of this run is lost: stop."}
 
 
-class Answers:
+class SocketAnswers:
     """The verbs of the run socket, for one lease."""
 
     __slots__ = ("_checkpoint", "_is_ending", "_lease", "_store", "_term", "_tool_calls", "_tool_state")

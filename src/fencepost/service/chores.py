@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from fencepost.flow.notary import Notary, Witness
+from fencepost.flow.notary import Notary, SealWitness
 from fencepost.flow.pruner import Pruner
 from fencepost.flow.reaper import Reaper, store_now
 from fencepost.host.logs import log_path, remove_log
 from fencepost.model.audit import Seal
-from fencepost.model.clock_jump import Reading, jump_between
+from fencepost.model.clock_jump import ClockReading, jump_between
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import AuditCut
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
-from fencepost.ports.pruning import Place
+from fencepost.ports.pruning import PrunePlace
 from fencepost.ports.store import LeaseStore
 from fencepost.service.courier import Courier, Post
 from fencepost.service.end_record import has_known_end
@@ -82,12 +82,12 @@ def reaping(processes: Processes, say: Say) -> Chore:
 
 def pruning(tenant: str, retention: timedelta) -> Chore:
     """Let go of old records, one page at a time."""
-    place = Place()
+    place = PrunePlace()
 
     def step(store: RuntimeStore) -> float:
         nonlocal place
         following = Pruner(store, tenant, retention).step(place).next
-        place = following or Place()
+        place = following or PrunePlace()
         return PAGE_SECONDS if following else PRUNE_SECONDS
 
     return Chore(step, leads=True, first_seconds=PRUNE_FIRST_SECONDS)
@@ -116,7 +116,7 @@ def sweeping_logs(host: str, folder: str) -> Chore:
     return Chore(step, first_seconds=SWEEP_FIRST_SECONDS)
 
 
-class Memory(Protocol):
+class SealMemory(Protocol):
     """The newest seal of each tenant, kept outside of the store."""
 
     def kept(self, tenant: str) -> Seal | None:
@@ -128,7 +128,9 @@ class Memory(Protocol):
         ...
 
 
-def sealing(key: bytes, export: Callable[[Seal], None], memory_of: Callable[[LeaseStore], Memory], say: Say) -> Chore:
+def sealing(
+    key: bytes, export: Callable[[Seal], None], memory_of: Callable[[LeaseStore], SealMemory], say: Say
+) -> Chore:
     """Seal the audit; a head that cannot be exported is told once, and the next one stands for it too.
 
     A tenant whose newest seal, as this machine remembers it, is gone from the store is not sealed; this is told once.
@@ -153,7 +155,7 @@ def sealing(key: bytes, export: Callable[[Seal], None], memory_of: Callable[[Lea
 
     def step(store: RuntimeStore) -> float:
         memory = memory_of(store)
-        witness = Witness(memory.kept, memory.keep, refused)
+        witness = SealWitness(memory.kept, memory.keep, refused)
         more = Notary(store.audit_chain(), key, store.clock_us, exported, witness).step()
         return PAGE_SECONDS if more else SEAL_SECONDS
 
@@ -183,12 +185,12 @@ def delivering(post: Post, clock: Clock, say: Say) -> Chore:
 
 def watching_clock(tenant: str, here: str, clock: Clock, say: Say) -> Chore:
     """Tell of a store's clock that was set: every lease and every tick goes by it."""
-    last: Reading | None = None
+    last: ClockReading | None = None
 
     def step(store: RuntimeStore) -> float:
         nonlocal last
         before_ns = clock.boot_ns()
-        now = Reading(store.clock_us(), before_ns, clock.boot_ns())
+        now = ClockReading(store.clock_us(), before_ns, clock.boot_ns())
         jump_us = jump_between(last, now) if last else 0
         last = now
         if jump_us:

@@ -18,7 +18,7 @@ from fencepost.host.unreadable import become_unreadable
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.service.agent_tree import AgentTree
-from fencepost.service.line import Line, Message
+from fencepost.service.line import Message, MessageLine
 from fencepost.service.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class GuardHandle:
 
     __slots__ = ("has_reported", "line", "process")
 
-    def __init__(self, line: Line, process: ProcessId) -> None:
+    def __init__(self, line: MessageLine, process: ProcessId) -> None:
         self.line = line
         self.process = process
         self.has_reported = False  # the tree is gone and said to be
@@ -75,19 +75,19 @@ def post_guard(clock: Clock, processes: Processes) -> GuardHandle:
     if pid == 0:
         try:
             os.close(ours)
-            Guard(Line(theirs), clock, processes).serve()
+            Guard(MessageLine(theirs), clock, processes).serve()
         finally:
             os._exit(0)
     os.close(theirs)
     process = processes.identify(pid)
     assert process is not None, "our own child is in the process table"
-    return GuardHandle(Line(ours), process)
+    return GuardHandle(MessageLine(ours), process)
 
 
 class Guard:
     """One guarded command, seen from the guard's own process."""
 
-    def __init__(self, line: Line, clock: Clock, processes: Processes) -> None:
+    def __init__(self, line: MessageLine, clock: Clock, processes: Processes) -> None:
         self._line = line
         self._clock = clock
         self._tree = AgentTree(clock, processes)

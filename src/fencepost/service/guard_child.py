@@ -25,7 +25,7 @@ from fencepost.service.model_line import open_pass
 from fencepost.service.order import Order, Tools
 from fencepost.service.relay_store import RelayStore
 from fencepost.service.run_order import Additions, RunOrder
-from fencepost.service.workplace import Workplace
+from fencepost.service.workplace import RunWorktree
 
 Message = dict[str, Any]
 Work = Callable[[Tools], Message]
@@ -149,7 +149,7 @@ def finish(order: RunOrder, added: Additions, worktree: Message, tools: Tools, *
     return {"done": _workplace(order, added, tools).leave(Worktree(**worktree), succeeded=succeeded)}
 
 
-def _workplace(order: RunOrder, added: Additions, tools: Tools) -> Workplace:
+def _workplace(order: RunOrder, added: Additions, tools: Tools) -> RunWorktree:
     if added.apart is None:
         raise Misconfigured("this run works in no worktree.")
-    return Workplace(tools, added.apart, order.lease, lambda: None)  # the guard ends us when the lease is over
+    return RunWorktree(tools, added.apart, order.lease, lambda: None)  # the guard ends us when the lease is over

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fencepost.host import cgroup as cgroups
 from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.processes import Processes, Traces
-from fencepost.service.answers import Answers
+from fencepost.service.answers import SocketAnswers
 from fencepost.service.channel import Channel, Message
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_order import GuardPlace
@@ -44,7 +44,7 @@ class Guarded:
         leased, kept = self.leased, self.kept
         assert leased is not None
         assert kept is not None
-        basics = Answers(leased.lease, kept.term, lambda: self.stopping, store, self.tool_state)
+        basics = SocketAnswers(leased.lease, kept.term, lambda: self.stopping, store, self.tool_state)
         handlers = RunAnswers(basics, store, leased.lease, {}, leased.checkpoint).handlers()
         verb = str(request.get("verb"))
         if verb not in handlers:

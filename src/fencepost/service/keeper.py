@@ -11,7 +11,7 @@ from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
 from fencepost.service.custody import Custody, Term
 from fencepost.service.order import Order, Tools, new_id
-from fencepost.service.signals import Interrupted, Mailbox
+from fencepost.service.signals import Mailbox, SignalledStop
 
 LOOK_SECONDS = 1.0  # how soon the end of a session is noticed that said no good-bye
 STORE_AWAY_SECONDS = 5.0
@@ -53,7 +53,7 @@ class Keeper:
                 except StoreUnavailable as error:
                     self._tell(str(error))
                     self._pause(STORE_AWAY_SECONDS)
-        except (SessionOver, Interrupted):
+        except (SessionOver, SignalledStop):
             return
         finally:
             self._mailbox.close()

@@ -15,14 +15,14 @@ from fencepost.flow.leasing import recheck_for
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Claim, kill_grace
 from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
-from fencepost.ports.runs import Ended, LeasedRun, Wanted
+from fencepost.ports.runs import Ended, LaneRequest, LeasedRun
 from fencepost.service.answers import LOST
 from fencepost.service.custody import Custody, Term
 from fencepost.service.ends import DRAIN, STOP
 from fencepost.service.guard import ASK_PART
 from fencepost.service.hint import Hint
 from fencepost.service.lane_batches import POLL_SECONDS, Batches
-from fencepost.service.lane_caller import PERMITS_MAX, Caller, post_caller
+from fencepost.service.lane_caller import PERMITS_MAX, LaneRunner, post_caller
 from fencepost.service.lane_runs import (
     LaneWatch,
     Left,
@@ -70,7 +70,7 @@ def lane(bench: WorkerTools, hint: Hint, *, worker_alive: int) -> int:
 class _Keeper:
     """From lease to settlement, for many runs."""
 
-    def __init__(self, bench: WorkerTools, store: RuntimeStore, caller: Caller, mailbox: Mailbox) -> None:
+    def __init__(self, bench: WorkerTools, store: RuntimeStore, caller: LaneRunner, mailbox: Mailbox) -> None:
         self._bench, self._tools, self._store = bench, bench.tools, store
         self._caller, self._mailbox = caller, mailbox
         self._id = new_id(bench.tools.clock)
@@ -169,9 +169,9 @@ class _Keeper:
             guard=self._caller.guard.process,
             label="lane",
         )
-        self._take(Wanted(claim, limit, starts, partial(gates_of, self._tools), recheck_for) if lease else None)
+        self._take(LaneRequest(claim, limit, starts, partial(gates_of, self._tools), recheck_for) if lease else None)
 
-    def _take(self, wanted: Wanted | None) -> None:
+    def _take(self, wanted: LaneRequest | None) -> None:
         """Ask until there is an answer or our time is up: what was granted in silence must not be forgotten."""
         term = Term(self._tools.clock, counts_sleep=self._counts_sleep)
         done, closing = self._done, self._batches.without(one.lease.id for one in (*self._hand, *self._given))

@@ -15,7 +15,7 @@ from fencepost.model.own_program import own_program
 from fencepost.model.rights import is_ordinary
 from fencepost.service.guard import GuardHandle, post_guard
 from fencepost.service.lane_batches import FOREVER_NS
-from fencepost.service.line import Line, Message
+from fencepost.service.line import Message, MessageLine
 from fencepost.service.output import Output
 from fencepost.service.worker_tools import WorkerTools
 
@@ -23,10 +23,10 @@ LOG_MAX = 1_000_000
 PERMITS_MAX = 500
 
 
-class Caller:
+class LaneRunner:
     """The runner of a lane."""
 
-    def __init__(self, guard: GuardHandle, line: Line, permits: tuple[int, int], output: Output) -> None:
+    def __init__(self, guard: GuardHandle, line: MessageLine, permits: tuple[int, int], output: Output) -> None:
         self._guard, self._line, self._permits = guard, line, permits
         self.output = output  # what functions print beside their logs
         self.why: str | None = None  # why we are ending it
@@ -132,7 +132,7 @@ class Caller:
             os.unlink(self._log_path)
 
 
-def post_caller(bench: WorkerTools) -> Caller:
+def post_caller(bench: WorkerTools) -> LaneRunner:
     """Fork the guard with what the runner is to inherit as its standard descriptors, which are ours no more."""
     permits_reader, permits_writer = os.pipe()
     for descriptor in (permits_reader, permits_writer):
@@ -148,4 +148,4 @@ def post_caller(bench: WorkerTools) -> Caller:
         os.dup2(descriptor, standard)
     for descriptor in (theirs, output_writer, null, errors):
         os.close(descriptor)
-    return Caller(guard, Line(ours), (permits_reader, permits_writer), Output(output_reader))
+    return LaneRunner(guard, MessageLine(ours), (permits_reader, permits_writer), Output(output_reader))

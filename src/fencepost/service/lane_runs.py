@@ -29,11 +29,11 @@ from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
 from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import likeness, own_values, run_variables
-from fencepost.service.answers import LOST, Answers
+from fencepost.service.answers import LOST, SocketAnswers
 from fencepost.service.custody import Term
 from fencepost.service.end_record import Told
 from fencepost.service.ends import DRAIN, LOSSES, STOP
-from fencepost.service.lane_caller import Caller
+from fencepost.service.lane_caller import LaneRunner
 from fencepost.service.line import Message
 from fencepost.service.order import Order, Tools
 from fencepost.service.run_answers import RunAnswers
@@ -151,7 +151,7 @@ class LaneWatch:
         """Answer what the function asks."""
         if self._answers is None:
             one = self._one
-            basics = Answers(one.lease, self._term, self._shall_end, self._store)
+            basics = SocketAnswers(one.lease, self._term, self._shall_end, self._store)
             gates = dict(zip(self._agent.gates, gates_of(self._bench.tools, one.run), strict=True))
             self._answers = RunAnswers(basics, self._store, one.lease, gates, one.checkpoint)
         if request["run"] != self._one.run.id:
@@ -240,7 +240,7 @@ def wrote_a_log(one: LeasedRun, bench: WorkerTools) -> bool:
     return os.path.exists(log_path(bench.log_folder, one.run.id, one.lease.fence))
 
 
-def ended_with(caller: Caller, *, alone: bool, resumable: Callable[[], bool]) -> Outcome:
+def ended_with(caller: LaneRunner, *, alone: bool, resumable: Callable[[], bool]) -> Outcome:
     """Say how a run ended with whose process everything ended; of several, nobody can tell."""
     assert caller.ended is not None
     why = caller.why or str(caller.ended["why"])

@@ -6,8 +6,8 @@ from fencepost.model.errors import Busy, FencepostError, InDoubt, Invalid, Lease
 from fencepost.model.ledger import (
     Ambiguous,
     Answered,
-    Call,
     Diverged,
+    EffectCall,
     Elsewhere,
     Entry,
     Mine,
@@ -66,23 +66,23 @@ def _answer(request: Answer, lease: Lease, ledger: LedgerStore) -> Answer:
     return {"ok": True}
 
 
-def _call(request: Answer, lease: Lease) -> Call:
+def _call(request: Answer, lease: Lease) -> EffectCall:
     """Read which effect is meant; a run reaches its tenant's keys and its own, and no other run's."""
     scope = scope_of(str(request.get("scope", "tenant")), lease.run_id)
     call = str(request.get("call", ""))
     if len(call) > CALL_MAX or not call.isprintable():
         raise Invalid(f"a call names itself in at most {CALL_MAX} printable characters.")
-    return Call(str(request.get("entry", "")), call, scope, strict=request.get("strict") in (True, "1"))
+    return EffectCall(str(request.get("entry", "")), call, scope, strict=request.get("strict") in (True, "1"))
 
 
-def _seen(request: Answer, lease: Lease, call: Call, ledger: LedgerStore) -> Entry:
+def _seen(request: Answer, lease: Lease, call: EffectCall, ledger: LedgerStore) -> Entry:
     entry = ledger.entry(lease.tenant, call.key, call.scope)
     if entry is None or entry.call != request.get("seen"):
         raise Busy(f"the ledger entry {call.key!r} has changed meanwhile; ask again.")
     return entry
 
 
-def _changed_unless(done: bool, call: Call) -> Answer:  # noqa: FBT001  # the store's answer, handed on
+def _changed_unless(done: bool, call: EffectCall) -> Answer:  # noqa: FBT001  # the store's answer, handed on
     if not done:
         raise Busy(f"the ledger entry {call.key!r} has changed meanwhile; ask again.")
     return {"ok": True}

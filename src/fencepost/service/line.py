@@ -11,7 +11,7 @@ from fencepost.model.light import Any
 Message = dict[str, Any]
 
 
-class Line:
+class MessageLine:
     """One end of the line."""
 
     __slots__ = ("_rest", "closed", "fd")

@@ -18,7 +18,7 @@ from fencepost.service.output import Output
 LINE_MAX = 8_000_000
 
 
-class Lines:
+class LineCutter:
     """Cuts what is read into lines; one that is too long is passed over, at no cost of memory."""
 
     def __init__(self, hear: Callable[[bytes], None], too_long: Callable[[], None]) -> None:
@@ -73,8 +73,8 @@ class Listening:
         self._budget_micro = budget_micro
         self._over_ns: int | None = None  # since when it has said how it ended
         self._was_done = False
-        self._out = Lines(self._transcript.hear, self._transcript.hear_oversized)
-        self._aside = Lines(lambda line: self._transcript.hear(line, aside=True), lambda: None)
+        self._out = LineCutter(self._transcript.hear, self._transcript.hear_oversized)
+        self._aside = LineCutter(lambda line: self._transcript.hear(line, aside=True), lambda: None)
         output.listener = self._out.feed
         errors.listener = self._aside.feed
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from fencepost.host.spawn import close_others
 from fencepost.model.errors import StoreUnavailable
 from fencepost.service.guard import wake_on_child
-from fencepost.service.line import Line
+from fencepost.service.line import MessageLine
 
 WHY_MAX = 1000  # bytes
 Lane = Callable[[int], int]  # a child that carries out runs until there are none
@@ -21,7 +21,7 @@ Lane = Callable[[int], int]  # a child that carries out runs until there are non
 class Nursery:
     """The worker's view: how many lanes there are, and a way to ask for more."""
 
-    def __init__(self, line: Line, alive: int, pid: int) -> None:
+    def __init__(self, line: MessageLine, alive: int, pid: int) -> None:
         self._line = line
         self._alive = alive  # closed with us, which tells every lane that the worker is gone
         self._pid = pid
@@ -70,18 +70,18 @@ def open_nursery(lane: Lane) -> Nursery:
     if pid == 0:
         try:
             close_others(theirs, alive_reader)
-            _Helper(Line(theirs), alive_reader, lane).serve()
+            _Helper(MessageLine(theirs), alive_reader, lane).serve()
         finally:
             os._exit(0)
     os.close(theirs)
     os.close(alive_reader)
-    return Nursery(Line(ours), alive_writer, pid)
+    return Nursery(MessageLine(ours), alive_writer, pid)
 
 
 class _Helper:
     """The clean parent of all lanes."""
 
-    def __init__(self, line: Line, alive: int, lane: Lane) -> None:
+    def __init__(self, line: MessageLine, alive: int, lane: Lane) -> None:
         self._line = line
         self._alive = alive
         self._lane = lane

@@ -15,7 +15,7 @@ from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.host.spawn import close_others
 from fencepost.host.unreadable import become_unreadable
-from fencepost.service.line import Line
+from fencepost.service.line import MessageLine
 from fencepost.service.run_guard import RunGuard
 from fencepost.service.zygote import Become, Helper
 
@@ -38,7 +38,7 @@ def main(descriptor: int) -> None:
     """Fork guards for as long as somebody asks for them."""
     become_unreadable()
     close_others(descriptor)
-    Helper(Line(descriptor), load()).serve()
+    Helper(MessageLine(descriptor), load()).serve()
 
 
 if __name__ == "__main__":

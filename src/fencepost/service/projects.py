@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5  # how soon a holder or waiter that was killed is noticed
 
 
-class Grounds(NamedTuple):
+class ReachableProjects(NamedTuple):
     """The projects of a configuration; each is looked for anew when it is needed, for directories come and go."""
 
     tenant: str = ""
@@ -52,7 +52,7 @@ class Grounds(NamedTuple):
 class Presence:
     """A worker's standing word on where it can work."""
 
-    def __init__(self, grounds: Grounds, tools: Tools, *, ttl_seconds: float) -> None:
+    def __init__(self, grounds: ReachableProjects, tools: Tools, *, ttl_seconds: float) -> None:
         self._grounds = grounds
         self._tools = tools
         self._ttl_seconds = ttl_seconds

@@ -10,12 +10,12 @@ from threading import BoundedSemaphore
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from fencepost.gates.http.door import BODY_MAX, PATH, Door
+from fencepost.gates.http.door import BODY_MAX, PATH, ServiceDoor
 from fencepost.gates.http.headers import (
     FORBIDDEN,
     NEEDS_NO_FENCE,
     PREFIX,
-    Answer,
+    GateAnswer,
     answered,
     no_fence,
     proof_from,
@@ -25,14 +25,14 @@ from fencepost.gates.http.headers import (
 from fencepost.gates.http.request import OVERRIDES, Head, parse_head, passed_on
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.ports.clock import Clock
-from fencepost.service.proxy_forward import Forward, Unknown
-from fencepost.service.proxy_stream import Stream
+from fencepost.service.proxy_forward import EffectUnknown, Forward
+from fencepost.service.proxy_stream import RequestStream
 
 BUFFER_BYTES = 1_048_576
 PORT_MAX = 65_535
 
 
-class Rules(NamedTuple):
+class ProxyRules(NamedTuple):
     """What the proxy lets pass, and for how long."""
 
     upstream: str
@@ -52,7 +52,7 @@ class Rules(NamedTuple):
 class Proxy:
     """Serves one connection after the other in threads; each carries one request."""
 
-    def __init__(self, listen: tuple[str, int], rules: Rules, door: Door, clock: Clock) -> None:
+    def __init__(self, listen: tuple[str, int], rules: ProxyRules, door: ServiceDoor, clock: Clock) -> None:
         self._rules = rules
         self._upstream = _upstream(rules.upstream)
         self._door = door
@@ -75,20 +75,20 @@ class Proxy:
 
     def handle(self, client: socket.socket) -> None:
         """Serve the one request of a connection."""
-        stream = Stream(client, self._clock, self._rules.deadline_seconds)
+        stream = RequestStream(client, self._clock, self._rules.deadline_seconds)
         try:
             head = parse_head(stream.head())
             answer = self._serve(head, stream)
         except FencepostError as error:
             answer = refusal(error)
-        except Unknown as unknown:
+        except EffectUnknown as unknown:
             answer = answered({"code": "ambiguous", "message": str(unknown)}, HTTPStatus.GATEWAY_TIMEOUT)
         except OSError:
             return  # the client is gone
         if answer is not None:
             _reply(answer, stream)
 
-    def _serve(self, head: Head, stream: Stream) -> Answer | None:
+    def _serve(self, head: Head, stream: RequestStream) -> GateAnswer | None:
         if head.path.startswith(PATH):
             if head.length is None or head.length > BODY_MAX:
                 raise Invalid("this body is too long, or has no length.")
@@ -117,7 +117,7 @@ class Proxy:
                 passage.arrived()
         return None
 
-    def _body(self, head: Head, stream: Stream) -> Iterable[bytes]:
+    def _body(self, head: Head, stream: RequestStream) -> Iterable[bytes]:
         """Return the body; a small one is taken in first, so that a sender that was frozen meanwhile holds nobody up."""
         if "expect" in head.by_name:
             stream.send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -176,7 +176,7 @@ def _upstream(url: str) -> SplitResult:
     return parts
 
 
-def _reply(answer: Answer, stream: Stream) -> None:
+def _reply(answer: GateAnswer, stream: RequestStream) -> None:
     pairs = [("Content-Type", "application/json"), ("Content-Length", str(len(answer.body))), *answer.headers]
     try:
         stream.begin(answer.status, pairs)

@@ -8,13 +8,13 @@ from urllib.parse import SplitResult
 from fencepost.gates.http.request import Head, passed_on
 from fencepost.model.errors import FencepostError, GateUnreachable
 from fencepost.ports.clock import Clock
-from fencepost.service.proxy_stream import Stream
+from fencepost.service.proxy_stream import RequestStream
 
 CHUNK = 65_536
 NO_BODY = (204, 304)
 
 
-class Unknown(Exception):  # says what is the case
+class EffectUnknown(Exception):  # says what is the case
     """Nobody knows whether the request had its effect."""
 
 
@@ -57,7 +57,7 @@ class Forward:
         except (OSError, HTTPException, FencepostError) as error:
             raise self._unknown(error) from None
 
-    def relay(self, head: Head, stream: Stream) -> None:
+    def relay(self, head: Head, stream: RequestStream) -> None:
         """Hand the answer on as it comes, and read it to its end though the client may be gone, or raise Unknown."""
         try:
             self._wait_at_most()
@@ -69,7 +69,7 @@ class Forward:
             stream.begin(response.status, pairs)
         self._relay_body(response, stream, chunked=chunked)
 
-    def _relay_body(self, response: HTTPResponse, stream: Stream, *, chunked: bool) -> None:
+    def _relay_body(self, response: HTTPResponse, stream: RequestStream, *, chunked: bool) -> None:
         try:
             while True:
                 self._wait_at_most()
@@ -86,9 +86,9 @@ class Forward:
             stream.try_to_send(b"0\r\n\r\n")
         self._connection.close()
 
-    def _unknown(self, error: Exception) -> Unknown:
+    def _unknown(self, error: Exception) -> EffectUnknown:
         self._connection.close()
-        return Unknown(f"nobody knows whether this request had its effect: {str(error) or type(error).__name__}")
+        return EffectUnknown(f"nobody knows whether this request had its effect: {str(error) or type(error).__name__}")
 
     def _wait_at_most(self) -> None:
         if self._connection.sock is not None:

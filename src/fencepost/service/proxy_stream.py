@@ -14,7 +14,7 @@ CHUNK_LINE_MAX = 1024
 LINGER_SECONDS, LINGER_READS = 1.0, 64
 
 
-class Stream:
+class RequestStream:
     """A connection that carries one request."""
 
     def __init__(self, client: socket.socket, clock: Clock, seconds: float) -> None:

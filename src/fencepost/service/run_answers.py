@@ -10,7 +10,7 @@ from fencepost.model.errors import InDoubt, Invalid, LeaseLost, RunDiverged, Sto
 from fencepost.model.lease import Lease
 from fencepost.model.run import Reason
 from fencepost.model.transcript import NUMBER_MAX, SUMMARY_MAX
-from fencepost.service.answers import CHECKPOINT_MAX, LEDGER_VERBS, LOST, TOO_LONG, TOOL_VERBS, Answers
+from fencepost.service.answers import CHECKPOINT_MAX, LEDGER_VERBS, LOST, TOO_LONG, TOOL_VERBS, SocketAnswers
 from fencepost.service.end_record import Told
 from fencepost.service.run_socket import Answer, Handler
 
@@ -24,7 +24,12 @@ class RunAnswers:
     """The verbs of the run socket for a scheduled run."""
 
     def __init__(
-        self, answers: Answers, store: "SqlRuns | None", lease: Lease, gates: Mapping[str, str], checkpoint: str | None
+        self,
+        answers: SocketAnswers,
+        store: "SqlRuns | None",
+        lease: Lease,
+        gates: Mapping[str, str],
+        checkpoint: str | None,
     ) -> None:
         """`gates` are the agent's, each by the name that its definition uses, with the target that was raised.
 

@@ -12,8 +12,7 @@ from fencepost.model.outcome import NotStarted, Outcome, TimedOut, refused_by
 from fencepost.model.run import Reason
 from fencepost.ports.runs import Ended, LeasedRun, Report
 from fencepost.service.end_record import EndRecord, Told
-from fencepost.service.spans import Told as ToldSpan
-from fencepost.service.spans import tell_span, wants_spans
+from fencepost.service.spans import EndedAttempt, tell_span, wants_spans
 from fencepost.service.telling import end_of
 from fencepost.service.worker_tools import WorkerTools
 from fencepost.stores.runtime import RuntimeStore
@@ -66,7 +65,7 @@ class RunEnds:
             )
         if wants_spans(os.environ):
             agent = agent_from_json(end.leased.run.manifest)
-            told = ToldSpan(end.leased, agent, end.settlement, end.report, record.began_us, now_us)
+            told = EndedAttempt(end.leased, agent, end.settlement, end.report, record.began_us, now_us)
             Thread(target=tell_span, args=(told, dict(os.environ), self._tools.say)).start()
 
 

@@ -11,7 +11,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signa
 ONLY_TO_AGENT = (signal.SIGUSR1, signal.SIGUSR2)
 
 
-class Interrupted(Exception):
+class SignalledStop(Exception):
     """A signal asked us to stop before the agent had started."""
 
     def __init__(self, number: int) -> None:
@@ -51,7 +51,7 @@ class Mailbox:
         """Pause before the start; a signal ends it all."""
         select.select([self.fd], [], [], seconds)
         for number in self.collect():
-            raise Interrupted(number)
+            raise SignalledStop(number)
 
     def close(self) -> None:
         """Give the signals back."""

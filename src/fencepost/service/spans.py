@@ -30,7 +30,7 @@ USAGE = {
 Value = str | int | float | bool
 
 
-class Told(NamedTuple):
+class EndedAttempt(NamedTuple):
     """An attempt that is over."""
 
     leased: LeasedRun
@@ -48,7 +48,7 @@ def wants_spans(environ: Mapping[str, str]) -> bool:
     return any(environ.get(name) for name in ENDPOINTS)
 
 
-def attributes_of(told: Told) -> dict[str, Value]:
+def attributes_of(told: EndedAttempt) -> dict[str, Value]:
     """Return what the conventions for agents ask for, and under `fencepost.` what they have no word for."""
     run, lease, report = told.leased.run, told.leased.lease, told.report
     preset = str(told.agent.options.get("preset") or told.agent.engine)
@@ -77,7 +77,7 @@ def attributes_of(told: Told) -> dict[str, Value]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def error_type(told: Told) -> str | None:
+def error_type(told: EndedAttempt) -> str | None:
     """Return why it did not succeed; None if it did. A reason to try again tells of the next attempt, not of this one."""
     if told.report.outcome == "succeeded":
         return None
@@ -85,7 +85,7 @@ def error_type(told: Told) -> str | None:
     return ended.value if ended else told.report.outcome
 
 
-def tell_span(told: Told, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+def tell_span(told: EndedAttempt, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Send the span; whatever goes wrong is said, and changes nothing."""
     try:
         _send(told, environ)
@@ -95,7 +95,7 @@ def tell_span(told: Told, environ: Mapping[str, str], say: Callable[[str], None]
         say(f"the span of run {told.leased.run.id} was not sent: {error}")
 
 
-def _send(told: Told, environ: Mapping[str, str]) -> None:
+def _send(told: EndedAttempt, environ: Mapping[str, str]) -> None:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

@@ -37,7 +37,7 @@ LANES_SECONDS = 5.0
 END_SECONDS = 20.0  # how long agents that are ended at the end of a drain may take
 
 
-class Plan(NamedTuple):
+class StationPlan(NamedTuple):
     """What this process shall do."""
 
     tenant: str
@@ -52,7 +52,7 @@ class Station:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: StationPlan,
         tools: Tools,
         open_store: Callable[[], RuntimeStore],
         worker: Worker | None,

@@ -15,7 +15,7 @@ from fencepost.ports.processes import Traces
 from fencepost.service import ending
 from fencepost.service.admission import Admission
 from fencepost.service.agent_tree import KILL_SECONDS
-from fencepost.service.answers import Answers
+from fencepost.service.answers import SocketAnswers
 from fencepost.service.custody import Custody, Term
 from fencepost.service.ending import NOTHING_STARTED, Ending
 from fencepost.service.git_road import led_to_gates
@@ -24,7 +24,7 @@ from fencepost.service.last_resort import OVERDUE_PART, LastResort
 from fencepost.service.order import Order, Tools, environment, new_id
 from fencepost.service.run_folder import PAYLOAD, RunFolder, plan_run_folder
 from fencepost.service.run_socket import RunSocket
-from fencepost.service.signals import ONLY_TO_AGENT, Interrupted, Mailbox
+from fencepost.service.signals import ONLY_TO_AGENT, Mailbox, SignalledStop
 from fencepost.service.terminal import Terminal, open_standard
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def guard_command(order: Order, tools: Tools) -> int:
             result = _Supervisor(order, tools, guard=guard, store=store, mailbox=mailbox).run()
         finally:
             store.close()
-    except Interrupted as interruption:
+    except SignalledStop as interruption:
         return 128 + interruption.number
     finally:
         guard.dismiss()
@@ -141,7 +141,7 @@ class _Supervisor:
         self._kept = self._custody.keep(lease, self._term)
         self._last_resort = LastResort(self._grace)
         self._last_resort.watch(self._kept, self._guard.kill)
-        answers = Answers(lease, self._term, self._is_ending, self._store)
+        answers = SocketAnswers(lease, self._term, self._is_ending, self._store)
         answering = RunSocket(folder.socket, key, answers.handlers())
         try:
             env = environment(os.environ, self._order, lease, folder=folder, key=key)

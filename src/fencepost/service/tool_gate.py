@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fencepost.model import mcp
 from fencepost.model.errors import FencepostError, InDoubt, StoreUnavailable
-from fencepost.model.mcp import Call, Message
+from fencepost.model.mcp import Message, ToolCall
 from fencepost.model.mcp_frame import Unreadable, asked_in, one_line, read_answers, read_frame, write_line
 
 Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the run's supervisor; raises what is refused
@@ -121,7 +121,7 @@ class ToolGate:
         if begun is not None:
             self._doubt(begun, "the agent cancelled the call")
 
-    def _judge(self, call: Call) -> Message | None:
+    def _judge(self, call: ToolCall) -> Message | None:
         """Return None to let the call pass, the answer to give instead, or nothing where nobody waits for one."""
         try:
             if not self._writes(call.tool):
@@ -134,7 +134,7 @@ class ToolGate:
             self._say(f"{call.tool}: {error}")
             return mcp.refusal(call, str(error)) if call.id else {}
 
-    def _judge_write(self, call: Call) -> Message | None:
+    def _judge_write(self, call: ToolCall) -> Message | None:
         if call.id in self._begun:
             return mcp.protocol_error(mcp.INVALID_REQUEST, "a request with this id is under way.", call.id)
         name = mcp.name_of(self._rules.server, call, self._rules.key_args.get(call.tool))

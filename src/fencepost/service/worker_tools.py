@@ -8,7 +8,7 @@ from fencepost.model.rights import NO_LISTS, Rights
 from fencepost.ports.engine import Engine
 from fencepost.service.model_line import ModelGateStarter
 from fencepost.service.order import Tools
-from fencepost.service.projects import Grounds
+from fencepost.service.projects import ReachableProjects
 from fencepost.service.telling import Tell, tell_nobody
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class WorkerTools(NamedTuple):
     guard_folder: str
     ttl_seconds: float
     drain_timeout: timedelta
-    grounds: Grounds = Grounds()
+    grounds: ReachableProjects = ReachableProjects()
     tell: Tell = tell_nobody  # of each run that has ended
     rights: Rights = NO_LISTS  # which secrets it hands to which tenant
     model_gate: ModelGateStarter | None = None

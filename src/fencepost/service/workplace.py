@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from fencepost.flow.leaser import Undertaker
-from fencepost.gates.git.repository import Move, RepositoryGate
+from fencepost.gates.git.repository import BranchMove, RepositoryGate
 from fencepost.host.filesystem import little_room
 from fencepost.host.git import GitFailed
 from fencepost.host.merging import Merged, merge
@@ -52,7 +52,7 @@ TRIES, PAUSE_SECONDS = 5, 0.3  # somebody else's git may hold one of its own loc
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class RunWorktree:
     """A run's own worktree."""
 
     tools: Tools
@@ -150,7 +150,7 @@ class Workplace:
         def move(branch: str, old: str, new: str, place: str | None) -> None:
             self.check()
             held.check()
-            opened.move(proofs, Move(branch, old, new, place))
+            opened.move(proofs, BranchMove(branch, old, new, place))
 
         return move
 

@@ -18,7 +18,7 @@ from fencepost.host.spawn import close_others
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.service.guard import wake_on_child
-from fencepost.service.line import Line
+from fencepost.service.line import MessageLine
 from fencepost.service.run_order import GuardPlace
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TZ", "XDG_RUNTIME_
 class Zygote:
     """The worker's view: a way to ask for guards, and news of them."""
 
-    def __init__(self, line: Line, pid: int) -> None:
+    def __init__(self, line: MessageLine, pid: int) -> None:
         self._line = line
         self._pid = pid
 
@@ -73,7 +73,7 @@ def open_plain_zygote() -> Zygote:
     os.set_inheritable(theirs, True)
     pid = os.posix_spawn(sys.executable, [*plain_words(), str(theirs)], environ)
     os.close(theirs)
-    return Zygote(Line(ours), pid)
+    return Zygote(MessageLine(ours), pid)
 
 
 def open_zygote(load: Callable[[], Become]) -> Zygote:
@@ -83,11 +83,11 @@ def open_zygote(load: Callable[[], Become]) -> Zygote:
     if pid == 0:
         try:
             close_others(theirs)
-            Helper(Line(theirs), load()).serve()
+            Helper(MessageLine(theirs), load()).serve()
         finally:
             os._exit(0)
     os.close(theirs)
-    return Zygote(Line(ours), pid)
+    return Zygote(MessageLine(ours), pid)
 
 
 def _is_kept(name: str) -> bool:
@@ -97,7 +97,7 @@ def _is_kept(name: str) -> bool:
 class Helper:
     """The clean parent of guards."""
 
-    def __init__(self, line: Line, become: Become) -> None:
+    def __init__(self, line: MessageLine, become: Become) -> None:
         self._line = line
         self._become = become
 

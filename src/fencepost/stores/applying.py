@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from fencepost.model.apply_steps import ROWS_AT_ONCE, Step, steps_of
+from fencepost.model.apply_steps import ROWS_AT_ONCE, ApplyStep, steps_of
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.moment import from_us, to_us
@@ -27,7 +27,7 @@ from fencepost.stores.transaction import Dialect, Transaction
 LEFT_US = 3600 * 1_000_000  # what was staged so long ago is nobody's any more
 
 
-class Decision(NamedTuple):
+class ApplyDecision(NamedTuple):
     """What is to be made true, and of which state of the registry it was planned."""
 
     planned: Plan
@@ -52,7 +52,7 @@ class Decision(NamedTuple):
         return {name: one.definition for name, one in self.planned.wanted.schedules.items()}
 
 
-def put(dialect: Dialect, decision: Decision) -> datetime | None:
+def put(dialect: Dialect, decision: ApplyDecision) -> datetime | None:
     """Make the registry as decided, and return since when; None if somebody else has changed it meanwhile."""
     steps = steps_of(decision.planned, ROWS_AT_ONCE)
     if sum(len(step.rows) for step in steps) <= ROWS_AT_ONCE:
@@ -102,7 +102,7 @@ def write_next(
     ((number, what, rows),) = steps
     known = parsed[1] if parsed[0] == apply_id else {}
     writing = Writing(tx, tenant=tenant, source=source, actor=actor, now=from_us(decided_us), parsed=known)
-    writing.write(Step(what, json.loads(rows)))
+    writing.write(ApplyStep(what, json.loads(rows)))
     tx.rows("drop_steps", id=apply_id, number=number)
     return 1
 
@@ -118,7 +118,7 @@ def clear(dialect: Dialect, tenant: str) -> None:
         _discard(dialect, apply_id, number, number + 1)
 
 
-def _put_at_once(tx: Transaction, decision: Decision, steps: Sequence[Step]) -> datetime | None:
+def _put_at_once(tx: Transaction, decision: ApplyDecision, steps: Sequence[ApplyStep]) -> datetime | None:
     now = _begin(tx, decision)
     if now is None:
         return None
@@ -135,12 +135,12 @@ def _put_at_once(tx: Transaction, decision: Decision, steps: Sequence[Step]) -> 
     return now
 
 
-def _stage(dialect: Dialect, apply_id: str, number: int, step: Step, tenant: str) -> None:
+def _stage(dialect: Dialect, apply_id: str, number: int, step: ApplyStep, tenant: str) -> None:
     values = {"id": apply_id, "number": number, "tenant": tenant, "what": step.what, "rows": json.dumps(step.rows)}
     dialect.write(lambda tx: tx.rows("stage_step", **values))
 
 
-def _decide(tx: Transaction, decision: Decision, apply_id: str, steps: int) -> datetime | None:
+def _decide(tx: Transaction, decision: ApplyDecision, apply_id: str, steps: int) -> datetime | None:
     now = _begin(tx, decision, staged=(apply_id, steps))
     if now is not None:
         tx.rows(
@@ -154,7 +154,7 @@ def _decide(tx: Transaction, decision: Decision, apply_id: str, steps: int) -> d
     return now
 
 
-def _begin(tx: Transaction, decision: Decision, staged: tuple[str, int] | None = None) -> datetime | None:
+def _begin(tx: Transaction, decision: ApplyDecision, staged: tuple[str, int] | None = None) -> datetime | None:
     """Record what is decided, and return the instant; None if it was planned on what is no longer so."""
     tenant, planned = decision.tenant, decision.planned
     tx.rows("lock_registry", tenant=tenant)

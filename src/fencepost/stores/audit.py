@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from fencepost.model.audit import Entry, Link, Loose, Seal, Sealed, check_goes_on
+from fencepost.model.audit import ChainEntry, Link, Loose, Seal, Sealed, check_goes_on
 from fencepost.model.notice import Notice
 from fencepost.stores.notices import put_notices
 from fencepost.stores.registry_writing import write_audit
@@ -11,7 +11,7 @@ from fencepost.stores.transaction import Dialect, Transaction
 
 SEALS_AT_ONCE = 100
 
-Notarize = Callable[[Sequence[Entry], Seal | None], tuple[Sequence[Link], Seal]]
+Notarize = Callable[[Sequence[ChainEntry], Seal | None], tuple[Sequence[Link], Seal]]
 
 
 class SqlAudit:
@@ -34,7 +34,7 @@ class SqlAudit:
         def work(tx: Transaction) -> Seal | None:
             last = _last(tx, tenant)  # first: if another is put after it meanwhile, ours has a number that is taken
             check_goes_on(kept, same=_numbered(tx, kept), last=last)
-            entries = [Entry(*row) for row in tx.rows("loose_entries", tenant=tenant, limit=limit)]
+            entries = [ChainEntry(*row) for row in tx.rows("loose_entries", tenant=tenant, limit=limit)]
             if not entries:
                 return None
             links, made = notarize(entries, last)
@@ -66,10 +66,10 @@ class SqlAudit:
         ((count, since_us),) = self._dialect.read(lambda tx: tx.rows("loose_count", tenant=tenant))
         return Loose(count, since_us)
 
-    def loose_entries(self, tenant: str, *, limit: int) -> list[Entry]:
+    def loose_entries(self, tenant: str, *, limit: int) -> list[ChainEntry]:
         """Return the oldest entries that are not sealed yet."""
         rows = self._dialect.read(lambda tx: tx.rows("loose_entries", tenant=tenant, limit=limit))
-        return [Entry(*row) for row in rows]
+        return [ChainEntry(*row) for row in rows]
 
     def place_beyond(self, tenant: str, last_place: int) -> int | None:
         """Return the first place in the chain that no seal covers, if there is one."""
@@ -93,7 +93,7 @@ class SqlAudit:
         """Return the entries of a seal, in their places."""
         values = {"tenant": one.tenant, "first": one.first_place, "last": one.last_place}
         rows = self._dialect.read(lambda tx: tx.rows("sealed_entries", **values))
-        return [Sealed(Entry(*row[:7]), row[7], row[8]) for row in rows]
+        return [Sealed(ChainEntry(*row[:7]), row[7], row[8]) for row in rows]
 
 
 def _head(made: Seal) -> Notice:

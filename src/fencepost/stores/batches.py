@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from fencepost.model.lease import Lease
-from fencepost.ports.runs import Ended, LeasedRun, Turned, Wanted
+from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Turned
 from fencepost.stores.grants import grant
 from fencepost.stores.lane_look import Hunch
 from fencepost.stores.manifests import Manifests
@@ -27,7 +27,7 @@ class SqlBatches(SqlRuns):
     def _manifests(self) -> Manifests:
         return Manifests()
 
-    def turn(self, ended: Sequence[Ended], closing: Sequence[Lease], wanted: Wanted | None) -> Turned:
+    def turn(self, ended: Sequence[Ended], closing: Sequence[Lease], wanted: LaneRequest | None) -> Turned:
         """Settle what has ended, end leases that have no run left, and lease the next runs, all in one transaction.
 
         A run whose fence or lease is not ours any more is left alone and named; the others are settled all the same.

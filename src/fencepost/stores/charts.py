@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from fencepost.ports.charts import AttemptFact, DayFact, RunBin, TickBin, TickFact
+from fencepost.ports.charts import AttemptFact, DayFact, RunBin, RunlessTick, TickBin
 from fencepost.stores.transaction import Dialect, Row
 
 APART_US = 2 * 86_400_000_000  # how long before a stretch the runs were made that are looked for in it
@@ -61,7 +61,7 @@ class SqlCharts:
         )
         return [RunBin(*row) for row in rows]
 
-    def ticks(self, from_us: int, until_us: int, *, schedule: str = "", limit: int) -> list[TickFact]:
+    def ticks(self, from_us: int, until_us: int, *, schedule: str = "", limit: int) -> list[RunlessTick]:
         """Return the ticks of [from, until) that made no run, newest first; not those that were decided days later."""
         rows = self._rows(
             "chart_ticks",
@@ -71,7 +71,7 @@ class SqlCharts:
             schedule=schedule,
             limit=limit,
         )
-        return [TickFact(*row) for row in rows]
+        return [RunlessTick(*row) for row in rows]
 
     def tick_bins(self, from_us: int, until_us: int, *, bin_us: int) -> list[TickBin]:
         """Return how many ticks were decided in each part of [from, until), by what became of them."""

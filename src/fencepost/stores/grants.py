@@ -8,7 +8,7 @@ from fencepost.model import lease as rules
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.run import RunState
-from fencepost.ports.runs import LeasedRun, RunRow, Wanted
+from fencepost.ports.runs import LaneRequest, LeasedRun, RunRow
 from fencepost.stores.lane_look import Hunch, Standings
 from fencepost.stores.lane_offers import Key, LaneOffer, offers_among
 from fencepost.stores.lane_takes import leased_alike, take_alike
@@ -22,7 +22,7 @@ LOOKS_MAX = 4  # at a line in which nobody could go
 
 def grant(
     tx: Transaction,
-    wanted: Wanted,
+    wanted: LaneRequest,
     manifests: Manifests,
     *,
     store_id: str,
@@ -51,7 +51,7 @@ def grant(
     return []
 
 
-def _offers(tx: Transaction, line: Row, wanted: Wanted, manifests: Manifests, absent: set[Key]) -> list[LaneOffer]:
+def _offers(tx: Transaction, line: Row, wanted: LaneRequest, manifests: Manifests, absent: set[Key]) -> list[LaneOffer]:
     """Return who can go, looking further down the line while nobody can."""
     passed: list[str] = []
     for _ in range(LOOKS_MAX):
@@ -106,7 +106,7 @@ def _before(offer: LaneOffer, helds: Sequence[Held]) -> tuple[Held, ...]:
 
 
 def _take(
-    tx: Transaction, offers: Sequence[LaneOffer], wanted: Wanted, store_id: str, facts: Sequence[Row]
+    tx: Transaction, offers: Sequence[LaneOffer], wanted: LaneRequest, store_id: str, facts: Sequence[Row]
 ) -> list[LeasedRun]:
     floor, clock_us = _checked(facts, store_id)
     fence = rules.next_fence(max(offer.stored for offer in offers), floor, clock_us)
@@ -141,7 +141,7 @@ def _take(
 
 
 def _write_alike(
-    tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, *, fence: int, store_id: str, facts: Sequence[Row]
+    tx: Transaction, runs: Sequence[RunRow], wanted: LaneRequest, *, fence: int, store_id: str, facts: Sequence[Row]
 ) -> list[LeasedRun]:
     """Write down the one lease of runs that are taken already, and their first attempts."""
     floor, _ = _checked(facts, store_id)
@@ -162,7 +162,7 @@ def _checked(facts: Sequence[Row], store_id: str) -> tuple[int, int]:
     return int(floor), int(clock_us)
 
 
-def _write_lease(tx: Transaction, wanted: Wanted, tenant: str, keys: Sequence[Key], fence: int) -> Claim:
+def _write_lease(tx: Transaction, wanted: LaneRequest, tenant: str, keys: Sequence[Key], fence: int) -> Claim:
     """Write down one lease on all that the runs want."""
     tx.remember(fence)
     claim = wanted.claim._replace(tenant=tenant, resources=())
@@ -259,7 +259,7 @@ def _checkpoints(tx: Transaction, offers: Sequence[LaneOffer]) -> dict[str, str]
     return dict(tx.rows("checkpoints", ids=json.dumps(ids))) if ids else {}
 
 
-def _granted_before(tx: Transaction, wanted: Wanted, store_id: str) -> list[LeasedRun]:
+def _granted_before(tx: Transaction, wanted: LaneRequest, store_id: str) -> list[LeasedRun]:
     """Return what a turn granted whose answer was lost; writing a renewal makes it as durable as a new grant."""
     runs = [run_of(row) for row in tx.rows("runs_of_lease", lease_id=wanted.claim.id)]
     if not runs or runs[0].fence is None:

@@ -4,7 +4,7 @@ from fencepost.model import light_json as json
 from fencepost.model import tick_claim
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
-from fencepost.model.tick_claim import Leave, Standing, Take, TickOrder, TickRecord
+from fencepost.model.tick_claim import ClaimFacts, Leave, Take, TickOrder, TickRecord
 
 if TYPE_CHECKING:
     from fencepost.stores.transaction import Transaction
@@ -17,7 +17,7 @@ def decide_tick(tx: "Transaction", claim: Claim, blocking: Sequence[Held]) -> Ta
     ((_, clock_us, _),) = tx.rows("fence_facts")
     record = _record(tx, claim.tenant, claim.resources[0], order.job)
     holding = blocking[0].fence if blocking else None
-    decided = tick_claim.decide(order, Standing(record, order.wall_us(), holding, clock_us))
+    decided = tick_claim.decide(order, ClaimFacts(record, order.wall_us(), holding, clock_us))
     if not isinstance(decided, Leave):
         return decided
     if blocking and tick_claim.is_waited_for(order, decided):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fencepost.model.recorded import Recorded
-from fencepost.ports.history import EveryLink, History
+from fencepost.ports.history import EveryLink, ScheduleHistory
 from fencepost.ports.requests import VersionFact
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.ticks import clock
@@ -28,12 +28,12 @@ class SqlHistory:
         """Return every schedule that there ever was."""
         return self._dialect.read(lambda tx: [str(name) for (name,) in tx.rows("history_names", tenant=tenant)])
 
-    def history(self, tenant: str, name: str, *, from_us: int, until_us: int) -> History:
+    def history(self, tenant: str, name: str, *, from_us: int, until_us: int) -> ScheduleHistory:
         """Return what is recorded about a schedule in [from_us, until_us)."""
         return self._dialect.read(lambda tx: _history(tx, tenant, name, from_us, until_us), patient=True)
 
 
-def _history(tx: Transaction, tenant: str, name: str, from_us: int, until_us: int) -> History:
+def _history(tx: Transaction, tenant: str, name: str, from_us: int, until_us: int) -> ScheduleHistory:
     which: dict[str, Any] = {"tenant": tenant, "schedule": name}
     watermark = watermark_of(tx, tenant, name)
     if watermark is not None:
@@ -43,7 +43,7 @@ def _history(tx: Transaction, tenant: str, name: str, from_us: int, until_us: in
     cursor_us, due_us, once_done, retired, last_run, last_ended_us = (
         rows[0] if rows else (0, None, False, False, None, None)
     )
-    return History(
+    return ScheduleHistory(
         name=name,
         now_us=clock(tx),
         exists=bool(rows),

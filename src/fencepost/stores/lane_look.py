@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fencepost.model.definition import schedule_from_json
 from fencepost.ports.runs import LeasedRun, RunRow, Standing
-from fencepost.stores.run_rows import ScheduleRow, schedules_of
+from fencepost.stores.run_rows import LockedSchedule, schedules_of
 from fencepost.stores.run_standings import spending_beside
 from fencepost.stores.transaction import Transaction
 
@@ -63,7 +63,7 @@ class Look:
         self._tenant = runs[0].tenant
         self.taken: Counter[str | None] = Counter()
         names = sorted({run.schedule for run in runs if run.schedule is not None})
-        self._schedules: dict[str, ScheduleRow] = {}
+        self._schedules: dict[str, LockedSchedule] = {}
         self._known: set[str] = set()
         self._running: dict[str, int] = {}
         if names:
@@ -110,5 +110,5 @@ class Look:
             spending=spending_beside(self._tx, run, schedule, self.now_us),
         )
 
-    def _schedule(self, run: RunRow) -> ScheduleRow | None:
+    def _schedule(self, run: RunRow) -> LockedSchedule | None:
         return self._schedules.get(run.schedule) if run.schedule is not None else None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fencepost.ports.runs import RunRow, Wanted
+from fencepost.ports.runs import LaneRequest, RunRow
 from fencepost.stores.lane_look import Look, Standings
 from fencepost.stores.run_rows import end_ready
 from fencepost.stores.transaction import Transaction
@@ -54,7 +54,7 @@ def _keys(run: RunRow) -> list[Key]:
 
 
 def offers_among(
-    tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, ahead: Standings | None = None
+    tx: Transaction, runs: Sequence[RunRow], wanted: LaneRequest, ahead: Standings | None = None
 ) -> Iterator[LaneOffer]:
     """Look at each for the last time before it starts, and end those that must not any more."""
     if not runs:
@@ -97,7 +97,7 @@ def _kind(run: RunRow) -> Kind | None:
     return (run.agent, run.trigger, run.manifest)
 
 
-def _may_go(runs: Sequence[RunRow], wanted: Wanted, look: Look) -> set[Kind]:
+def _may_go(runs: Sequence[RunRow], wanted: LaneRequest, look: Look) -> set[Kind]:
     """Return the kinds of which even the run that waited longest may go; they differ in nothing else that counts."""
     longest = _longest(runs)
     return {kind for kind, run in longest.items() if wanted.recheck(run, look.standing(run)) is None}
@@ -112,7 +112,7 @@ def _longest(runs: Sequence[RunRow]) -> dict[Kind, RunRow]:
     return longest
 
 
-def are_fine(tx: Transaction, runs: Sequence[RunRow], wanted: Wanted, ahead: Standings) -> bool:
+def are_fine(tx: Transaction, runs: Sequence[RunRow], wanted: LaneRequest, ahead: Standings) -> bool:
     """Tell whether all of these, which nobody began and no schedule made, may start with nothing to do before."""
     longest = list(_longest(runs).values())
     look = Look(tx, longest, ahead)

@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from fencepost.model.lease import Lease
 from fencepost.model.run import RunState
-from fencepost.ports.runs import LeasedRun, RunRow, Wanted
+from fencepost.ports.runs import LaneRequest, LeasedRun, RunRow
 from fencepost.stores.lane_look import Hunch, Standings
 from fencepost.stores.lane_offers import are_fine
 from fencepost.stores.manifests import Manifests
@@ -17,7 +17,7 @@ _PLACE, _FENCE, _FOUND = 18, 20, 21  # of a row of `lane_take`
 
 
 def take_alike(
-    tx: Transaction, wanted: Wanted, hunch: Hunch, manifests: Manifests, *, worker: str
+    tx: Transaction, wanted: LaneRequest, hunch: Hunch, manifests: Manifests, *, worker: str
 ) -> tuple[list[RunRow], int]:
     """Take the next runs if all of them are plain, and return them as they are now, with their fence; or none.
 
@@ -52,7 +52,7 @@ def _running(row: Row, manifest: str, owner: str, held: tuple[str, int, str]) ->
     ))  # fmt: skip
 
 
-def leased_alike(runs: Sequence[RunRow], wanted: Wanted, fence: int, store_id: str) -> list[LeasedRun]:
+def leased_alike(runs: Sequence[RunRow], wanted: LaneRequest, fence: int, store_id: str) -> list[LeasedRun]:
     """Put runs of one lease into a lane's hands."""
     lease_id, tenant, ttl_seconds = wanted.claim.id, runs[0].tenant, wanted.claim.ttl_seconds
     return [

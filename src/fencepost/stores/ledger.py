@@ -13,7 +13,7 @@ from fencepost.model.ledger import (
     COMPLETED,
     WHOLE_TENANT,
     Answered,
-    Call,
+    EffectCall,
     Entry,
     New,
     Verdict,
@@ -42,12 +42,12 @@ class SqlLedger:
         """Speak to a store through its dialect."""
         self._dialect = dialect
 
-    def begin(self, lease: Lease, call: Call) -> Verdict:
+    def begin(self, lease: Lease, call: EffectCall) -> Verdict:
         """Write the effect down as in progress, or say what is known of it; raise LeaseLost."""
         check_key(call.key)
         return self._dialect.write(lambda tx: _begin(tx, lease, call))
 
-    def complete(self, lease: Lease, call: Call, answer: str) -> None:
+    def complete(self, lease: Lease, call: EffectCall, answer: str) -> None:
         """Record the answer of an effect that this call began, or raise LeaseLost if it is not its any more."""
         check_answer(answer)
 
@@ -61,12 +61,12 @@ class SqlLedger:
 
         self._dialect.write(work)
 
-    def doubt(self, lease: Lease, call: Call, why: str) -> None:
+    def doubt(self, lease: Lease, call: EffectCall, why: str) -> None:
         """Record that this call cannot tell whether its effect took place, or raise LeaseLost."""
         values = {**_of(lease, call), "doubt": doubt_of(why)}
         self._dialect.write(lambda tx: _still_its(tx, tx.rows("ledger_doubt", **values), lease, call))
 
-    def release(self, lease: Lease, call: Call) -> None:
+    def release(self, lease: Lease, call: EffectCall) -> None:
         """Forget an effect that certainly did not take place, or raise LeaseLost; asking again finds it forgotten."""
 
         def work(tx: Transaction) -> None:
@@ -79,7 +79,7 @@ class SqlLedger:
 
         self._dialect.write(work)
 
-    def take_over(self, lease: Lease, call: Call, seen: Entry) -> bool:
+    def take_over(self, lease: Lease, call: EffectCall, seen: Entry) -> bool:
         """Begin an ambiguous effect anew, which a probe found not done; False if it has changed since it was seen."""
 
         def work(tx: Transaction) -> bool:
@@ -169,7 +169,7 @@ class SqlLedger:
         return self._dialect.write(work)
 
 
-def _begin(tx: Transaction, lease: Lease, call: Call) -> Verdict:
+def _begin(tx: Transaction, lease: Lease, call: EffectCall) -> Verdict:
     _hold(tx, lease)
     unreplayed = _unreplayed(tx, lease, call.scope) if call.strict else ()
     for _ in range(TRIES):
@@ -219,12 +219,12 @@ def _named(entry: Entry) -> dict[str, object]:
     return {"tenant": entry.tenant, "scope": entry.scope, "key": entry.key}
 
 
-def _of(lease: Lease, call: Call) -> dict[str, object]:
+def _of(lease: Lease, call: EffectCall) -> dict[str, object]:
     """Spell what every write of a call matches on."""
     return {**_asked(lease, call), "call": call.id}
 
 
-def _asked(lease: Lease, call: Call) -> dict[str, object]:
+def _asked(lease: Lease, call: EffectCall) -> dict[str, object]:
     where = {"tenant": lease.tenant, "scope": call.scope, "key": call.key}
     return {**where, "lease_id": lease.id, "fence": lease.fence, "epoch": lease.epoch}
 
@@ -236,7 +236,7 @@ def _audit(tx: Transaction, entry: Entry, *, actor: str, verb: str, found: str) 
     tx.rows("write_audit", entries=json.dumps([row]))
 
 
-def _still_its(tx: Transaction, rows: list[Row], lease: Lease, call: Call) -> None:
+def _still_its(tx: Transaction, rows: list[Row], lease: Lease, call: EffectCall) -> None:
     if not rows:
         check_not_moved(tx, lease)
         raise LeaseLost(f"the ledger entry {call.key!r} is no longer this run's, whose fence is {lease.fence}: stop.")

@@ -10,13 +10,13 @@ from fencepost.ports.looking import (
     AuditRow,
     BudgetSums,
     CommandRow,
-    Health,
     Lingering,
     Named,
     PauseFacts,
     Replay,
     ScheduleFacts,
     Skipped,
+    StorePulse,
     TickRow,
     VersionFacts,
 )
@@ -248,9 +248,9 @@ class SqlLooking:
         )
         return [AuditRow(*row) for row in rows]
 
-    def health(self, *, late_us: int) -> Health:
+    def health(self, *, late_us: int) -> StorePulse:
         """Count what runs, waits, is dead, or was due by an instant and has not been looked at."""
-        return Health(*self._rows("look_health", late_us=late_us)[0])
+        return StorePulse(*self._rows("look_health", late_us=late_us)[0])
 
     def lingering(self, *, older_us: int, limit: int) -> list[Lingering]:
         """Return the transactions that have been open for so long, as far as this role may see them, oldest first."""

@@ -22,7 +22,7 @@ KNOWN_MAX = 1000
 _TENANT, _MANIFEST, _HASH = (RunRow._fields.index(name) for name in ("tenant", "manifest", "manifest_hash"))
 
 
-class Spelled(NamedTuple):
+class SpelledManifest(NamedTuple):
     """What a run's row has of its manifest."""
 
     manifest: str  # empty where it is shared
@@ -30,10 +30,10 @@ class Spelled(NamedTuple):
 
 
 @lru_cache(maxsize=KNOWN_MAX)
-def spelled(manifest: str, manifest_hash: str) -> Spelled:
+def spelled(manifest: str, manifest_hash: str) -> SpelledManifest:
     """Say what a row has of a manifest; one that its hash does not name stays with its run."""
     project = json.loads(manifest).get("project")
-    return Spelled("" if hash_of(manifest) == manifest_hash else manifest, project)
+    return SpelledManifest("" if hash_of(manifest) == manifest_hash else manifest, project)
 
 
 def keep_manifests(tx: Transaction, runs: Iterable[NewRun]) -> None:
@@ -44,7 +44,7 @@ def keep_manifests(tx: Transaction, runs: Iterable[NewRun]) -> None:
         tx.later("keep_manifests", manifests=json.dumps(kept), fresh_us=FRESH_US)
 
 
-def spelled_of(run: NewRun) -> Spelled:
+def spelled_of(run: NewRun) -> SpelledManifest:
     """Say what a new run's row has of its manifest."""
     return spelled(run.manifest, run.manifest_hash)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fencepost.model.moment import FOREVER_US
-from fencepost.ports.metering import BUCKETS_SECONDS, Counts, Figures, Live, Tokens, figures_of
+from fencepost.ports.metering import BUCKETS_SECONDS, Counts, Figures, LiveCounts, Tokens, figures_of
 from fencepost.stores.guarded_commands import METER
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
@@ -58,7 +58,7 @@ class SqlMetering:
                 int(now_us),
                 _counts(meters, TICKS),
                 _counts(meters, RUNS),
-                [Live(*row) for row in tx.rows("meter_live", tenant=tenant)],
+                [LiveCounts(*row) for row in tx.rows("meter_live", tenant=tenant)],
                 [one for one in ended if one.number or one.cost_micro],
                 [
                     Tokens(schedule, agent, name.removeprefix(TOKENS), number)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fencepost.model.moment import to_us
 from fencepost.model.ownership import FileId, Member, Owner, Owners, Replaced, owner_of
-from fencepost.model.registry import Known, KnownAgent, KnownHook, KnownSchedule, Wanted, joins
+from fencepost.model.registry import KnownAgent, KnownDefinitions, KnownHook, KnownSchedule, Wanted, joins
 from fencepost.stores.lease_rows import storable
 from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Transaction
@@ -20,7 +20,7 @@ class Meeting(NamedTuple):
     """What an apply meets: the file in its owner's name, and what is there."""
 
     wanted: Wanted
-    known: Known
+    known: KnownDefinitions
     owner: Owner
     replaced: Replaced | None
     is_first: bool  # no content of this owner was ever noted
@@ -91,7 +91,7 @@ def _owners(tx: Transaction, tenant: str, file: FileId) -> Owners:
     return Owners(members, in_use)
 
 
-def _joined(tx: Transaction, wanted: Wanted, known: Known) -> tuple[Owner, Known] | None:
+def _joined(tx: Transaction, wanted: Wanted, known: KnownDefinitions) -> tuple[Owner, KnownDefinitions] | None:
     """Return the owner of a file with the very same content, if there is one."""
     source = joins(known, wanted)
     if source is None:
@@ -109,7 +109,7 @@ def _content(tx: Transaction, wanted: Wanted, owner: Owner) -> tuple[Replaced | 
     return None if is_newest else replaced, not rows
 
 
-def _known(tx: Transaction, wanted: Wanted, source: str) -> Known:
+def _known(tx: Transaction, wanted: Wanted, source: str) -> KnownDefinitions:
     agents = {row[0]: KnownAgent(*row) for row in tx.rows("known_agents", tenant=wanted.tenant)}
     rows = tx.rows(
         "known_schedules",
@@ -120,7 +120,7 @@ def _known(tx: Transaction, wanted: Wanted, source: str) -> Known:
         keyed=any(one.definition.concurrency_key for one in wanted.schedules.values()),
     )
     hooks = {row[0]: KnownHook(*row) for row in tx.rows("hooks", tenant=wanted.tenant)}
-    return Known(agents, {row[0]: KnownSchedule(*row) for row in rows}, hooks)
+    return KnownDefinitions(agents, {row[0]: KnownSchedule(*row) for row in rows}, hooks)
 
 
 def _touched(agents: Mapping[str, KnownAgent], wanted: Wanted, source: str) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fencepost.model.retention import Horizon
 from fencepost.model.run import TriggerKind
-from fencepost.ports.pruning import OldLog, Page, Place, Tally, Watermark
+from fencepost.ports.pruning import OldLog, PrunedPage, PrunePlace, Tally, Watermark
 from fencepost.stores.manifests import FRESH_US
 from fencepost.stores.metering import TICKS, Meters, Spent, add_meters, count_runs, folded_until
 from fencepost.stores.transaction import Dialect, Row, Transaction
@@ -19,22 +19,22 @@ class SqlPruning:
 
     _dialect: Dialect
 
-    def prune_leases(self, horizon: Horizon, _place: Place, limit: int, *, dry: bool = False) -> Page:
+    def prune_leases(self, horizon: Horizon, _place: PrunePlace, limit: int, *, dry: bool = False) -> PrunedPage:
         """Let go of lost leases whose processes nobody has seen dead for so long that nobody will."""
 
-        def work(tx: Transaction) -> Page:
+        def work(tx: Transaction) -> PrunedPage:
             values = {"tenant": horizon.tenant, "horizon_us": horizon.leases_us}
             if dry:
-                return Page(int(tx.rows("count_lost_leases", **values)[0][0]), None)
+                return PrunedPage(int(tx.rows("count_lost_leases", **values)[0][0]), None)
             gone = tx.rows("prune_lost_leases", **values, limit=limit)
-            return Page(len(gone), Place("leases") if len(gone) == limit else None)
+            return PrunedPage(len(gone), PrunePlace("leases") if len(gone) == limit else None)
 
         return self._prune(work, dry=dry)
 
-    def prune_runs(self, horizon: Horizon, place: Place, limit: int, *, dry: bool = False) -> Page:
+    def prune_runs(self, horizon: Horizon, place: PrunePlace, limit: int, *, dry: bool = False) -> PrunedPage:
         """Look at a page of runs, oldest first, and let go of those that nothing rests on, with all that is theirs."""
 
-        def work(tx: Transaction) -> Page:
+        def work(tx: Transaction) -> PrunedPage:
             rows = tx.rows(
                 "prune_run_page",
                 tenant=horizon.tenant,
@@ -48,14 +48,14 @@ class SqlPruning:
             gone = len(old) if dry else _let_runs_go(tx, horizon, old)
             if not dry and len(rows) < limit:
                 tx.rows("prune_manifests", tenant=horizon.tenant, fresh_us=FRESH_US)
-            return Page(gone, Place("runs", "", rows[-1][1], rows[-1][0]) if len(rows) == limit else None)
+            return PrunedPage(gone, PrunePlace("runs", "", rows[-1][1], rows[-1][0]) if len(rows) == limit else None)
 
         return self._prune(work, dry=dry)
 
-    def prune_ticks(self, horizon: Horizon, place: Place, limit: int, *, dry: bool = False) -> Page:
+    def prune_ticks(self, horizon: Horizon, place: PrunePlace, limit: int, *, dry: bool = False) -> PrunedPage:
         """Look at a page of ticks, schedule by schedule, and let go of those whose run is gone or never was."""
 
-        def work(tx: Transaction) -> Page:
+        def work(tx: Transaction) -> PrunedPage:
             names = tx.rows(
                 "prune_schedule_page",
                 tenant=horizon.tenant,
@@ -66,7 +66,7 @@ class SqlPruning:
             here, left, gone = place, limit, 0
             for name, cursor_us, has_old in names:
                 if name != here.schedule:
-                    here = Place("ticks", name)
+                    here = PrunePlace("ticks", name)
                 if not has_old:
                     continue
                 rows = _tick_page(tx, horizon, here, cursor_us, left)
@@ -74,33 +74,35 @@ class SqlPruning:
                 gone += sum(row[3] for row in old) if dry else _let_ticks_go(tx, horizon, name, old)
                 left -= len(rows)
                 if not left:
-                    return Page(gone, Place("ticks", name, rows[-1][1], rows[-1][0]))
+                    return PrunedPage(gone, PrunePlace("ticks", name, rows[-1][1], rows[-1][0]))
             if len(names) < SCHEDULES_MAX:
-                return Page(gone, None)
-            return Page(gone, Place("ticks", f"{names[-1][0]}\x01"))  # behind this name, before every other one
+                return PrunedPage(gone, None)
+            return PrunedPage(
+                gone, PrunePlace("ticks", f"{names[-1][0]}\x01")
+            )  # behind this name, before every other one
 
         return self._prune(work, dry=dry)
 
-    def prune_pauses(self, horizon: Horizon, _place: Place, limit: int, *, dry: bool = False) -> Page:
+    def prune_pauses(self, horizon: Horizon, _place: PrunePlace, limit: int, *, dry: bool = False) -> PrunedPage:
         """Let go of pauses that are over and that no undecided tick asks for."""
 
-        def work(tx: Transaction) -> Page:
+        def work(tx: Transaction) -> PrunedPage:
             rows = tx.rows("prune_pause_page", tenant=horizon.tenant, horizon_us=horizon.horizon_us, limit=limit)
             if dry or not rows:
-                return Page(len(rows), None)
+                return PrunedPage(len(rows), None)
             gone = tx.rows("prune_pauses", tenant=horizon.tenant, ids=json.dumps([row[0] for row in rows]))
-            return Page(len(gone), Place("pauses") if len(rows) == limit else None)
+            return PrunedPage(len(gone), PrunePlace("pauses") if len(rows) == limit else None)
 
         return self._prune(work, dry=dry)
 
-    def prune_logs(self, horizon: Horizon, _place: Place, limit: int, *, dry: bool = False) -> Page:
+    def prune_logs(self, horizon: Horizon, _place: PrunePlace, limit: int, *, dry: bool = False) -> PrunedPage:
         """Let go of log files whose worker has not been heard of since their attempts went."""
 
-        def work(tx: Transaction) -> Page:
+        def work(tx: Transaction) -> PrunedPage:
             gone = tx.rows("prune_old_logs", tenant=horizon.tenant, horizon_us=horizon.horizon_us, limit=limit)
-            return Page(len(gone), Place("logs") if len(gone) == limit else None)
+            return PrunedPage(len(gone), PrunePlace("logs") if len(gone) == limit else None)
 
-        return Page(0, None) if dry else self._dialect.write(work)
+        return PrunedPage(0, None) if dry else self._dialect.write(work)
 
     def watermark(self, tenant: str, schedule: str) -> Watermark | None:
         """Return up to where a schedule's records may be gone; with '' those of the tenant's runs."""
@@ -120,7 +122,7 @@ class SqlPruning:
         """Note that a host has removed these."""
         self._dialect.write(lambda tx: tx.rows("forget_old_logs", host=host, logs=json.dumps(logs)))
 
-    def _prune(self, work: Callable[[Transaction], Page], *, dry: bool) -> Page:
+    def _prune(self, work: Callable[[Transaction], PrunedPage], *, dry: bool) -> PrunedPage:
         return self._dialect.read(work) if dry else self._dialect.write(work)
 
 
@@ -194,7 +196,7 @@ def _keep_figures(tx: Transaction, tenant: str, rows: Iterable[Row], attempts: I
     add_meters(tx, tenant, asked_again)
 
 
-def _tick_page(tx: Transaction, horizon: Horizon, place: Place, cursor_us: int, limit: int) -> list[Row]:
+def _tick_page(tx: Transaction, horizon: Horizon, place: PrunePlace, cursor_us: int, limit: int) -> list[Row]:
     return tx.rows(
         "prune_tick_page",
         tenant=horizon.tenant,

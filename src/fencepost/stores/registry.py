@@ -12,11 +12,11 @@ from fencepost.model import pause as rules
 from fencepost.model.errors import Busy, Invalid, Rollback, Unknown
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
-from fencepost.model.registry import Known, Plan, Wanted, plan
+from fencepost.model.registry import KnownDefinitions, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind
 from fencepost.ports.registry import BEYOND, AgentRow, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
 from fencepost.stores import applying
-from fencepost.stores.applying import Decision
+from fencepost.stores.applying import ApplyDecision
 from fencepost.stores.hooks import plan_hooks
 from fencepost.stores.lease_rows import storable
 from fencepost.stores.moving import check_stays
@@ -52,7 +52,7 @@ class SqlRegistry:
         actor: str,
         take_over: bool = False,
         rollback: bool = False,
-        seen: Callable[[Known], None] | None = None,
+        seen: Callable[[KnownDefinitions], None] | None = None,
     ) -> Applied:
         """Make the registry as wanted, all of it or nothing; raise Invalid if something stands in the way.
 
@@ -71,7 +71,7 @@ class SqlRegistry:
             if planned.conflicts:
                 raise Invalid(_refusal(planned))
             hooks = plan_hooks(meeting.known.hooks, meeting.wanted, take_over=take_over)
-            decision = Decision(planned, hooks, meeting, revision, actor)
+            decision = ApplyDecision(planned, hooks, meeting, revision, actor)
             if not planned.changes_anything and not any(hooks) and meeting.is_settled:
                 return Applied(planned, now)
             decided = applying.put(self._dialect, decision)

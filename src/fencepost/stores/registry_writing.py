@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from fencepost.model.apply_steps import Step
+from fencepost.model.apply_steps import ApplyStep
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
 from fencepost.model.handover import REARMING, Before, Start, hand_over
 from fencepost.model.moment import from_us, to_us
@@ -43,7 +43,7 @@ class Writing:
         self._now = now
         self._parsed = parsed or {}  # definitions that need not be read once more
 
-    def write(self, step: Step) -> None:
+    def write(self, step: ApplyStep) -> None:
         """Write one step down."""
         now_us, names = to_us(self._now), json.dumps(step.rows)
         match step.what:

@@ -9,7 +9,17 @@ from fencepost.model.budget import Counted
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.overlap import LINE_MAX
-from fencepost.ports.requests import Ask, Asked, Grounds, Line, NewBatch, Placement, Target, TickFact, VersionFact
+from fencepost.ports.requests import (
+    Ask,
+    Grounds,
+    NewBatch,
+    Placement,
+    RequestedRun,
+    RunTarget,
+    TickFact,
+    VersionFact,
+    WaitingLine,
+)
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import NewRun
 from fencepost.stores.batches import SqlBatches
@@ -30,16 +40,16 @@ class SqlRequests(SqlBatches):
     def _limits(self) -> dict[tuple[str, str], int]:
         return {}
 
-    def ask(self, ask: Ask, decide: Callable[[Grounds], Placement]) -> Asked:
+    def ask(self, ask: Ask, decide: Callable[[Grounds], Placement]) -> RequestedRun:
         """Answer a request in one transaction; the same key finds the run that it made before."""
 
-        def work(tx: Transaction) -> Asked:
+        def work(tx: Transaction) -> RequestedRun:
             origin = _origin(tx, ask)
             ahead = _Ahead(self._limits)
             target = target_to_run(tx, ask, origin, ahead)
             known = known_by_key(tx, ask.tenant, target.schedule or target.agent, ask.key) if ask.key else None
             if known is not None:
-                return Asked(known, is_new=False)
+                return RequestedRun(known, is_new=False)
             return place_run(tx, ask, decide(grounds_of(tx, ask, target, origin, looked=ahead.answer(target))))
 
         return self._dialect.write(work, often=True)
@@ -68,12 +78,14 @@ class SqlRequests(SqlBatches):
 
         return self._dialect.write(work)
 
-    def line_of(self, ask: Ask) -> Line:
+    def line_of(self, ask: Ask) -> WaitingLine:
         """Tell how many runs wait for an agent, and how many may; raise Unknown if there is none."""
 
-        def work(tx: Transaction) -> Line:
+        def work(tx: Transaction) -> WaitingLine:
             target = target_to_run(tx, ask, None)
-            return Line(_now_and_waiting(tx, ask.tenant, target)[1], agent_from_json(target.manifest).waiting_max)
+            return WaitingLine(
+                _now_and_waiting(tx, ask.tenant, target)[1], agent_from_json(target.manifest).waiting_max
+            )
 
         return self._dialect.write(work)
 
@@ -91,28 +103,28 @@ class SqlRequests(SqlBatches):
 
         return self._dialect.write(work, often=True)
 
-    def enqueue_run(self, run: NewRun, *, by: str = "door") -> Asked:
+    def enqueue_run(self, run: NewRun, *, by: str = "door") -> RequestedRun:
         """Put a run into the queue, durably; the same request key finds the run that it made before."""
         ask = Ask(run.tenant, run.schedule or run.agent, by, key=run.request_key)
         return self._dialect.write(lambda tx: place_run(tx, ask, Placement(run)))
 
 
-def place_run(tx: Transaction, ask: Ask, placement: Placement) -> Asked:
+def place_run(tx: Transaction, ask: Ask, placement: Placement) -> RequestedRun:
     """Make the run, unless its key is known: two that ask at once get the same."""
     run = placement.run
     if isinstance(run, RunRow):
-        return Asked(_touched(tx, run), is_new=False)
+        return RequestedRun(_touched(tx, run), is_new=False)
     made, found = send_runs(tx, [run]), tx.later("run", id=run.id, tenant=run.tenant)
     if not made():
         known = known_by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
         assert known is not None, "only a known key keeps a run from being made"
-        return Asked(known, is_new=False)
+        return RequestedRun(known, is_new=False)
     make_room(tx, placement.displaces, placement.stops)
     if ask.origin is not None:
         tx.rows("discard", id=ask.origin, tenant=ask.tenant)
     audit(tx, ask.tenant, actor=ask.by, verb=run.trigger, subject=f"run:{run.id}", detail=_detail(run, placement))
     (row,) = found()
-    return Asked(run_of(row), is_new=True)
+    return RequestedRun(run_of(row), is_new=True)
 
 
 def _detail(run: NewRun, placement: Placement) -> dict[str, object]:
@@ -160,7 +172,7 @@ class _Ahead:
         waiting = tx.later("waiting_of_agent", tenant=tenant, agent=agent, limit=limit + 1)
         self._asked = ((tenant, agent), limit, tx.later("clock"), waiting)
 
-    def answer(self, target: Target) -> tuple[int, int] | None:
+    def answer(self, target: RunTarget) -> tuple[int, int] | None:
         """Return the time and how many wait, if that was the right question."""
         if self._asked is None or target.schedule is not None:
             return None
@@ -173,7 +185,7 @@ class _Ahead:
         return int(now()[0][0]), int(waiting()[0][0])
 
 
-def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahead | None = None) -> Target:
+def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahead | None = None) -> RunTarget:
     """Lock what shall run, so that nobody else is admitted at the same time, and read what it is now."""
     name = (origin.schedule or origin.agent) if origin else ask.target
     schedules = tx.later("schedule_to_run", tenant=ask.tenant, name=name)
@@ -182,10 +194,10 @@ def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahea
         ahead.ask(tx, ask.tenant, name)
     rows, agents = schedules(), agents_found()
     if rows:
-        return Target(*rows[0])
+        return RunTarget(*rows[0])
     if not agents or (origin is not None and origin.schedule is not None):
         raise _unknown(tx, ask.tenant, name)
-    return Target(name, *agents[0])
+    return RunTarget(name, *agents[0])
 
 
 def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
@@ -202,7 +214,7 @@ def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
 def grounds_of(
     tx: Transaction,
     ask: Ask,
-    target: Target,
+    target: RunTarget,
     origin: RunRow | None,
     *,
     with_versions: bool = False,
@@ -226,19 +238,19 @@ def grounds_of(
     )
 
 
-def _pruned_us(tx: Transaction, tenant: str, target: Target) -> int | None:
+def _pruned_us(tx: Transaction, tenant: str, target: RunTarget) -> int | None:
     """Return up to where records may be gone; asked for last, so that whatever was not found before is covered by it."""
     mark = watermark_of(tx, tenant, target.schedule) if target.schedule is not None else None
     return mark.pruned_us if mark else None
 
 
-def _live(tx: Transaction, tenant: str, target: Target) -> list[Sequence[object]]:
+def _live(tx: Transaction, tenant: str, target: RunTarget) -> list[Sequence[object]]:
     if target.schedule is None:
         return []
     return [row[2:] for row in tx.rows("live_runs", schedules=json.dumps([(tenant, target.schedule)]))]
 
 
-def _now_and_waiting(tx: Transaction, tenant: str, target: Target) -> tuple[int, int]:
+def _now_and_waiting(tx: Transaction, tenant: str, target: RunTarget) -> tuple[int, int]:
     """Return the time and how many wait for an agent; beyond what may, how many is nobody's business."""
     now = tx.later("clock")
     if target.schedule is not None:
@@ -248,7 +260,7 @@ def _now_and_waiting(tx: Transaction, tenant: str, target: Target) -> tuple[int,
     return int(now()[0][0]), int(waiting()[0][0])
 
 
-def _spending(tx: Transaction, tenant: str, target: Target, now_us: int) -> tuple[Counted, ...]:
+def _spending(tx: Transaction, tenant: str, target: RunTarget, now_us: int) -> tuple[Counted, ...]:
     if target.schedule is None or not has_budget(target.definition or "", target.manifest):
         return ()
     keys = json.dumps([(tenant, target.schedule)])
@@ -257,19 +269,19 @@ def _spending(tx: Transaction, tenant: str, target: Target, now_us: int) -> tupl
     return tuple(Counted(*row[2:]) for row in rows)
 
 
-def _versions(tx: Transaction, tenant: str, target: Target) -> tuple[VersionFact, ...]:
+def _versions(tx: Transaction, tenant: str, target: RunTarget) -> tuple[VersionFact, ...]:
     rows = tx.rows("versions_to_run", tenant=tenant, name=target.schedule or "")
     return tuple(VersionFact(*row) for row in rows)
 
 
-def _recorded(tx: Transaction, ask: Ask, target: Target) -> TickFact | None:
+def _recorded(tx: Transaction, ask: Ask, target: RunTarget) -> TickFact | None:
     if ask.tick_us is None or target.schedule is None:
         return None
     rows = tx.rows("tick_to_run", tenant=ask.tenant, schedule=target.schedule, tick_us=ask.tick_us)
     return TickFact(*rows[0]) if rows else None
 
 
-def _runs_of_tick(tx: Transaction, ask: Ask, target: Target) -> tuple[RunRow, ...]:
+def _runs_of_tick(tx: Transaction, ask: Ask, target: RunTarget) -> tuple[RunRow, ...]:
     if ask.tick_us is None or target.schedule is None:
         return ()
     rows = tx.rows("runs_of_tick", tenant=ask.tenant, schedule=target.schedule, tick_us=ask.tick_us)

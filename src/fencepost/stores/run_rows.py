@@ -10,7 +10,7 @@ from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.pause import OPEN_END, failures_after, pause_on_failure
 from fencepost.model.run import Reason, RunState
-from fencepost.model.trigger import Ended, EveryTrigger
+from fencepost.model.trigger import EndedRun, EveryTrigger
 from fencepost.ports.runs import RunRow
 from fencepost.stores.notices import end_notice, put_notices
 from fencepost.stores.transaction import Row, Transaction
@@ -18,7 +18,7 @@ from fencepost.stores.transaction import Row, Transaction
 _LINES_UP, _RESUME, _MANIFEST = (RunRow._fields.index(name) for name in ("lines_up", "resume", "manifest"))
 
 
-class ScheduleRow(NamedTuple):
+class LockedSchedule(NamedTuple):
     """What the queue wants to know of a schedule whose row it has locked."""
 
     definition: str
@@ -38,13 +38,13 @@ def run_of(row: Row, manifest: str | None = None) -> RunRow:
     return RunRow(*fields)
 
 
-def schedules_of(rows: Sequence[Row]) -> dict[tuple[str, str], ScheduleRow]:
+def schedules_of(rows: Sequence[Row]) -> dict[tuple[str, str], LockedSchedule]:
     """Read schedules that are locked, by their key."""
     return {(row[0], row[1]): _schedule_of(row[2:]) for row in rows}
 
 
-def _schedule_of(row: Sequence[Any]) -> ScheduleRow:
-    found = ScheduleRow(*row)
+def _schedule_of(row: Sequence[Any]) -> LockedSchedule:
+    found = LockedSchedule(*row)
     return found._replace(in_force=bool(found.in_force), once_done=bool(found.once_done))
 
 
@@ -97,7 +97,7 @@ def note_ends(tx: Transaction, ended: Sequence[tuple[RunRow, RunState, int]]) ->
     tx.later("note_ends", schedules=json.dumps(learned))
 
 
-def _pause_on_failure(tx: Transaction, key: tuple[str, str], schedule: ScheduleRow, now: datetime) -> None:
+def _pause_on_failure(tx: Transaction, key: tuple[str, str], schedule: LockedSchedule, now: datetime) -> None:
     limit = schedule_from_json(schedule.definition).pause_on_failure
     pause = pause_on_failure(schedule.failures, limit=limit, now=now)
     if pause is not None:
@@ -106,19 +106,19 @@ def _pause_on_failure(tx: Transaction, key: tuple[str, str], schedule: ScheduleR
         tx.rows("insert_pause", tenant=key[0], schedule=key[1], **values, by_whom="fencepost")
 
 
-def _last_success(schedule: ScheduleRow, run: RunRow, state: RunState) -> int | None:
+def _last_success(schedule: LockedSchedule, run: RunRow, state: RunState) -> int | None:
     if state is not RunState.SUCCEEDED or run.tick_us is None:
         return schedule.last_success_us
     return max(schedule.last_success_us or run.tick_us, run.tick_us)
 
 
-def _due_again(schedule: ScheduleRow, run: RunRow, ended_us: int) -> int | None:
+def _due_again(schedule: LockedSchedule, run: RunRow, ended_us: int) -> int | None:
     """Return when an `every` that counted from this run is due; a disabled one is not."""
     definition = schedule_from_json(schedule.definition)
     trigger = trigger_of(definition)
     if not definition.enabled or not isinstance(trigger, EveryTrigger):
         return None
-    owed = trigger.due(Ended(run.id, from_us(ended_us)), applied_at=from_us(ended_us))
+    owed = trigger.due(EndedRun(run.id, from_us(ended_us)), applied_at=from_us(ended_us))
     return to_us(owed.tick_at) if owed else None
 
 

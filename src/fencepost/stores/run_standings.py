@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fencepost.model.budget import Counted
 from fencepost.ports.runs import RunRow, Standing
-from fencepost.stores.run_rows import ScheduleRow, run_of, schedules_of
+from fencepost.stores.run_rows import LockedSchedule, run_of, schedules_of
 from fencepost.stores.ticks import MONTH_US, has_budget, has_time_budget
 from fencepost.stores.transaction import Transaction
 
@@ -65,7 +65,7 @@ def _key(run: RunRow) -> Key:
     return run.tenant, run.schedule or ""
 
 
-def spending_beside(tx: Transaction, run: RunRow, schedule: ScheduleRow | None, now_us: int) -> tuple[Counted, ...]:
+def spending_beside(tx: Transaction, run: RunRow, schedule: LockedSchedule | None, now_us: int) -> tuple[Counted, ...]:
     """Return what counts against a budget beside this run; nothing where there is no budget."""
     if schedule is None or not has_budget(schedule.definition, run.manifest):
         return ()

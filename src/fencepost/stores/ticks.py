@@ -10,7 +10,7 @@ from functools import partial
 
 from fencepost.model.budget import Counted
 from fencepost.model.notice import Notice
-from fencepost.model.overlap import LiveRun, Standing
+from fencepost.model.overlap import LiveStanding, UnendedRun
 from fencepost.model.run import Reason, RunId, RunState, TriggerKind
 from fencepost.ports.ticks import Around, DueSchedule, Key, NewRun, NewTick, PauseRow, TickPlan
 from fencepost.stores.applying import write_next
@@ -77,7 +77,7 @@ def _around(tx: Transaction, due: Sequence[DueSchedule]) -> Around:
     live_rows = tx.later("live_runs", schedules=keys)
     pause_rows = tx.later("pauses_since", schedules=keys, since_us=min(one.cursor_us for one in due))
     now_us = int(now()[0][0])
-    live: dict[Key, list[LiveRun]] = defaultdict(list)
+    live: dict[Key, list[UnendedRun]] = defaultdict(list)
     for tenant, schedule, *run in live_rows():
         live[tenant, schedule].append(live_run(run))
     pauses: dict[Key, list[PauseRow]] = defaultdict(list)
@@ -92,12 +92,12 @@ def _around(tx: Transaction, due: Sequence[DueSchedule]) -> Around:
     return Around(now_us, live, pauses, spending)
 
 
-def live_run(row: Sequence[object]) -> LiveRun:
+def live_run(row: Sequence[object]) -> UnendedRun:
     """Read a run as admission sees it."""
     run_id, trigger, state, started_us, lines_up = row
-    waiting = Standing.QUEUED if started_us is None else Standing.DEFERRED
-    standing = Standing.RUNNING if state == RunState.RUNNING else waiting
-    return LiveRun(RunId(str(run_id)), TriggerKind(str(trigger)), standing, bool(lines_up))
+    waiting = LiveStanding.QUEUED if started_us is None else LiveStanding.DEFERRED
+    standing = LiveStanding.RUNNING if state == RunState.RUNNING else waiting
+    return UnendedRun(RunId(str(run_id)), TriggerKind(str(trigger)), standing, bool(lines_up))
 
 
 def has_budget(definition: str, manifest: str) -> bool:

@@ -15,7 +15,7 @@ from fencepost.web.api import cells, definitions, keys, notices, records, runs, 
 from fencepost.web.dashboard import routes as dashboard
 from fencepost.web.door import Door
 from fencepost.web.openapi import describe
-from fencepost.web.problems import Problem, problem_of
+from fencepost.web.problems import ProblemResponse, problem_of
 from fencepost.web.security import Gatekeeper, Tell
 
 TITLE = "Fencepost"
@@ -26,7 +26,7 @@ DESCRIPTION = "Runs scheduled AI agents: no tick twice, no overlap where it must
 def create_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None) -> Gatekeeper:
     """Return the whole door, for a server that answers to these names (`name:port`)."""
     app = _bare(door, document="/api/v1/openapi.json")
-    app.state.meter = metrics.Meter(door.desk, door.now_us)
+    app.state.meter = metrics.MetricsReader(door.desk, door.now_us)
     rooms = (
         *(health, login, metrics, hooks, completions, runs, schedules, single, definitions, records, keys, notices),
         cells,
@@ -109,14 +109,14 @@ def _malformed(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     wrong = [{"where": [str(part) for part in one["loc"]], "what": str(one["msg"])} for one in error.errors()[:20]]
     detail = "; ".join(f"{'.'.join(one['where'])}: {one['what']}" for one in wrong)
-    return Problem(422, "invalid", detail, errors=wrong)
+    return ProblemResponse(422, "invalid", detail, errors=wrong)
 
 
 def _no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = {404: "unknown", 405: "wrong_method"}.get(error.status_code, "error")
-    return Problem(error.status_code, code, f"{error.detail}; see /api/v1/openapi.json.", error.headers)
+    return ProblemResponse(error.status_code, code, f"{error.detail}; see /api/v1/openapi.json.", error.headers)
 
 
 def _our_fault(_: Request, __: Exception) -> Response:
-    return Problem(500, "internal", "this is a bug of Fencepost; its log says more.")
+    return ProblemResponse(500, "internal", "this is a bug of Fencepost; its log says more.")

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 
-from fencepost.operations.completion import Heard, complete_run
+from fencepost.operations.completion import KeptCompletion, complete_run
 from fencepost.operations.looking import Store
 from fencepost.web.door import Door, door_of
 from fencepost.web.security import OPEN, access
@@ -14,14 +14,14 @@ router = APIRouter(tags=["completions"])
 Name = Annotated[str, Path(max_length=200)]
 
 
-class Answer(BaseModel):
+class CompletionAnswer(BaseModel):
     """What stands now."""
 
     run_id: str
     state: str
 
 
-@router.post("/completions/{tenant}/{run_id}", response_model=Answer, openapi_extra=access(OPEN))
+@router.post("/completions/{tenant}/{run_id}", response_model=CompletionAnswer, openapi_extra=access(OPEN))
 async def complete(request: Request, tenant: Name, run_id: Name) -> dict[str, str]:
     """Take a heartbeat, or the end of a run; 409 means that the run is somebody else's now: stop."""
     door = door_of(request)
@@ -30,7 +30,9 @@ async def complete(request: Request, tenant: Name, run_id: Name) -> dict[str, st
     return {"run_id": heard.run_id, "state": heard.state}
 
 
-def _complete(store: Store, run_id: str, tenant: str, headers: dict[str, str], body: bytes, door: Door) -> Heard:  # noqa: PLR0917  # two callers' words
+def _complete(  # noqa: PLR0917  # two callers' words
+    store: Store, run_id: str, tenant: str, headers: dict[str, str], body: bytes, door: Door
+) -> KeptCompletion:
     return complete_run(
         store,
         run_id,

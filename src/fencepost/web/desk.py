@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Desk:
+class StoreThreads:
     """Hands questions to the store."""
 
     def __init__(

@@ -8,14 +8,14 @@ from fastapi import Request
 from fencepost.model.rights import Rights
 from fencepost.operations.keys import Caller
 from fencepost.operations.looking import Store
-from fencepost.web.desk import Desk
-from fencepost.web.security import Admission
+from fencepost.web.desk import StoreThreads
+from fencepost.web.security import RequestCaller
 
 
 class Door(NamedTuple):
     """The way to the store, and what belongs to this machine."""
 
-    desk: Desk
+    desk: StoreThreads
     new_run_id: Callable[[], str]
     log_folder: str
     now_us: Callable[[], int]
@@ -38,10 +38,10 @@ def door_of(request: Request) -> Door:
     return door
 
 
-def admission_of(request: Request) -> Admission:
+def admission_of(request: Request) -> RequestCaller:
     """Return what the gatekeeper has found out about whoever asks."""
     found = request.state.admission
-    assert isinstance(found, Admission)
+    assert isinstance(found, RequestCaller)
     return found
 
 

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from fencepost.model.errors import QueueFull
 from fencepost.model.webhook import Hook
-from fencepost.operations.hooks import Delivery, Received, genuine_hook, receive
+from fencepost.operations.hooks import HookRequest, Received, genuine_hook, receive
 from fencepost.operations.looking import Store
 from fencepost.web.door import Door, door_of
 from fencepost.web.security import OPEN, access
@@ -20,7 +20,7 @@ KEPT = ("accepted", "coalesced")
 Name = Annotated[str, Path(max_length=200)]
 
 
-class Answer(BaseModel):
+class DeliveryAnswer(BaseModel):
     """What became of a delivery."""
 
     status: str
@@ -51,23 +51,27 @@ pace = Pace()
 @router.post(
     "/hooks/{tenant}/{name}",
     status_code=202,
-    response_model=Answer,
+    response_model=DeliveryAnswer,
     responses={
-        200: {"model": Answer, "description": "It came before, or is not for the hook.", "content": {"text/plain": {}}}
+        200: {
+            "model": DeliveryAnswer,
+            "description": "It came before, or is not for the hook.",
+            "content": {"text/plain": {}},
+        }
     },
     openapi_extra=access(OPEN),
 )
 async def deliver(request: Request, tenant: Name, name: Name) -> Response:
     """Take a signed delivery: 202 for what is kept for good, 200 for what came before or is not for the hook."""
     door = door_of(request)
-    delivery = Delivery(_single(request), await request.body())
+    delivery = HookRequest(_single(request), await request.body())
     got = await door.desk.ask(_deliver, delivery, tenant, name, door=door)
     if got.challenge is not None:
         return PlainTextResponse(got.challenge)
     return JSONResponse({"status": got.status, "run_id": got.run_id}, 202 if got.status in KEPT else 200)
 
 
-def _deliver(store: Store, delivery: Delivery, tenant: str, name: str, *, door: Door) -> Received:
+def _deliver(store: Store, delivery: HookRequest, tenant: str, name: str, *, door: Door) -> Received:
     now = door.now_seconds()
     hook = genuine_hook(store, delivery, tenant=tenant, name=name, now_seconds=now, fetch_secret=door.fetch_secret)
     pace.check(tenant, name, hook, now)

@@ -16,7 +16,7 @@ from fencepost.mcp.server import build
 from fencepost.model.access import Role
 from fencepost.web.door import Door
 from fencepost.web.requests import BODY_MAX
-from fencepost.web.security import MCP_PATH, Admission, access
+from fencepost.web.security import MCP_PATH, RequestCaller, access
 
 PATH = MCP_PATH
 
@@ -33,7 +33,7 @@ class McpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whoever may only look is offered only what looks."""
         admission = scope["state"]["admission"]
-        assert isinstance(admission, Admission), "the gatekeeper stands before this"
+        assert isinstance(admission, RequestCaller), "the gatekeeper stands before this"
         caller = admission.caller
         self._seat.set(Seat(caller.tenant, caller.role, caller.actor))
         server: Server[object] = self._acting if caller.role.covers(Role.TRIGGER) else self._looking

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from fencepost.operations.looking import Store, dead_waiting
 from fencepost.ports.metering import BUCKETS_SECONDS, Figures
-from fencepost.web.desk import Desk
+from fencepost.web.desk import StoreThreads
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import TENANT_HEADER
 
@@ -128,10 +128,10 @@ class Readings(Collector):
         yield from found.values()
 
 
-class Meter:
+class MetricsReader:
     """Reads the figures of each tenant every few seconds at most, however many ask for them."""
 
-    def __init__(self, desk: Desk, now_us: Callable[[], int]) -> None:
+    def __init__(self, desk: StoreThreads, now_us: Callable[[], int]) -> None:
         self._desk = desk
         self._now_us = now_us
         self._locks: dict[str, asyncio.Lock] = {}

@@ -33,7 +33,7 @@ UNKNOWN_KEY = "A key is needed: 'Authorization: Bearer fpk_…'. Make one with: 
 REALM = {"WWW-Authenticate": 'Bearer realm="fencepost"'}
 
 
-class Problem(Response):
+class ProblemResponse(Response):
     """One thing that is wrong."""
 
     media_type = "application/problem+json"
@@ -67,12 +67,12 @@ class Problem(Response):
         await page(scope, receive, send)
 
 
-def problem_of(error: errors.FencepostError) -> Problem:
+def problem_of(error: errors.FencepostError) -> ProblemResponse:
     """Return what the door says about an error."""
     status = next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
-    return Problem(status, error.code, str(error), REALM if status == HTTPStatus.UNAUTHORIZED else None)
+    return ProblemResponse(status, error.code, str(error), REALM if status == HTTPStatus.UNAUTHORIZED else None)
 
 
-def unauthorised() -> Problem:
+def unauthorised() -> ProblemResponse:
     """Return the one answer to everybody without a key, whatever they asked for."""
-    return Problem(401, "unauthorised", UNKNOWN_KEY, REALM)
+    return ProblemResponse(401, "unauthorised", UNKNOWN_KEY, REALM)

@@ -12,7 +12,7 @@ READ_SECONDS = 10.0
 FIELDS_MAX = 100
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request cannot be taken; what to say."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -20,15 +20,15 @@ class Refused(Exception):
         self.status, self.code, self.detail = status, code, detail
 
 
-class Room(NamedTuple):
+class BodyRoom(NamedTuple):
     """How many bytes of bodies are held at once: of all senders together, and of one."""
 
     all_max: int
     one_max: int
 
 
-KNOWN = Room(16 * BODY_MAX, 8 * BODY_MAX)  # of requests with a key, by tenant
-STRANGERS = Room(8 * BODY_MAX, 4 * BODY_MAX)  # of requests without one, by address
+KNOWN = BodyRoom(16 * BODY_MAX, 8 * BODY_MAX)  # of requests with a key, by tenant
+STRANGERS = BodyRoom(8 * BODY_MAX, 4 * BODY_MAX)  # of requests without one, by address
 
 
 class Load:
@@ -38,14 +38,14 @@ class Load:
     slowly keep nobody with a key waiting, and one tenant's no other tenant.
     """
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: BodyRoom) -> None:
         self._room = room
         self._bytes: Counter[str] = Counter()
 
     def take(self, sender: str, size: int) -> None:
         """Hold some more of a sender's, or refuse it."""
         if self._bytes[sender] + size > self._room.one_max or self._bytes.total() + size > self._room.all_max:
-            raise Refused(503, "busy", "too many large requests at once; try again later.")
+            raise RequestRefused(503, "busy", "too many large requests at once; try again later.")
         self._bytes[sender] += size
 
     def give_back(self, sender: str, size: int) -> None:
@@ -79,7 +79,7 @@ def header(scope: Scope, name: str) -> str | None:
     wanted = name.lower().encode("ascii")
     found = [value for key, value in scope["headers"] if key == wanted]
     if len(found) > 1:
-        raise Refused(400, "bad_request", f"the header {name} came more than once.")
+        raise RequestRefused(400, "bad_request", f"the header {name} came more than once.")
     return found[0].decode("latin-1") if found else None
 
 
@@ -95,14 +95,14 @@ async def read_body(scope: Scope, receive: Receive, carried: Carried, *, limit: 
     """Read the whole body: its length is checked before, and counted while it comes."""
     said = header(scope, "content-length")
     if said is not None and (not said.isdigit() or int(said[:12]) > limit):
-        raise Refused(413, "too_large", f"a body has at most {limit} bytes here.")
+        raise RequestRefused(413, "too_large", f"a body has at most {limit} bytes here.")
     if (header(scope, "content-encoding") or "identity").strip().lower() != "identity":
-        raise Refused(415, "unsupported", "send the body as it is, without Content-Encoding.")
+        raise RequestRefused(415, "unsupported", "send the body as it is, without Content-Encoding.")
     try:
         async with asyncio.timeout(READ_SECONDS):
             return await _read(receive, carried, limit)
     except TimeoutError:
-        raise Refused(408, "too_slow", f"the body did not come within {READ_SECONDS:g} seconds.") from None
+        raise RequestRefused(408, "too_slow", f"the body did not come within {READ_SECONDS:g} seconds.") from None
 
 
 async def _read(receive: Receive, carried: Carried, limit: int) -> bytes:
@@ -111,11 +111,11 @@ async def _read(receive: Receive, carried: Carried, limit: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refused(400, "bad_request", "the connection ended before the body did.")
+            raise RequestRefused(400, "bad_request", "the connection ended before the body did.")
         part = message.get("body", b"")
         size += len(part)
         if size > limit:
-            raise Refused(413, "too_large", f"a body has at most {limit} bytes here.")
+            raise RequestRefused(413, "too_large", f"a body has at most {limit} bytes here.")
         carried.take(len(part))
         parts.append(part)
         if not message.get("more_body", False):

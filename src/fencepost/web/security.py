@@ -19,15 +19,15 @@ from fencepost.model.errors import FencepostError, Unauthorised
 from fencepost.operations.keys import Caller, caller_of
 from fencepost.operations.looking import Store
 from fencepost.operations.tenants import check_tenant
-from fencepost.web.desk import Desk
-from fencepost.web.problems import Problem, problem_of, unauthorised
+from fencepost.web.desk import StoreThreads
+from fencepost.web.problems import ProblemResponse, problem_of, unauthorised
 from fencepost.web.requests import (
     BODY_MAX,
     KNOWN,
     STRANGERS,
     Carried,
     Load,
-    Refused,
+    RequestRefused,
     form_field,
     header,
     read_body,
@@ -60,7 +60,7 @@ HEADERS = (
 )
 
 
-class Admission(NamedTuple):
+class RequestCaller(NamedTuple):
     """What a handler knows about whoever asks."""
 
     caller: Caller
@@ -90,7 +90,7 @@ class Gatekeeper:
     """Stands before the whole application."""
 
     def __init__(
-        self, app: ASGIApp, *, routes: Sequence[BaseRoute], desk: Desk, hosts: frozenset[str], tell: Tell
+        self, app: ASGIApp, *, routes: Sequence[BaseRoute], desk: StoreThreads, hosts: frozenset[str], tell: Tell
     ) -> None:
         self.app = app
         self._tell = tell
@@ -115,11 +115,11 @@ class Gatekeeper:
     async def _serve(self, scope: Scope, receive: Receive, guarded: Send, holding: ExitStack) -> None:
         try:
             receive = await self._admit(scope, receive, holding)
-        except Refused as refused:
+        except RequestRefused as refused:
             close = (
                 {"Connection": "close"} if refused.status == HTTPStatus.BAD_REQUEST else None
             )  # what follows is not trusted
-            await Problem(refused.status, refused.code, refused.detail, close)(scope, receive, guarded)
+            await ProblemResponse(refused.status, refused.code, refused.detail, close)(scope, receive, guarded)
             return
         except Unauthorised:
             await self._slow_down(scope)
@@ -135,7 +135,7 @@ class Gatekeeper:
         _check_framing(scope)
         self._check_host(scope)
         if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
-            raise Refused(400, "bad_request", "the address contains a NUL character.")
+            raise RequestRefused(400, "bad_request", "the address contains a NUL character.")
         route = self._route(scope)
         role = wanted_role(route, scope["method"])
         is_open = route is not None and role == OPEN
@@ -145,9 +145,11 @@ class Gatekeeper:
             caller, session = await self._known(scope)
             caller = await self._as_named(scope, caller)
             carried = Carried(self._known_load, caller.tenant)
-            scope.setdefault("state", {})["admission"] = Admission(caller, csrf_of(session) if session else "")
+            scope.setdefault("state", {})["admission"] = RequestCaller(caller, csrf_of(session) if session else "")
             if not caller.role.covers(Role(role)):
-                raise Refused(403, "forbidden", f"this takes a key with the role {role}; yours is {caller.role}.")
+                raise RequestRefused(
+                    403, "forbidden", f"this takes a key with the role {role}; yours is {caller.role}."
+                )
         changes = scope["method"] not in SAFE_METHODS
         if changes:
             self._check_origin(scope)
@@ -160,7 +162,9 @@ class Gatekeeper:
     def _check_host(self, scope: Scope) -> None:
         host = header(scope, "host")
         if host is None or host.lower() not in self._hosts:
-            raise Refused(421, "wrong_host", "this server does not answer to that name; start it with --allow-host.")
+            raise RequestRefused(
+                421, "wrong_host", "this server does not answer to that name; start it with --allow-host."
+            )
 
     def _check_origin(self, scope: Scope) -> None:
         """Refuse what another site's page sends, whatever it has to show."""
@@ -170,9 +174,9 @@ class Gatekeeper:
         if origin is not None:
             scheme, _, host = origin.partition("://")
             if scheme not in ("http", "https") or host.lower() not in self._hosts:
-                raise Refused(403, "wrong_origin", "requests from other sites' pages are refused.")
+                raise RequestRefused(403, "wrong_origin", "requests from other sites' pages are refused.")
         if site is not None and site not in ("same-origin", "none"):
-            raise Refused(403, "wrong_origin", "requests from other sites' pages are refused.")
+            raise RequestRefused(403, "wrong_origin", "requests from other sites' pages are refused.")
 
     def _route(self, scope: Scope) -> BaseRoute | None:
         for route in self.routes:
@@ -198,13 +202,15 @@ class Gatekeeper:
         named = header(scope, TENANT_HEADER)
         if not caller.operator:
             if named not in (None, caller.tenant):
-                raise Refused(403, "forbidden", "this key is for its own tenant alone.")
+                raise RequestRefused(403, "forbidden", "this key is for its own tenant alone.")
             return caller
         if scope["path"] == MCP_PATH:
-            raise Refused(403, "forbidden", "an operator's key is not for MCP; make a key of the tenant.")
+            raise RequestRefused(403, "forbidden", "an operator's key is not for MCP; make a key of the tenant.")
         if named is None:
             if scope["method"] not in SAFE_METHODS:
-                raise Refused(400, "no_tenant", "say whose it is: X-Fencepost-Tenant: NAME; see GET /api/v1/tenants.")
+                raise RequestRefused(
+                    400, "no_tenant", "say whose it is: X-Fencepost-Tenant: NAME; see GET /api/v1/tenants."
+                )
             return caller
         await self._desk.ask(check_tenant, named)
         return caller._replace(tenant=named)
@@ -243,13 +249,15 @@ class Gatekeeper:
         except TimeoutError:  # what has begun is cut off by the server, which sees that it was not finished
             if not begun:
                 detail = f"there was no answer within {REQUEST_SECONDS:g} seconds; try again later."
-                await Problem(503, "too_slow", detail)(scope, receive, send)
+                await ProblemResponse(503, "too_slow", detail)(scope, receive, send)
 
 
 def _check_framing(scope: Scope) -> None:
     """Refuse a body whose length is said in two ways: a proxy in front of us may have gone by the other one."""
     if header(scope, "content-length") is not None and header(scope, "transfer-encoding") is not None:
-        raise Refused(400, "bad_request", "Content-Length and Transfer-Encoding came together; send one of them.")
+        raise RequestRefused(
+            400, "bad_request", "Content-Length and Transfer-Encoding came together; send one of them."
+        )
 
 
 def cookie_name(host: str) -> str:
@@ -282,7 +290,9 @@ def _check_csrf(scope: Scope, body: bytes, session: Secret) -> None:
     if not shown and (header(scope, "content-type") or "").partition(";")[0].strip().lower() == FORM:
         shown = form_field(body, "csrf")
     if not compare_digest(shown.encode(), csrf_of(session).encode()):
-        raise Refused(403, "csrf", "send the session's token: the header X-CSRF-Token, or the form's field csrf.")
+        raise RequestRefused(
+            403, "csrf", "send the session's token: the header X-CSRF-Token, or the form's field csrf."
+        )
 
 
 def _with_headers(send: Send) -> Send:

@@ -19,7 +19,7 @@ from fencepost.operations.keys import create_link, link_url
 from fencepost.operations.looking import Store
 from fencepost.operations.words import plain
 from fencepost.web.app import create_app, create_mcp_app
-from fencepost.web.desk import Desk
+from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
 from fencepost.web.security import Gatekeeper
 
@@ -35,7 +35,7 @@ GREET_SECONDS, GREET_MAX_SECONDS = 0.5, 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Address(NamedTuple):
+class WebAddress(NamedTuple):
     """Where to listen, and by which other names the door is reached."""
 
     host: str = "127.0.0.1"
@@ -44,7 +44,7 @@ class Address(NamedTuple):
     how: str = "--port P"  # to choose another port
 
 
-class Protocol(H11Protocol):
+class TimedProtocol(H11Protocol):
     """A connection whose request line and headers come in time, or which is closed."""
 
     _head: asyncio.TimerHandle | None = None
@@ -96,7 +96,7 @@ class Protocol(H11Protocol):
             self.transport.close()
 
 
-class Offer(NamedTuple):
+class ServedApp(NamedTuple):
     """What is served: the application, and what is said to whoever started it, once the store is there."""
 
     name: str
@@ -104,7 +104,7 @@ class Offer(NamedTuple):
     greet: Callable[[Store, str], str]  # given where it is served
 
 
-def serve(url: str, tenant: str, address: Address, *, parent: int | None = None) -> int:
+def serve(url: str, tenant: str, address: WebAddress, *, parent: int | None = None) -> int:
     """Serve the whole door until asked to stop, or until the parent is gone."""
 
     def greet(store: Store, where: str) -> str:
@@ -116,10 +116,10 @@ def serve(url: str, tenant: str, address: Address, *, parent: int | None = None)
     def app(door: Door, hosts: frozenset[str]) -> Gatekeeper:
         return create_app(door, hosts=hosts, tell=wiring.say)
 
-    return _serve(url, address, Offer("web", app, greet), parent=parent)
+    return _serve(url, address, ServedApp("web", app, greet), parent=parent)
 
 
-def serve_mcp(url: str, address: Address, *, acts: bool) -> int:
+def serve_mcp(url: str, address: WebAddress, *, acts: bool) -> int:
     """Serve the MCP door alone until asked to stop."""
 
     def greet(_: Store, where: str) -> str:
@@ -128,10 +128,10 @@ def serve_mcp(url: str, address: Address, *, acts: bool) -> int:
     def app(door: Door, hosts: frozenset[str]) -> Gatekeeper:
         return create_mcp_app(door, hosts=hosts, tell=wiring.say, acts=acts)
 
-    return _serve(url, address, Offer("mcp", app, greet))
+    return _serve(url, address, ServedApp("mcp", app, greet))
 
 
-def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = None) -> int:
+def _serve(url: str, address: WebAddress, offer: ServedApp, *, parent: int | None = None) -> int:
     wiring.keep_to_ourselves()
     rights = wiring.own_rights()
     listener = _listen(address, patience=0 if parent is None else PREDECESSOR_SECONDS)
@@ -146,7 +146,7 @@ def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = Non
         return server.should_exit
 
     door = Door(
-        Desk(open_store),
+        StoreThreads(open_store),
         wiring.new_run_id,
         wiring.log_folder(),
         wiring.now_us,
@@ -160,7 +160,7 @@ def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = Non
     server = uvicorn.Server(
         uvicorn.Config(
             offer.app(door, names_of(address, port)),
-            http=Protocol,
+            http=TimedProtocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -178,7 +178,7 @@ def _serve(url: str, address: Address, offer: Offer, *, parent: int | None = Non
     return 0
 
 
-def names_of(address: Address, port: int) -> frozenset[str]:
+def names_of(address: WebAddress, port: int) -> frozenset[str]:
     """Return the exact Host headers that this server answers to."""
     own = [f"{name}:{port}" for name in (_spelled(address.host), *LOOPBACK)]
     return frozenset(name.lower() for name in (*own, *address.names))
@@ -222,7 +222,7 @@ def _end_unless_well(server: uvicorn.Server, task: "asyncio.Task[None]") -> None
         server.should_exit = True
 
 
-async def _greet(desk: Desk, offer: Offer, where: str) -> None:
+async def _greet(desk: StoreThreads, offer: ServedApp, where: str) -> None:
     """Say where the door is, with what lets the first one in; as soon as the store is there."""
     pause = GREET_SECONDS
     while True:
@@ -244,7 +244,7 @@ async def _watch(server: uvicorn.Server, parent: int, parent_now: Callable[[], i
     server.should_exit = True
 
 
-def _listen(address: Address, *, patience: float) -> socket.socket:
+def _listen(address: WebAddress, *, patience: float) -> socket.socket:
     """Listen at the first port that is free. The first of them may be our predecessor's still, and is waited for."""
     ports = [address.port] if address.port is not None else range(PORT, PORT + PORTS_TRIED)
     for _ in range(round(patience / PARENT_SECONDS)):
@@ -266,7 +266,7 @@ def _listen(address: Address, *, patience: float) -> socket.socket:
     )
 
 
-def _bound(address: Address, port: int) -> socket.socket:
+def _bound(address: WebAddress, port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

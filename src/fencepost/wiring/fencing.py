@@ -21,20 +21,20 @@ def serve_proxy(
     import signal
     from threading import Thread
 
-    from fencepost.gates.http.door import Door
+    from fencepost.gates.http.door import ServiceDoor
     from fencepost.gates.reference import resolved
     from fencepost.host.clock import SystemClock
     from fencepost.host.secrets import own_secret
     from fencepost.model.errors import Misconfigured
-    from fencepost.service.proxy import Proxy, Rules, parse_allow, parse_listen
+    from fencepost.service.proxy import Proxy, ProxyRules, parse_allow, parse_listen
 
     if os.environ.get("FENCEPOST_RUN_ID"):
         raise Misconfigured("a fencing proxy that a run has started dies with it; start it outside, as a service.")
     keep_to_ourselves()
     clock = SystemClock()
-    rules = Rules(upstream, tuple(map(parse_allow, allow)), deadline_seconds=deadline, closed_seconds=closed)
+    rules = ProxyRules(upstream, tuple(map(parse_allow, allow)), deadline_seconds=deadline, closed_seconds=closed)
     proxy = Proxy(
-        parse_listen(listen), rules, Door(marks, resolved(key, own_secret), clock=clock, name=upstream), clock
+        parse_listen(listen), rules, ServiceDoor(marks, resolved(key, own_secret), clock=clock, name=upstream), clock
     )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: Thread(target=proxy.stop).start())

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from fencepost.service.courier import Post
     from fencepost.service.hint import Hint
     from fencepost.service.order import Tools
-    from fencepost.service.projects import Grounds
+    from fencepost.service.projects import ReachableProjects
     from fencepost.service.run_order import RunOrder
-    from fencepost.service.station import Plan
+    from fencepost.service.station import StationPlan
     from fencepost.service.telling import Told
     from fencepost.service.zygote import Become
     from fencepost.stores.runtime import RuntimeStore
@@ -50,7 +50,7 @@ SHADES, PLAIN = {"good": "\033[32m", "bad": "\033[31m"}, "\033[0m"
 
 def serve(
     url: str,
-    plan: Plan,
+    plan: StationPlan,
     settings: Settings,
     *,
     name: str,
@@ -72,7 +72,7 @@ def serve(
     from fencepost.service.model_line import ModelGateStarter
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools, new_id
-    from fencepost.service.projects import Grounds, Presence
+    from fencepost.service.projects import Presence, ReachableProjects
     from fencepost.service.station import Station
     from fencepost.service.telling import tell_nobody
     from fencepost.service.worker import Worker
@@ -93,7 +93,7 @@ def serve(
         guard_folder=guard_folder(),
         ttl_seconds=plan.ttl_seconds,
         drain_timeout=timedelta(seconds=plan.drain_seconds),
-        grounds=Grounds(plan.tenant, projects, folder),
+        grounds=ReachableProjects(plan.tenant, projects, folder),
         tell=tell_nobody if quiet else say_end,
         rights=rights,
         model_gate=ModelGateStarter(model_gate_folder(), prices_file(), clock),
@@ -153,7 +153,7 @@ def guard_maker(rights: Rights) -> Become:
     return lambda listener, place: RunGuard(listener, place, clock, processes, learn).serve()
 
 
-def _look_at_projects(grounds: Grounds) -> None:
+def _look_at_projects(grounds: ReachableProjects) -> None:
     """Say which projects are not here, and remember for the others which configuration is theirs."""
     from fencepost.config.find import config_path
     from fencepost.operations.projects import note_project
@@ -174,7 +174,7 @@ def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, 
 
     from fencepost.model.duration import parse_duration
     from fencepost.model.lease import check_ttl
-    from fencepost.service.station import Plan
+    from fencepost.service.station import StationPlan
 
     if current_thread() is not main_thread():
         raise Invalid(f"app.{name}() takes signals and forks, so that it belongs in the main thread of the program.")
@@ -183,7 +183,7 @@ def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, 
     keep_to_ourselves()
     settings = config.settings
     drain = parse_duration(settings.drain_timeout)
-    plan = Plan(settings.tenant, ticks, workers, check_ttl(ttl), drain)
+    plan = StationPlan(settings.tenant, ticks, workers, check_ttl(ttl), drain)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         post = post_of(config)
@@ -233,7 +233,7 @@ def try_notice(name: str, *, tenant: str | None = None, within_seconds: float | 
     return try_target(post, name, at=now_text(), within_seconds=within_seconds or DEADLINE_SECONDS)
 
 
-def chores_of(plan: Plan, tools: Tools, settings: Settings, folder: str) -> list[Chore]:
+def chores_of(plan: StationPlan, tools: Tools, settings: Settings, folder: str) -> list[Chore]:
     """Return what a station does beside its main work; a configuration's paths are relative to its folder."""
     from datetime import timedelta
 
@@ -298,12 +298,12 @@ def open_hint(url: str) -> Hint:
     import psycopg
 
     from fencepost.host.clock import SystemClock
-    from fencepost.stores.postgres.listening import Ear, listen
+    from fencepost.stores.postgres.listening import PostgresEar, listen
     from fencepost.stores.postgres.server import at
 
     server = at(url)
 
-    def open_ear() -> Ear | None:
+    def open_ear() -> PostgresEar | None:
         try:
             return listen(server)
         except psycopg.Error:

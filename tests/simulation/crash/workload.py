@@ -7,7 +7,7 @@ from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.lease import Claim
-from fencepost.model.ledger import Call
+from fencepost.model.ledger import EffectCall
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.registry import want
@@ -100,7 +100,7 @@ class Workload:
         self._store.renew(lease)
         self._store.put_checkpoint(lease, f"half of {run.id}")
         self._note("checkpoint", run.id, f"half of {run.id}")
-        call = Call(f"effect of {run.id}", self._name())
+        call = EffectCall(f"effect of {run.id}", self._name())
         self._store.ledger().begin(lease, call)
         self._note("entry", call.key, "in_progress")
         self._store.ledger().complete(lease, call, '"done"')

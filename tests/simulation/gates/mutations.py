@@ -10,7 +10,7 @@ from unittest.mock import patch
 from fencepost.gates import path as file_gate
 from fencepost.gates.git.gate import GitGate
 from fencepost.gates.http import marks as request_marks
-from fencepost.gates.http.marks import Passage, RequestMarks
+from fencepost.gates.http.marks import RequestMarks, RequestPassage
 from fencepost.model import lease as lease_rules
 from fencepost.model.gate import Proof
 from tests.simulation.gates.repository import HookedBehind
@@ -78,7 +78,7 @@ def _raise_at_once() -> Iterator[None]:
 def _let_go() -> Iterator[None]:
     real = RequestMarks.enter
 
-    def enter(self: RequestMarks, proof: Proof, target: str) -> Passage:
+    def enter(self: RequestMarks, proof: Proof, target: str) -> RequestPassage:
         passage = real(self, proof, target)
         passage.close()
         return passage
@@ -110,7 +110,9 @@ MUTATIONS = {
     "a server without its hook": Mutation("git-hook", lambda: patch.object(HookedBehind, "hooked", False)),
     "a raise that does not wait for requests": Mutation("http", _raise_at_once),
     "a middleware that lets go before the effect": Mutation("http", _let_go),
-    "a proxy that writes no flight down": Mutation("proxy", lambda: patch.object(Passage, "depart", lambda *_: None)),
+    "a proxy that writes no flight down": Mutation(
+        "proxy", lambda: patch.object(RequestPassage, "depart", lambda *_: None)
+    ),
     "a failed agent that owes nothing": Mutation(
         "proxy", lambda: patch.object(lease_rules, "still_owed", lambda *_, **__: []), start=310_000
     ),

@@ -8,9 +8,9 @@ from unittest.mock import patch
 from fencepost.gates.git import gate as git_gate
 from fencepost.gates.git import hook, pushing
 from fencepost.gates.git.clone import Clone as Source
-from fencepost.gates.git.command import Failed
+from fencepost.gates.git.command import GitRefused
 from fencepost.gates.git.gate import GitGate
-from fencepost.gates.git.scratch import Seen
+from fencepost.gates.git.scratch import RemoteState
 from fencepost.gates.git.words import NOTHING, branch_ref, fence_ref
 from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FenceRefused, GateUnreachable
@@ -47,7 +47,7 @@ class Remote:
             scene.pause()
             self.judge(moves)
         if any(self.refs.get(ref, NOTHING) != old for ref, old, _ in moves):
-            raise Failed("stale info")
+            raise GitRefused("stale info")
         self.refs.update({ref: new for ref, _, new in moves})
 
 
@@ -59,11 +59,11 @@ class Clone:
         self._remote = remote
         self.landed: Landed = lambda: None
 
-    def see(self, branch: str) -> Seen:
+    def see(self, branch: str) -> RemoteState:
         del branch
         self._scene.pause()
         fence = self._remote.refs.get(FENCE, NOTHING)
-        return Seen(self._remote.refs.get(MAIN, NOTHING), fence, self._remote.marks.get(fence, {}))
+        return RemoteState(self._remote.refs.get(MAIN, NOTHING), fence, self._remote.marks.get(fence, {}))
 
     def seal(self, marks: dict[str, Mark], *, parent: str) -> str:
         made = f"fence{len(self._remote.marks)}"
@@ -88,7 +88,7 @@ class Clone:
         try:
             self._remote.take(self._scene, moves)
         except FenceRefused as refused:
-            raise Failed(f"remote: {refused}") from None
+            raise GitRefused(f"remote: {refused}") from None
         if any(ref == MAIN for ref, _, _ in moves):
             self.landed()
 
@@ -154,7 +154,7 @@ class HookedBehind(GitBehind):
         self._clone.landed = landed
         try:
             self._clone.push((MAIN, self._head, self._clone.commit(value, self._head)))
-        except Failed as said:
+        except GitRefused as said:
             raise (FenceRefused if "remote:" in str(said) else GateUnreachable)(str(said)) from None
 
 

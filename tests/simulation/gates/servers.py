@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from fencepost.gates.redis.gate import RedisGate
-from fencepost.gates.redis.server import Server
-from fencepost.gates.s3.bucket import Bucket, Moved
+from fencepost.gates.redis.server import RedisServer
+from fencepost.gates.s3.bucket import Bucket, ChangedMeanwhile
 from fencepost.gates.s3.gate import S3Gate
 from fencepost.host.secrets import own_secret
 from fencepost.model.gate import Proof
@@ -19,7 +19,7 @@ def nobody() -> None:
     """Nobody waits for a write to land."""
 
 
-class ModelRedis(Server):
+class ModelRedis(RedisServer):
     """A server that carries out one command or script at a time."""
 
     compares = True  # a planted mistake takes it away
@@ -131,7 +131,7 @@ class ModelBucket(Bucket):
         old = self._objects.get(key)
         compares = self.compares or "/probe-" in key  # a server that never did would be found out by the gate's probe
         if compares and (None if old is None else _etag(old)) != etag:
-            raise Moved
+            raise ChangedMeanwhile
         self._objects[key] = content
         if content.startswith(b"{") and _named(content) not in ("", _named(old)):
             self.landed()

@@ -1,6 +1,6 @@
 """What is looked at when accounts are closed, beside ticks and runs: the audit's chain, and whether everybody was told."""
 
-from fencepost.model.audit import Entry, Seal, Sealed, Verifier, key_id
+from fencepost.model.audit import ChainEntry, Seal, Sealed, Verifier, key_id
 from tests.simulation.runtime.chores import KEY
 from tests.simulation.runtime.snapshot import Snapshot
 from tests.simulation.runtime.stage import Stage
@@ -14,7 +14,7 @@ def check_chain(stage: Stage) -> None:
     if not stage.plot.seals:
         return
     seals = [Seal(*row) for row in stage.place.engine.rows(SEALS)]
-    entries = [Sealed(Entry(*row[:7]), row[7], row[8]) for row in stage.place.engine.rows(ENTRIES)]
+    entries = [Sealed(ChainEntry(*row[:7]), row[7], row[8]) for row in stage.place.engine.rows(ENTRIES)]
     verifier = Verifier({key_id(KEY): KEY}, stage.archive.heads)
     for seal in seals:
         if not verifier.take(seal, entries[seal.first_place - 1 : seal.last_place]):

@@ -8,7 +8,7 @@ from fencepost.flow.notary import Notary
 from fencepost.flow.pruner import Pruner
 from fencepost.model.audit import Seal
 from fencepost.model.notice import BY_DEFAULT, Wish
-from fencepost.ports.pruning import Place as Page
+from fencepost.ports.pruning import PrunePlace as Page
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.hosts import Process
 from tests.simulation.runtime.fleet import SOURCE, TENANT

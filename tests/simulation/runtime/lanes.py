@@ -17,7 +17,7 @@ from fencepost.model.outcome import Failed, Lost, NotStarted, Outcome, Stopped, 
 from fencepost.model.retry import settle
 from fencepost.model.run import Reason, RunId
 from fencepost.ports.processes import Traces
-from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow, Turned, Wanted
+from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Report, RunRow, Turned
 from fencepost.service.admission import Admission
 from fencepost.service.custody import Term
 from fencepost.service.order import Order
@@ -101,7 +101,7 @@ class Lane:
             guard=self.guard.process.id,
             label="lane",
         )
-        wanted = Wanted(claim, plot.lane_batch, plot.lane_starts, _gates_of, recheck_for) if lease else None
+        wanted = LaneRequest(claim, plot.lane_batch, plot.lane_starts, _gates_of, recheck_for) if lease else None
         closing = [self._batch[0]] if self._batch else []
         if self._done:
             self.stage.faults.freeze(self.process)
@@ -120,7 +120,7 @@ class Lane:
             self.stage.world.totals["runs leased by lanes"] += len(turned.leased)
         return turned.leased
 
-    def _ask(self, closing: list[Lease], wanted: Wanted | None, term: Term) -> tuple[Turned, int]:
+    def _ask(self, closing: list[Lease], wanted: LaneRequest | None, term: Term) -> tuple[Turned, int]:
         while True:
             asked_ns = term.now_ns()
             try:

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from fencepost.flow import notary
 from fencepost.model import lease as rules
-from fencepost.model.audit import Entry, Link, Seal, link, seal
+from fencepost.model.audit import ChainEntry, Link, Seal, link, seal
 from fencepost.model.ledger import Ambiguous, New, Verdict, judge
 from fencepost.model.project import Workplace
 from fencepost.model.slots import Pool, seat
@@ -155,7 +155,7 @@ def _every_tick(real: Any) -> Any:  # noqa: ANN401  # handed on
     return lambda *args: [(*row[:-1], True) for row in real(*args)]
 
 
-def _skip_one(entries: Sequence[Entry], last: Seal | None) -> list[Link]:
+def _skip_one(entries: Sequence[ChainEntry], last: Seal | None) -> list[Link]:
     return [one._replace(place=one.place + 1) for one in link(entries, last)]
 
 

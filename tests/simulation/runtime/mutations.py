@@ -19,7 +19,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.overlap import Admitted
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import CronTrigger
-from fencepost.ports.requests import Ask, Asked, Grounds, Placement
+from fencepost.ports.requests import Ask, Grounds, Placement, RequestedRun
 from fencepost.stores import requests, run_ends, run_rows, run_starts, runs, ticks
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.run_standings import Standings
@@ -233,8 +233,12 @@ def _restart(*_: object, ready_at: datetime) -> Settlement:
 
 
 def _ask_and_hope(
-    self: SqlRequests, ask: Ask, decide: Callable[[Grounds], Placement], *, real: Callable[..., Asked] = SqlRequests.ask
-) -> Asked:
+    self: SqlRequests,
+    ask: Ask,
+    decide: Callable[[Grounds], Placement],
+    *,
+    real: Callable[..., RequestedRun] = SqlRequests.ask,
+) -> RequestedRun:
     decided: list[Placement] = []
 
     def note(grounds: Grounds) -> Placement:
@@ -245,7 +249,7 @@ def _ask_and_hope(
         return real(self, ask, note)
     except StoreUnavailable:
         run_id = decided[0].run.id if decided else "unknown"
-        return Asked(SimpleNamespace(id=run_id, request_key=None, state="ready"), is_new=True)  # type: ignore[arg-type]
+        return RequestedRun(SimpleNamespace(id=run_id, request_key=None, state="ready"), is_new=True)  # type: ignore[arg-type]
 
 
 def _settle_and_hope(self: SqlRuns, *args: Any, real: Any = SqlRuns.settle, **kwargs: Any) -> None:  # noqa: ANN401

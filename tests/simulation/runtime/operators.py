@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from fencepost.model.errors import Busy, Invalid, StoreUnavailable, Unauthorised
 from fencepost.model.moment import from_us
 from fencepost.operations.backfill import backfill
-from fencepost.operations.hooks import Delivery, genuine_hook, receive
+from fencepost.operations.hooks import HookRequest, genuine_hook, receive
 from fencepost.operations.requests import cancel, discard, replay, request_run
 from fencepost.ports.runs import RunRow
 from fencepost.stores.registry import SqlRegistry
@@ -141,7 +141,7 @@ class Operator:
     def _deliver(self, store: RuntimeStore, name: str) -> None:
         """Send a webhook, the same one again after an unknown answer, and now and then long after."""
         headers = {"authorization": f"Bearer {SECRET}", "idempotency-key": name}
-        delivery = Delivery(headers, f'{{"type": "ring", "number": "{name}"}}'.encode())
+        delivery = HookRequest(headers, f'{{"type": "ring", "number": "{name}"}}'.encode())
         now = store.clock_us() // 1_000_000
         hook = genuine_hook(store, delivery, tenant=TENANT, name=HOOK, now_seconds=now, fetch_secret=lambda *_: SECRET)
         received = receive(store, hook, delivery, tenant=TENANT, name=HOOK, new_run_id=self._stage.new_id)

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.command import GitRefused, git
 from fencepost.model.errors import Misconfigured
 
 # How to reach a remote: an agent's own git goes by these, and so does the push that takes its place.
@@ -29,7 +29,7 @@ class Clone(NamedTuple):
         """Return the object that a revision means."""
         try:
             return self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", revision).strip()
-        except Failed:
+        except GitRefused:
             words = missing or f"there is no {revision!r}"
             raise Misconfigured(f"{words} in {os.path.abspath(self.folder)}.") from None
 
@@ -58,7 +58,7 @@ class Clone(NamedTuple):
         """Return the clone's own settings of these names, in their order."""
         try:
             said = self.ask("config", "--local", "--includes", "--null", "--get-regexp", keys)
-        except Failed:
+        except GitRefused:
             return []  # none
         pairs = (part.partition("\n") for part in said.split("\0") if part)
         return [(key, value if newline else "true") for key, newline, value in pairs]

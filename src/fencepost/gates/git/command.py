@@ -10,7 +10,7 @@ from fencepost.model.errors import GateUnreachable, Misconfigured
 SECONDS = 120.0
 
 
-class Failed(Exception):
+class GitRefused(Exception):
     """Git said no; its words are the message."""
 
 
@@ -42,7 +42,7 @@ def git(
     except subprocess.TimeoutExpired:
         raise GateUnreachable(f"git {words[0]} took longer than {seconds:.0f} s, and was ended.") from None
     if ran.returncode:
-        raise Failed(ran.stderr.decode(errors="replace").strip() or f"git {words[0]} ended with {ran.returncode}")
+        raise GitRefused(ran.stderr.decode(errors="replace").strip() or f"git {words[0]} ended with {ran.returncode}")
     if hear is not None:
         hear(ran.stderr.decode(errors="replace"))
     return ran.stdout.decode(errors="replace")

@@ -13,7 +13,7 @@ URL, PUSH_URL, PUSH_RULE = ".url", ".pushurl", ".pushinsteadof"
 OWN = ("local", "worktree")  # the rules of other scopes are repeated for a run, with the way to the gate before them
 
 
-class Setting(NamedTuple):
+class GitSetting(NamedTuple):
     """One setting that git has in a clone."""
 
     scope: str
@@ -51,7 +51,7 @@ def detours(clone: str, address: str, environ: Mapping[str, str]) -> Iterator[De
     yield from _ruled(found, clone, address)
 
 
-def _ruled(found: list[Setting], clone: str, address: str) -> Iterator[Detour]:
+def _ruled(found: list[GitSetting], clone: str, address: str) -> Iterator[Detour]:
     """Yield the clone's own rules that rewrite where one of its remotes is pushed to."""
     remotes = [one.value for one in found if one.key.startswith("remote.") and one.key.endswith(URL)]
     for one in found:
@@ -66,7 +66,7 @@ def _is_gated(arrives: str, address: str, clone: str) -> bool:
     return likeness(arrives, address, folder=clone) is not Likeness.OTHER
 
 
-def _settings(clone: str, environ: Mapping[str, str]) -> Iterator[Setting]:
+def _settings(clone: str, environ: Mapping[str, str]) -> Iterator[GitSetting]:
     words = ["git", "config", "--null", "--show-scope", "--get-regexp", NAMES]
     kept = {name: value for name, value in environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE")}
     try:
@@ -78,4 +78,4 @@ def _settings(clone: str, environ: Mapping[str, str]) -> Iterator[Setting]:
     parts = os.fsdecode(ran.stdout).split("\0")
     for scope, said in zip(parts[::2], parts[1::2], strict=False):
         key, _, value = said.partition("\n")
-        yield Setting(scope, key, value)
+        yield GitSetting(scope, key, value)

@@ -4,11 +4,11 @@ import os
 from typing import TYPE_CHECKING
 
 from fencepost.gates.git.clone import Clone
-from fencepost.gates.git.command import Failed
+from fencepost.gates.git.command import GitRefused
 from fencepost.gates.git.locks import YOUNG, Locks, speaks_of_a_lock
 from fencepost.gates.git.probe import NO_ATOMIC, not_atomic, probe, reason
 from fencepost.gates.git.pushing import ALONE, TRIES, Along, push_all
-from fencepost.gates.git.scratch import Scratch, Seen, scratch
+from fencepost.gates.git.scratch import RemoteState, Scratch, scratch
 from fencepost.gates.git.words import DEFAULT_BRANCH, NOTHING, branch_of, branch_ref, fence_ref, remote_of
 from fencepost.gates.reference import resolved
 from fencepost.model.errors import GateUnreachable, Misconfigured
@@ -99,7 +99,7 @@ class GitGate:
         """Push; False if the remote has moved since we looked, so that looking again tells why."""
         try:
             place.push(*moves, dry_run=dry_run, words=along.words, also=along.specs, hear=along.hear)
-        except Failed as error:
+        except GitRefused as error:
             said = str(error)
             if NO_ATOMIC in said:
                 raise not_atomic(self.target) from None
@@ -119,7 +119,7 @@ class GitGate:
             raise GateUnreachable(f"{self.target}: {old[0].words()}")
         return self._locks.are_near
 
-    def _demand_marks(self, seen: Seen) -> None:
+    def _demand_marks(self, seen: RemoteState) -> None:
         """Refuse a branch whose marks are gone: a mirrored or pruned repository would let everybody in again."""
         if seen.fence == NOTHING:
             raise Misconfigured(
@@ -128,7 +128,7 @@ class GitGate:
                 f"fencepost gate raise '{self.target}'"
             )
 
-    def _demand_forward(self, place: Scratch, seen: Seen, commit: str) -> None:
+    def _demand_forward(self, place: Scratch, seen: RemoteState, commit: str) -> None:
         if seen.head != NOTHING and not place.is_ancestor(seen.head, commit):
             raise Misconfigured(
                 f"{self.target} is at {seen.head[:12]}, which {commit[:12]} does not descend from; a gate only moves a "

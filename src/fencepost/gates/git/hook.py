@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.command import GitRefused, git
 from fencepost.gates.git.words import FENCES, MARKS, fence_ref
 from fencepost.gates.mark_text import decode
 from fencepost.model.errors import FenceRefused, Misconfigured
@@ -21,7 +21,7 @@ OURS = "# Written by fencepost gate git-hook"
 HEADS = "refs/heads/"
 
 
-class Move(NamedTuple):
+class RefMove(NamedTuple):
     """One ref that is about to change; as old value git may say nothing."""
 
     old: str
@@ -32,7 +32,7 @@ class Move(NamedTuple):
 def judge(lines: Iterable[str], *, refs_are_locked: bool = False) -> None:
     """Raise FenceRefused if one of the moves, as git hands them to a hook, must not be made."""
     fields = [line.split(" ", 2) for line in lines if line.count(" ") >= 2]  # noqa: PLR2004  # old new ref
-    moves = [Move(old, new, ref) for old, new, ref in fields if ref.startswith((FENCES, HEADS))]
+    moves = [RefMove(old, new, ref) for old, new, ref in fields if ref.startswith((FENCES, HEADS))]
     if refs_are_locked:
         moves = [move for move in moves if not _changes_nothing(move)]
     moved = {move.ref: move.new for move in moves}
@@ -60,7 +60,7 @@ def install(repository: str) -> list[str]:
     return paths
 
 
-def _changes_nothing(move: Move) -> bool:
+def _changes_nothing(move: RefMove) -> bool:
     """Tell whether a move is git's own housekeeping: `pack-refs` and `gc` write a ref anew, elsewhere, and remove the old copy.
 
     A copy that is removed stays in the packed refs. Who deletes a ref for good takes it out there as well, and holds their
@@ -86,7 +86,7 @@ def _demand_fence(branch: str, moved: dict[str, str]) -> None:
         )
 
 
-def _demand_risen(move: Move) -> None:
+def _demand_risen(move: RefMove) -> None:
     """Refuse marks that are gone, cannot be read, or went down; another store's were adopted by a person."""
     before, new = _current(move.ref), _marks(move.new, move.ref)
     if any(mark.fence > FENCE_MAX for mark in new.values()):
@@ -113,7 +113,7 @@ def _is_lower(now: Mark, before: Mark) -> bool:
 def _marks(commit: str, ref: str) -> dict[str, Mark]:
     try:
         return decode(_ask("cat-file", "blob", f"{commit}:{MARKS}").encode())
-    except (Failed, ValueError, TypeError, KeyError, AttributeError):
+    except (GitRefused, ValueError, TypeError, KeyError, AttributeError):
         raise FenceRefused(f"{ref} would no longer hold marks that can be read. Nothing was changed.") from None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.command import GitRefused, git
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import from_us
 
@@ -23,7 +23,7 @@ SHOWN_MAX = 3
 YOUNG = "it is new"
 
 
-class Left(NamedTuple):
+class LeftLock(NamedTuple):
     """A lock file that stays, since when, and why it does."""
 
     path: str
@@ -52,7 +52,7 @@ class Locks:
         """Tell whether the repository is on this machine, so that its locks can be seen."""
         return os.path.isdir(self._folder)
 
-    def cleared(self, refs: Iterable[str], *, also: Iterable[str] = ()) -> list[Left]:
+    def cleared(self, refs: Iterable[str], *, also: Iterable[str] = ()) -> list[LeftLock]:
         """Remove the locks on these refs, and other files, whose owner is dead; return those that stay.
 
         A lock that exists keeps everybody from making it anew, so that whoever is found to be at work after it was seen
@@ -68,20 +68,20 @@ class Locks:
         with _turn(home) as is_mine:
             return [left for path in found if (left := self._clear(path, home, is_mine=is_mine)) is not None]
 
-    def _clear(self, path: str, home: str, *, is_mine: bool) -> Left | None:
+    def _clear(self, path: str, home: str, *, is_mine: bool) -> LeftLock | None:
         seen = _identity(path)
         if seen is None:
             return None
         since_us = seen.st_mtime_ns // 1000
         if 0 <= self._clock.wall_us() - since_us < SETTLED_US:
-            return Left(path, since_us, YOUNG)
+            return LeftLock(path, since_us, YOUNG)
         if not is_mine:
-            return Left(path, since_us, "another process looks into it just now")
+            return LeftLock(path, since_us, "another process looks into it just now")
         workers = self._witness.at_work(_places(home), seen.st_uid) if self._witness else None
         if workers is None:
-            return Left(path, since_us, "whether its owner is alive cannot be told from here")
+            return LeftLock(path, since_us, "whether its owner is alive cannot be told from here")
         if workers:
-            return Left(path, since_us, f"its owner may be {', '.join(workers[:SHOWN_MAX])}")
+            return LeftLock(path, since_us, f"its owner may be {', '.join(workers[:SHOWN_MAX])}")
         if _same(seen, _identity(path)):
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -94,7 +94,7 @@ class Locks:
         try:
             words = ("rev-parse", "--path-format=absolute", "--git-common-dir")
             return os.path.realpath(git(*words, folder=self._folder).strip())
-        except Failed:
+        except GitRefused:
             return ""
 
 

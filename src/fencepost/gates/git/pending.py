@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.command import GitRefused, git
 
 NOTE = "fencepost.merge.json"  # in the git directory that all worktrees share
 
@@ -56,7 +56,7 @@ def finish(folder: str) -> bool:
     try:
         if _is_due(left):
             git("read-tree", "-m", "-u", left.old, left.new, folder=left.place)
-    except (Failed, OSError):
+    except (GitRefused, OSError):
         return False
     clear(folder)
     return True

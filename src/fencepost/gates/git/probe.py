@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 
-from fencepost.gates.git.command import Failed
+from fencepost.gates.git.command import GitRefused
 from fencepost.gates.git.scratch import Scratch
 from fencepost.gates.git.words import NOTHING, PROBES
 from fencepost.model.errors import Misconfigured
@@ -24,7 +24,7 @@ def probe(place: Scratch, target: str) -> None:
         _do(place, target, "swap", *((name, one, two) for name in names))
         _demand_loss(place, target, (names[0], two, one), (names[1], one, one))
     finally:
-        with suppress(Failed):  # a server that lets nobody delete is a good gate all the same
+        with suppress(GitRefused):  # a server that lets nobody delete is a good gate all the same
             place.push(*((name, value, "") for name, value in place.values(names).items()))
 
 
@@ -50,7 +50,7 @@ def _is_usual(line: str) -> bool:
 def _do(place: Scratch, target: str, verb: str, *moves: tuple[str, str, str]) -> None:
     try:
         place.push(*moves)
-    except Failed as error:
+    except GitRefused as error:
         if NO_ATOMIC in str(error):
             raise not_atomic(target) from None
         raise Misconfigured(
@@ -61,7 +61,7 @@ def _do(place: Scratch, target: str, verb: str, *moves: tuple[str, str, str]) ->
 
 def _demand_loss(place: Scratch, target: str, right: tuple[str, str, str], wrong: tuple[str, str, str]) -> None:
     """Push one move that is right with one that is not: neither may be made."""
-    with suppress(Failed):
+    with suppress(GitRefused):
         place.push(right, wrong)
         raise Misconfigured(f"{target} moved a ref from another value than was expected, so it cannot be a gate.")
     if place.values((right[0],)) != {right[0]: right[1]}:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from fencepost.gates.git.command import Failed, git
+from fencepost.gates.git.command import GitRefused, git
 from fencepost.gates.git.locks import YOUNG, Locks, speaks_of_a_lock
 from fencepost.gates.git.pending import Checkout, clear, finish, note, pending_in
 from fencepost.gates.git.words import NOTHING
@@ -33,7 +33,7 @@ PATIENT = {
 }
 
 
-class Move(NamedTuple):
+class BranchMove(NamedTuple):
     """A branch that shall go from one commit to another, and the working tree that shows it, if one does."""
 
     branch: str
@@ -73,7 +73,7 @@ class RepositoryGate:
                 return
         raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time.")
 
-    def move(self, proofs: Sequence[Proof], wanted: Move) -> None:
+    def move(self, proofs: Sequence[Proof], wanted: BranchMove) -> None:
         """Move a branch if every fence is still good, and show it in its working tree; else raise, and nothing is changed."""
         self._finish()
         if wanted.place is not None:
@@ -108,7 +108,7 @@ class RepositoryGate:
         warnings = (f"{left.place} does not show yet what {left.branch} was moved to",) if left else ()
         return GateStatus(self.target, self._see()[1], warnings)
 
-    def _show(self, moved: Move) -> None:
+    def _show(self, moved: BranchMove) -> None:
         """Let the working tree show the branch; if somebody was quicker there, take the move back."""
         if finish(self._folder):
             return
@@ -118,11 +118,11 @@ class RepositoryGate:
         told = "the branch was moved back" if back else "see: git status"
         raise Busy(f"{moved.place} was changed while {moved.branch} was moved; {told}.")
 
-    def _try(self, wanted: Move, place: str) -> None:
+    def _try(self, wanted: BranchMove, place: str) -> None:
         """See whether the working tree could be changed, before anything is."""
         try:
             git("read-tree", "-n", "-m", "-u", wanted.old, wanted.new, folder=place)
-        except Failed as error:
+        except GitRefused as error:
             raise Busy(f"{place} is in the way: {_first(error)}") from None
 
     def _finish(self) -> None:
@@ -130,7 +130,7 @@ class RepositoryGate:
         left = pending_in(self._folder)
         if left is None or finish(self._folder):
             return
-        with suppress(Failed, OSError):
+        with suppress(GitRefused, OSError):
             words = ("rev-parse", "--path-format=absolute", "--git-path", "index.lock")
             index = git(*words, folder=left.place).strip()
             if os.path.exists(index) and not self._locks.cleared((), also=[index]):
@@ -159,7 +159,7 @@ class RepositoryGate:
         text = "\n".join(["start", *steps, "prepare", "commit", ""])
         try:
             git("update-ref", "--stdin", folder=self._folder, stdin=text.encode(), env=PATIENT)
-        except Failed as error:
+        except GitRefused as error:
             if "but expected" in str(error) or "reference already exists" in str(error):
                 return False
             if speaks_of_a_lock(str(error)):
@@ -179,9 +179,9 @@ class RepositoryGate:
             raise GateUnreachable(f"{self.target}: {self._folder} is not there.")
         try:
             return git(*words, folder=self._folder, stdin=stdin)
-        except Failed as error:
+        except GitRefused as error:
             raise GateUnreachable(f"{self.target}: {_first(error)}") from None
 
 
-def _first(error: Failed) -> str:
+def _first(error: GitRefused) -> str:
     return (str(error).splitlines() or [""])[0]

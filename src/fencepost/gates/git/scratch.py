@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fencepost.gates.git.command import SECONDS, Failed, git
+from fencepost.gates.git.command import SECONDS, GitRefused, git
 from fencepost.gates.git.words import MARKS, NOTHING, branch_ref, fence_ref
 from fencepost.gates.mark_text import decode, encode
 from fencepost.model.errors import GateUnreachable, Misconfigured
@@ -24,7 +24,7 @@ AUTHOR = {
 }
 
 
-class Seen(NamedTuple):
+class RemoteState(NamedTuple):
     """What a remote has: the branch, the commit of its marks, and the marks."""
 
     head: str
@@ -41,7 +41,7 @@ class Scratch:
         self._target = target
         self._seconds = seconds
 
-    def see(self, branch: str) -> Seen:
+    def see(self, branch: str) -> RemoteState:
         """Read what the remote has now; again if it changed while we read."""
         for _ in range(READS_MAX):
             seen = self._look(branch)
@@ -49,11 +49,11 @@ class Scratch:
                 return seen
         raise GateUnreachable(f"{self._target}: its marks change faster than they can be read.")
 
-    def _look(self, branch: str) -> Seen | None:
+    def _look(self, branch: str) -> RemoteState | None:
         refs = self.values((branch_ref(branch), fence_ref(branch)))
         fence = refs.get(fence_ref(branch), NOTHING)
         marks = self._marks(branch, fence)
-        return None if marks is None else Seen(refs.get(branch_ref(branch), NOTHING), fence, marks)
+        return None if marks is None else RemoteState(refs.get(branch_ref(branch), NOTHING), fence, marks)
 
     def values(self, refs: tuple[str, ...]) -> dict[str, str]:
         """Return where the remote has these refs now; those that it does not have are missing."""
@@ -95,7 +95,7 @@ class Scratch:
         """Tell whether a commit that we have descends from another one."""
         try:
             git("merge-base", "--is-ancestor", old, new, folder=self._folder)
-        except Failed:
+        except GitRefused:
             return False
         return True
 
@@ -105,7 +105,7 @@ class Scratch:
         self._reach("fetch", "--quiet", "--no-tags", "--depth=1", "--", self._remote, fence_ref(branch))
         try:
             return decode(git("cat-file", "blob", f"{fence}:{MARKS}", folder=self._folder).encode())
-        except Failed:
+        except GitRefused:
             return None  # they have moved on since we asked where they are
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Misconfigured(
@@ -116,7 +116,7 @@ class Scratch:
     def _reach(self, *words: str) -> str:
         try:
             return git(*words, folder=self._folder, seconds=self._seconds)
-        except Failed as error:
+        except GitRefused as error:
             last = (str(error).splitlines() or [""])[0]
             raise GateUnreachable(f"{self._target} cannot be reached: {last}") from None
 

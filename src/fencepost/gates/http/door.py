@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fencepost.gates.http.headers import BAD, FORBIDDEN, MISSING, Answer, answered, refusal
-from fencepost.gates.http.marks import WAIT_SECONDS, Passage, RequestMarks
+from fencepost.gates.http.headers import BAD, FORBIDDEN, MISSING, GateAnswer, answered, refusal
+from fencepost.gates.http.marks import WAIT_SECONDS, RequestMarks, RequestPassage
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.model.gate import FENCE_MAX, Proof, check
 
@@ -18,7 +18,7 @@ BODY_MAX = 65_536
 KEY_MIN = 16
 
 
-class Door:
+class ServiceDoor:
     """The gate of one service: its marks, and the key without which nobody raises them."""
 
     def __init__(
@@ -30,11 +30,11 @@ class Door:
         self.name = name
         self.marks = RequestMarks(folder, clock=clock, wait_seconds=wait_seconds)
 
-    def enter(self, proof: Proof) -> Passage:
+    def enter(self, proof: Proof) -> RequestPassage:
         """Let a request in, or raise FenceRefused."""
         return self.marks.enter(proof, self.name)
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> GateAnswer:
         """Answer a request below `/.fencepost/`; names of headers are in lower case."""
         given = headers.get("authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), self._key):
@@ -49,7 +49,7 @@ class Door:
         except (ValueError, KeyError, TypeError):
             return answered({"code": "invalid", "message": "this is no proof."}, BAD)
 
-    def _do(self, verb: str, body: bytes) -> Answer:
+    def _do(self, verb: str, body: bytes) -> GateAnswer:
         if verb != "status":
             document = json.loads(body)
             target, proof = str(document["target"]), _proof(document["proof"])

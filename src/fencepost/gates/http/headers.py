@@ -25,7 +25,7 @@ STATUS: dict[type[FencepostError], int] = {
 }
 
 
-class Answer(NamedTuple):
+class GateAnswer(NamedTuple):
     """An answer to a request that is not the service's own."""
 
     status: int
@@ -67,25 +67,25 @@ def proof_from(headers: Mapping[str, str]) -> Proof | None:
     )
 
 
-def refusal(error: FencepostError) -> Answer:
+def refusal(error: FencepostError) -> GateAnswer:
     """Return the answer for an error, from which the other side can make the error again."""
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), AWAY)
     document: dict[str, object] = {"code": error.code, "message": str(error)}
     if isinstance(error, RefusedByMark):
         document.update(key=error.key, mark=error.mark._asdict())
     again = (("Retry-After", "1"),) if status == AWAY else ()
-    return Answer(status, _json(document), ((REFUSED, error.code), *again))
+    return GateAnswer(status, _json(document), ((REFUSED, error.code), *again))
 
 
-def no_fence() -> Answer:
+def no_fence() -> GateAnswer:
     """Return the answer to a writing request that shows no fence."""
     message = f"this service lets only requests write that show their fence: {FENCE} and {RESOURCE}. Nothing was done."
-    return Answer(NO_FENCE, _json({"code": "invalid", "message": message}), ((REFUSED, "no_fence"),))
+    return GateAnswer(NO_FENCE, _json({"code": "invalid", "message": message}), ((REFUSED, "no_fence"),))
 
 
-def answered(document: object, status: int = OK) -> Answer:
+def answered(document: object, status: int = OK) -> GateAnswer:
     """Return an answer with a document."""
-    return Answer(status, _json(document))
+    return GateAnswer(status, _json(document))
 
 
 def error_in(code: str, body: bytes) -> FencepostError:

@@ -24,7 +24,7 @@ MARKS, FLIGHT = "marks.json", "flight-"
 OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Passage:
+class RequestPassage:
     """A request inside: its resources cannot be raised before it is closed."""
 
     def __init__(self, marks: "RequestMarks", proof: Proof, files: list[int]) -> None:
@@ -79,7 +79,7 @@ class RequestMarks:
         self._wait_seconds = wait_seconds
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
-    def enter(self, proof: Proof, target: str) -> Passage:
+    def enter(self, proof: Proof, target: str) -> RequestPassage:
         """Compare, and hold the resources until the passage is closed, or raise; a request never lifts a mark."""
         self._demand_raised(proof, target)  # a first look: what is refused anyway leaves no trace here
         files = self._locked(proof, fcntl.LOCK_SH, f"{target} is being raised for a newer run")
@@ -88,7 +88,7 @@ class RequestMarks:
         except BaseException:
             _release(files)
             raise
-        return Passage(self, proof, files)
+        return RequestPassage(self, proof, files)
 
     def raise_fence(self, proof: Proof, target: str, *, adopt: bool = False) -> None:
         """Lift the marks, then wait for requests that were let in before; when it returns, none of them is under way."""

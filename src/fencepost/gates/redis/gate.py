@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fencepost.gates.redis.server import Server
+from fencepost.gates.redis.server import RedisServer
 from fencepost.gates.redis.words import decode, encode, script
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import FLOOR, MARKS_MAX, Mark, Proof, check, raised
@@ -38,7 +38,7 @@ class RedisGate:
     since: a raise in between changes a mark, so that the payload is not carried out and the marks are compared anew.
     """
 
-    def __init__(self, target: Target, *, clock: "Clock", server: Server) -> None:
+    def __init__(self, target: Target, *, clock: "Clock", server: RedisServer) -> None:
         self._clock = clock
         self._server = server
         self._marks = target.option("marks", DEFAULT_MARKS)
@@ -134,4 +134,4 @@ class RedisGate:
 
 def open_redis_gate(target: Target, *, clock: "Clock", fetch: Fetch) -> RedisGate:
     """Open the gate of a server."""
-    return RedisGate(target, clock=clock, server=Server(target.where, fetch))
+    return RedisGate(target, clock=clock, server=RedisServer(target.where, fetch))

@@ -12,7 +12,7 @@ SCHEMES = ("redis://", "rediss://", "unix://")
 BEST_EFFORT = "best effort, no gate: "
 
 
-class Server:
+class RedisServer:
     """A connection that is opened at the first question."""
 
     def __init__(self, where: str, fetch: Fetch) -> None:

@@ -11,7 +11,7 @@ MISSING = 404
 SERVER_TROUBLE = 500  # and above
 
 
-class Moved(Exception):  # no error: another writer was first
+class ChangedMeanwhile(Exception):  # no error: another writer was first
     """The condition did not hold: look again, and compare again."""
 
 
@@ -33,7 +33,7 @@ class Bucket:
 
         try:
             return self._explained(f"read s3://{self._name}/{key}", ask)  # type: ignore[no-any-return]
-        except Moved:
+        except ChangedMeanwhile:
             return None
 
     def put(self, key: str, content: bytes, *, etag: str | None) -> None:
@@ -48,7 +48,7 @@ class Bucket:
         """Delete an object that nobody refers to; what cannot be deleted now is only litter."""
         try:
             self._explained("delete", lambda: self._client().delete_object(Bucket=self._name, Key=key))
-        except (FencepostError, Moved):
+        except (FencepostError, ChangedMeanwhile):
             return
 
     def _client(self) -> Any:  # noqa: ANN401  # the library has no types
@@ -90,7 +90,7 @@ def _meaning(response: Any, doing: str) -> Exception:  # noqa: ANN401  # the lib
     code = response.get("Error", {}).get("Code", "")
     said = f"{code}: {response.get('Error', {}).get('Message', '')}".rstrip(" .:")
     if code != "NoSuchBucket" and (status == MISSING or status in LOST):
-        return Moved(said)
+        return ChangedMeanwhile(said)
     if status >= SERVER_TROUBLE and code != "NotImplemented":
         return GateUnreachable(f"cannot {doing}: {said}.")
     return Misconfigured(f"cannot {doing}: {said}.")

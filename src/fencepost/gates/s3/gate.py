@@ -4,8 +4,8 @@ import os
 from typing import TYPE_CHECKING
 
 from fencepost.gates.reference import resolved
-from fencepost.gates.s3.bucket import Bucket, Moved
-from fencepost.gates.s3.pointer import NOTHING, Pointer, Seen, parse
+from fencepost.gates.s3.bucket import Bucket, ChangedMeanwhile
+from fencepost.gates.s3.pointer import NOTHING, FoundPointer, Pointer, parse
 from fencepost.model.errors import Busy, GateUnreachable, Invalid, Misconfigured
 from fencepost.model.gate import Proof, check, raised
 from fencepost.model.rights import is_referred_place
@@ -98,7 +98,7 @@ class S3Gate:
         """Return the marks."""
         return GateStatus(self.target, self._see().pointer.marks, ())
 
-    def _look(self, proof: Proof) -> Seen:
+    def _look(self, proof: Proof) -> FoundPointer:
         seen = self._see()
         if seen.etag is None:
             raise Misconfigured(
@@ -120,26 +120,26 @@ class S3Gate:
                 return
         raise Busy(f"{self.target} moves all the time; nothing was written. Try again later.")
 
-    def _swap(self, seen: Seen, pointer: Pointer) -> bool:
+    def _swap(self, seen: FoundPointer, pointer: Pointer) -> bool:
         """Put the pointer in the place of the one that was seen; False if that one is no longer there."""
         stamped = pointer._replace(stamp=_stamp())
         try:
             self._bucket.put(self._key, stamped.text(), etag=seen.etag)
-        except Moved:
+        except ChangedMeanwhile:
             # A first try may have landed though its answer was lost, and others may have come since.
             now = self._see().pointer
             is_new = stamped.data not in ("", seen.pointer.data)
             return now.stamp == stamped.stamp or (is_new and stamped.data in (now.data, now.previous))
         return True
 
-    def _see(self) -> Seen:
+    def _see(self) -> FoundPointer:
         found = self._bucket.get(self._key)
-        return Seen(parse(found[0], self.target), found[1]) if found else NOTHING
+        return FoundPointer(parse(found[0], self.target), found[1]) if found else NOTHING
 
     def _takes(self, key: str, etag: str | None) -> bool:
         try:
             self._bucket.put(key, b"second", etag=etag)
-        except Moved:
+        except ChangedMeanwhile:
             return False
         return True
 

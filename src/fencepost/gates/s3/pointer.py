@@ -27,14 +27,14 @@ class Pointer(NamedTuple):
         return json.dumps({**rest, **document}, indent=1).encode() + b"\n"
 
 
-class Seen(NamedTuple):
+class FoundPointer(NamedTuple):
     """A pointer and the ETag under which it was found; None if there is none."""
 
     pointer: Pointer
     etag: str | None
 
 
-NOTHING = Seen(Pointer({}), None)
+NOTHING = FoundPointer(Pointer({}), None)
 
 
 def parse(content: bytes, target: str) -> Pointer:

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fencepost.gates.sql.guard import guard_statements, unguard_statements
-from fencepost.gates.sql.link import Link, link_to
+from fencepost.gates.sql.link import SqlLink, link_to
 from fencepost.gates.sql.open import Database, database_at
-from fencepost.gates.sql.statements import DEFAULT_TABLE, Statements, statements
+from fencepost.gates.sql.statements import DEFAULT_TABLE, MarkStatements, statements
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import FLOOR, MARKS_MAX, Mark, Proof, check, raised
 from fencepost.model.target import Target
@@ -104,7 +104,7 @@ class SqlGate:
             return _marks(link.run(words["marks"])) if self._is_made(link, words) else {}
 
     @contextmanager
-    def _transaction(self, link: Link) -> Iterator[Statements]:
+    def _transaction(self, link: SqlLink) -> Iterator[MarkStatements]:
         link.begin()
         try:
             yield self._words(link)
@@ -113,18 +113,18 @@ class SqlGate:
             link.rollback()
             raise
 
-    def _words(self, link: Link) -> Statements:
+    def _words(self, link: SqlLink) -> MarkStatements:
         return statements(link.dialect, self._table)
 
-    def _is_made(self, link: Link, words: Statements) -> bool:
+    def _is_made(self, link: SqlLink, words: MarkStatements) -> bool:
         return bool(link.run(words["exists"], words.table)[0][0])
 
-    def _make(self, link: Link) -> None:
+    def _make(self, link: SqlLink) -> None:
         words = self._words(link)
         if not self._is_made(link, words):
             self._database.make(lambda: [link.run(words[name]) for name in ("make", "make_pass") if name in words])
 
-    def _demand_marks(self, link: Link, words: Statements) -> None:
+    def _demand_marks(self, link: SqlLink, words: MarkStatements) -> None:
         """Refuse a database that was never raised: its marks would fence nobody, since they are kept elsewhere."""
         if not self._is_made(link, words):
             raise Misconfigured(
@@ -132,10 +132,12 @@ class SqlGate:
                 f"was raised: {self.target}. Connect to that one, or raise this one first: fencepost gate raise sql:…"
             )
 
-    def _is_full(self, link: Link, words: Statements) -> bool:
+    def _is_full(self, link: SqlLink, words: MarkStatements) -> bool:
         return len(link.run(words["marks"])) >= MARKS_MAX
 
-    def _pass(self, link: Link, words: Statements, proof: Proof, *, adopt: bool = False, folding: bool = False) -> None:
+    def _pass(
+        self, link: SqlLink, words: MarkStatements, proof: Proof, *, adopt: bool = False, folding: bool = False
+    ) -> None:
         """Compare, and lift what is lower, with every row locked from here to the commit: the floor's first."""
         keys = proof.keys
         seen = {key: link.run(words["look"], key) for key in (FLOOR, *keys)}
@@ -154,14 +156,14 @@ class SqlGate:
             elif lifted[key] != marks.get(key):
                 link.run(words["lift"], *lifted[key], key)
 
-    def _locked(self, link: Link, words: Statements, keys: list[str], *, exclusively: bool) -> dict[str, Mark]:
+    def _locked(self, link: SqlLink, words: MarkStatements, keys: list[str], *, exclusively: bool) -> dict[str, Mark]:
         found: dict[str, Mark] = {}
         for key in keys:
             link.run(words["prepare"], key)
             found |= _marks(link.run(words["hold" if exclusively else "share"], key))
         return found
 
-    def _show(self, link: Link, words: Statements, proof: Proof) -> None:
+    def _show(self, link: SqlLink, words: MarkStatements, proof: Proof) -> None:
         """Tell guarded tables who is writing."""
         if link.dialect == "postgres":
             resources = " ".join(proof.resources)

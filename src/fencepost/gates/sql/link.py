@@ -8,7 +8,7 @@ IDLE = 0  # libpq's word for: no transaction is open
 KNOWN = "sqlite3, apsw, psycopg, psycopg2 and SQLAlchemy"
 
 
-class Link(Protocol):
+class SqlLink(Protocol):
     """A connection that is about to be, or is, in a transaction of ours."""
 
     dialect: str
@@ -30,14 +30,14 @@ class Link(Protocol):
         ...
 
 
-def link_to(connection: Any) -> Link:  # noqa: ANN401  # whatever the program holds
+def link_to(connection: Any) -> SqlLink:  # noqa: ANN401  # whatever the program holds
     """Return the link for a connection, by where its class comes from."""
     if callable(getattr(connection, "get_bind", None)) and callable(getattr(connection, "connection", None)):
         connection = connection.connection()  # an SQLAlchemy session
     home = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
     for name, kind in LINKS.items():
         if name in home:
-            found: Link = kind(connection)
+            found: SqlLink = kind(connection)
             return found
     raise Misconfigured(f"a gate cannot write through {type(connection)!r}; there are {KNOWN} connections.")
 

@@ -12,7 +12,7 @@ MARK = "-- :name "
 DEFAULT_TABLE = "fencepost_fence"
 
 
-class Statements(dict[str, str]):
+class MarkStatements(dict[str, str]):
     """The statements of one dialect for one table of marks."""
 
     def __init__(self, dialect: str, table: str = DEFAULT_TABLE) -> None:
@@ -22,9 +22,9 @@ class Statements(dict[str, str]):
 
 
 @lru_cache(maxsize=32)
-def statements(dialect: str, table: str) -> Statements:
+def statements(dialect: str, table: str) -> MarkStatements:
     """Return the statements of a dialect for a table of marks."""
-    return Statements(dialect, table)
+    return MarkStatements(dialect, table)
 
 
 def marks_words(table: str) -> dict[str, str]:

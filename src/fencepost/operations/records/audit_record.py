@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fencepost.model.audit import Fault, Seal
 from fencepost.model.instant import parse_instant
-from fencepost.operations.audit import Report
+from fencepost.operations.audit import VerifiedAudit
 from fencepost.operations.records import Record, at
 from fencepost.ports.looking import AuditRow
 
@@ -66,7 +66,7 @@ class AuditReportRecord(Record):
     head: Seal | None
 
 
-def report_record(report: Report) -> AuditReportRecord:
+def report_record(report: VerifiedAudit) -> AuditReportRecord:
     """Return a report as every door gives it."""
     return AuditReportRecord(
         tenant=report.tenant,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from fencepost.operations.leases import Listed
+from fencepost.operations.leases import ListedLease
 from fencepost.operations.records import Record, at
 
 
@@ -24,7 +24,7 @@ class LeaseRecord(Record):
     lost: bool
 
 
-def lease_record(one: Listed) -> LeaseRecord:
+def lease_record(one: ListedLease) -> LeaseRecord:
     """Return a lease as every door gives it."""
     held = one.held
     return LeaseRecord(

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from fencepost.model.proof import Proof, ScheduleProof
+from fencepost.model.proof import ScheduleProof, TenantProof
 from fencepost.operations.records import Record, at
 
 
@@ -41,7 +41,7 @@ class ProofRecord(Record):
     schedules: list[ScheduleProofRecord]
 
 
-def proof_record(proof: Proof, limit: int) -> ProofRecord:
+def proof_record(proof: TenantProof, limit: int) -> ProofRecord:
     """Return a proof as every door gives it, so many findings of each schedule at most."""
     return ProofRecord(**proof.totals(), schedules=[_schedule(one, limit) for one in proof.schedules])
 

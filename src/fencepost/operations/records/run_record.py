@@ -13,7 +13,7 @@ from fencepost.model.moment import from_us
 from fencepost.model.request_key import shown_key
 from fencepost.model.usage import is_partial, llm_tokens
 from fencepost.operations.commands import Command
-from fencepost.operations.looking import Detail, Listing, Seen
+from fencepost.operations.looking import Detail, RunListing, SeenRun
 from fencepost.operations.places import resources_in
 from fencepost.operations.records import Record, at, fields_of, usd
 from fencepost.ports.looking import CommandRow
@@ -54,7 +54,7 @@ class RunRecord(Record):
     usage: Annotated[dict[str, int] | None, "llm_tokens of all its attempts, by kind"]
 
 
-def run_record(seen: Seen) -> RunRecord:
+def run_record(seen: SeenRun) -> RunRecord:
     """Return a run as every door gives it."""
     run = seen.run
     return RunRecord(
@@ -95,7 +95,7 @@ class RunMadeRecord(RunRecord):
 
 def made_record(made: "Requested") -> RunMadeRecord:
     """Return the run that answers a request."""
-    return RunMadeRecord(**fields_of(run_record(Seen(made.run))), earlier=made.earlier, said=made.said)
+    return RunMadeRecord(**fields_of(run_record(SeenRun(made.run))), earlier=made.earlier, said=made.said)
 
 
 class LiveRunRecord(RunRecord):
@@ -146,10 +146,10 @@ class LiveCommandRecord(CommandRecord):
     unattended_since: None = None
 
 
-def live_record(one: Seen | Command, listing: Listing) -> LiveRunRecord | LiveCommandRecord:
+def live_record(one: SeenRun | Command, listing: RunListing) -> LiveRunRecord | LiveCommandRecord:
     """Return what runs or waits, with what it waits for and how many wait in its project."""
     waits_for = one.place.waits_for(listing.now_us) if one.place else None
-    if isinstance(one, Seen):
+    if isinstance(one, SeenRun):
         run, unattended = run_record(one), one.unattended
         return LiveRunRecord(
             **fields_of(run),
@@ -209,7 +209,7 @@ class DeadLetterRecord(RunRecord):
     last_log: str
 
 
-def dead_record(seen: Seen) -> DeadLetterRecord:
+def dead_record(seen: SeenRun) -> DeadLetterRecord:
     """Return a dead letter as every door gives it."""
     return DeadLetterRecord(**fields_of(run_record(seen)), died_at=at(seen.run.ended_us), last_log=seen.last_log)
 

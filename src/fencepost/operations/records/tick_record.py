@@ -6,7 +6,7 @@ from typing import Annotated
 from fencepost.operations.records import Record, at
 from fencepost.operations.records.run_record import RunRecord, run_record
 from fencepost.operations.tick_stories import behind_of
-from fencepost.operations.why import Answer, Asked
+from fencepost.operations.why import Explanation, WhyQuestion
 from fencepost.ports.looking import TickRow
 
 
@@ -59,7 +59,7 @@ class AnswerRecord(Record):
     next_tick: datetime | None
 
 
-def answer_record(asked: Asked, answer: Answer) -> AnswerRecord:
+def answer_record(asked: WhyQuestion, answer: Explanation) -> AnswerRecord:
     """Return an answer as every door gives it."""
     return AnswerRecord(
         schedule=asked.schedule,

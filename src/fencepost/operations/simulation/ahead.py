@@ -12,7 +12,7 @@ from fencepost.model.disposition import DispositionKind
 from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
-from fencepost.model.trigger import AtTrigger, CronTrigger, Ended, EveryTrigger
+from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger
 from fencepost.operations.simulation.purse import Purse
 
 
@@ -136,5 +136,5 @@ def _chain(one: Plain, trigger: EveryTrigger, limit_us: int) -> Iterator[int]:
     at_us = one.due_us
     while at_us is not None and at_us < limit_us:
         yield at_us
-        following = trigger.due(Ended(one.name, from_us(at_us + one.busy_us)), applied_at=EPOCH)
+        following = trigger.due(EndedRun(one.name, from_us(at_us + one.busy_us)), applied_at=EPOCH)
         at_us = to_us(following.tick_at) if following else None

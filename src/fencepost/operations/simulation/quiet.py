@@ -17,9 +17,9 @@ from fencepost.model.missed import INSTANT
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.run import RunState
-from fencepost.model.trigger import CronTrigger, Ended, EveryTrigger
+from fencepost.model.trigger import CronTrigger, EndedRun, EveryTrigger
 from fencepost.operations.simulation.ahead import Plain, Quiet, look_ahead
-from fencepost.operations.simulation.stage import EVER_US, Live, Stage, in_us
+from fencepost.operations.simulation.stage import EVER_US, SimulatedRun, Stage, in_us
 from fencepost.operations.simulation.working import Workers
 from fencepost.ports.ticks import Around, DueSchedule, TickPlan
 
@@ -119,7 +119,7 @@ class QuietTimes:
         tally.one_by_one += 1
         tally.note_tick(tick)
         self._stage.ended_us.pop(then.name, None)
-        self._stage.live[run.id] = Live(then.name, tick_us, run.ready_us)
+        self._stage.live[run.id] = SimulatedRun(then.name, tick_us, run.ready_us)
         began_us[run.id] = run.ready_us
         return plan._replace(ticks=(tick,))
 
@@ -166,6 +166,6 @@ def _next_look(meaning: Meaning, due: DueSchedule) -> datetime | None:
         return None
     if not isinstance(trigger, EveryTrigger):
         return trigger.look_after(from_us(due.cursor_us))
-    previous = Ended(due.last_run, from_us(due.last_ended_us)) if due.last_run and due.last_ended_us else None
+    previous = EndedRun(due.last_run, from_us(due.last_ended_us)) if due.last_run and due.last_ended_us else None
     tick = trigger.due(previous, applied_at=from_us(due.applied_us))
     return tick.tick_at if tick else None

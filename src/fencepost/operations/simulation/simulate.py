@@ -14,8 +14,8 @@ from fencepost.model.run import Reason, RunState
 from fencepost.operations.simulation.machine import VirtualClock
 from fencepost.operations.simulation.quiet import QuietTimes
 from fencepost.operations.simulation.scenario import Scenario
-from fencepost.operations.simulation.stage import Live, Stage, in_us
-from fencepost.operations.simulation.tally import Report, Tally
+from fencepost.operations.simulation.stage import SimulatedRun, Stage, in_us
+from fencepost.operations.simulation.tally import ScheduleTally, SimulationReport
 from fencepost.operations.simulation.working import Workers
 from fencepost.ports.ticks import Around, DueSchedule, NewRun, TickPlan
 
@@ -29,11 +29,11 @@ Progress = Callable[[datetime], None]
 Opener = Callable[[str, VirtualClock], "RuntimeStore"]
 
 
-def simulate(scenario: Scenario, open_store: Opener, *, progress: Progress = lambda _: None) -> Report:
+def simulate(scenario: Scenario, open_store: Opener, *, progress: Progress = lambda _: None) -> SimulationReport:
     """Let the schedules live through the span and return what became of them."""
     with TemporaryDirectory(prefix="fencepost-simulate-") as folder, _stage(scenario, open_store, folder) as stage:
         _World(stage).run(progress)
-        return Report(scenario, stage.tallies)
+        return SimulationReport(scenario, stage.tallies)
 
 
 @contextmanager
@@ -107,11 +107,11 @@ class _World:
             for run_id in plan.stops:
                 self._workers.stop(run_id)
 
-    def _note_run(self, due: DueSchedule, run: NewRun, tally: Tally) -> None:
+    def _note_run(self, due: DueSchedule, run: NewRun, tally: ScheduleTally) -> None:
         stage = self._stage
         assert run.tick_us is not None, "a tick has made it"
         stage.ended_us.pop(due.name, None)
-        stage.live[run.id] = Live(due.name, run.tick_us, run.ready_us)
+        stage.live[run.id] = SimulatedRun(due.name, run.tick_us, run.ready_us)
         tally.one_by_one += 1
         grace = stage.meanings[due.name].policies.missed.grace
         tally.catch_ups += run.trigger != "every" and stage.now_us - run.tick_us > in_us(grace)

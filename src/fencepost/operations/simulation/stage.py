@@ -20,7 +20,7 @@ from fencepost.operations.dst import DstEffect, effects_on
 from fencepost.operations.simulation.machine import Crew, VirtualClock
 from fencepost.operations.simulation.purse import Purse
 from fencepost.operations.simulation.scenario import Scenario
-from fencepost.operations.simulation.tally import Tally
+from fencepost.operations.simulation.tally import ScheduleTally
 from fencepost.ports.ticks import DueSchedule
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ TTL_SECONDS = 10 * 366 * 86_400.0  # nobody renews here: a lease ends with its r
 
 
 @dataclass(slots=True)
-class Live:
+class SimulatedRun:
     """A run that has not ended."""
 
     schedule: str
@@ -51,10 +51,10 @@ class Stage:
         self.crew = Crew()
         self.end_us = to_us(scenario.end)
         self.outages = list(scenario.outages)
-        self.live: dict[str, Live] = {}
+        self.live: dict[str, SimulatedRun] = {}
         self.ended_us: dict[str, int] = {}  # of each `every`, the end of its last run, if the store knows nothing of it
         self.meanings = {name: _meaning(scenario, name) for name in scenario.schedules}
-        self.tallies = {name: Tally(effects=list(self._effects(name))) for name in scenario.schedules}
+        self.tallies = {name: ScheduleTally(effects=list(self._effects(name))) for name in scenario.schedules}
         self.places = tuple(_workplaces(scenario))
         self.purses = dict(self._purses())
         self._ended: list[tuple[str, str]] = []  # runs of those with a purse, and their schedules

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, renew_every
 from fencepost.operations.simulation import costs
 from fencepost.operations.simulation.costs import UnitCost
-from fencepost.operations.simulation.tally import Report
+from fencepost.operations.simulation.tally import SimulationReport
 
 DAY_SECONDS = 86_400
 WHOLE_FROM = 100
 
 
-class Part(NamedTuple):
+class LoadPart(NamedTuple):
     """One kind of work, how much of it there is in a second, and what one costs."""
 
     what: str
@@ -37,7 +37,7 @@ class StoreLoad(NamedTuple):
     agents: int
     workers: int
     at_work: float  # agents at once
-    parts: tuple[Part, ...]
+    parts: tuple[LoadPart, ...]
     kept_bytes_per_day: float
 
     @property
@@ -61,7 +61,7 @@ class StoreLoad(NamedTuple):
         return (self.workers + 1) * costs.WORKER_CONNECTIONS
 
 
-def load_of(report: Report, *, agents: int, workers: int) -> StoreLoad:
+def load_of(report: SimulationReport, *, agents: int, workers: int) -> StoreLoad:
     """Reckon the load of so many agents that are scheduled like those of the report, carried out by so many workers."""
     scenario = report.scenario
     seconds = (scenario.end - scenario.start).total_seconds()
@@ -70,12 +70,12 @@ def load_of(report: Report, *, agents: int, workers: int) -> StoreLoad:
     at_work = report.total("busy_us") / 1e6 * times
     every = renew_every(TTL_DEFAULT_SECONDS)
     parts = (
-        Part("ticks", ticks, costs.TICK),
-        Part("runs", runs, costs.RUN),
-        Part("renewals", at_work / every, costs.RENEWAL),
-        Part("renewing", renewing(at_work, workers) / every, costs.RENEWING),
-        Part("idle workers", workers, costs.IDLE_WORKER_SECOND),
-        Part("scheduler", 1, costs.IDLE_SCHEDULER_SECOND),
+        LoadPart("ticks", ticks, costs.TICK),
+        LoadPart("runs", runs, costs.RUN),
+        LoadPart("renewals", at_work / every, costs.RENEWAL),
+        LoadPart("renewing", renewing(at_work, workers) / every, costs.RENEWING),
+        LoadPart("idle workers", workers, costs.IDLE_WORKER_SECOND),
+        LoadPart("scheduler", 1, costs.IDLE_SCHEDULER_SECOND),
     )
     kept = (runs * costs.RUN_KEPT_BYTES + (ticks - runs) * costs.TICK_KEPT_BYTES) * DAY_SECONDS
     return StoreLoad(agents, workers, at_work, parts, kept)

@@ -18,7 +18,7 @@ SECOND_US = 1_000_000
 
 
 @dataclass(slots=True)
-class Tally:
+class ScheduleTally:
     """The counts of one schedule."""
 
     ticks: Counter[str] = field(default_factory=Counter)  # by disposition
@@ -81,11 +81,11 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SimulationReport:
     """The outcome of a simulation."""
 
     scenario: Scenario
-    tallies: Mapping[str, Tally]
+    tallies: Mapping[str, ScheduleTally]
 
     @property
     def outages(self) -> tuple[Outage, ...]:
@@ -97,7 +97,7 @@ class Report:
         return sum(int(getattr(tally, name)) for tally in self.tallies.values())
 
 
-def report_fields(report: Report) -> Iterator[dict[str, object]]:
+def report_fields(report: SimulationReport) -> Iterator[dict[str, object]]:
     """Yield each schedule as scripts see it, and the sums last."""
     for name, tally in sorted(report.tallies.items()):
         yield {"schedule": name, **_counts(tally), **_assumed(report.scenario, name), **_clock_changes(tally)}
@@ -113,7 +113,7 @@ def report_fields(report: Report) -> Iterator[dict[str, object]]:
     }
 
 
-def _counts(tally: Tally) -> dict[str, object]:
+def _counts(tally: ScheduleTally) -> dict[str, object]:
     return {
         "owed": tally.owed,
         "runs": tally.runs,
@@ -144,7 +144,7 @@ def _assumed(scenario: Scenario, name: str) -> dict[str, object]:
     }
 
 
-def _clock_changes(tally: Tally) -> dict[str, object]:
+def _clock_changes(tally: ScheduleTally) -> dict[str, object]:
     return {
         "clock_changes": [
             {"at": format_instant(one.change_at), "zone": one.zone, "effect": one.effect, "ticks": one.ticks}

@@ -12,14 +12,14 @@ from fencepost.model.moment import from_us
 from fencepost.model.outcome import Outcome, OverBudget, Stopped, Succeeded, TimedOut
 from fencepost.model.retry import settle
 from fencepost.model.run import Reason, RunId, RunState
-from fencepost.operations.simulation.stage import TTL_SECONDS, Live, Stage, in_us
+from fencepost.operations.simulation.stage import TTL_SECONDS, SimulatedRun, Stage, in_us
 from fencepost.ports.runs import LeasedRun, Report, RunRow, Standing
 
 BATCH = 500
 
 
 @dataclass(slots=True)
-class Working:
+class AgentAtWork:
     """An agent at work: when it will end and how, if nothing comes between."""
 
     leased: LeasedRun
@@ -39,7 +39,7 @@ class Workers:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._reaper = Reaper(stage.store, stage.store, stage.crew, lambda: from_us(stage.now_us))
-        self.working: dict[str, Working] = {}
+        self.working: dict[str, AgentAtWork] = {}
         self._began_us: dict[str, int] = {}
         self._up_since_us = 0
 
@@ -128,7 +128,7 @@ class Workers:
             tally.note_start(waited_us=waited_us, late_us=late_us)
         self.working[run.id] = self._course(found, live, began_us)
 
-    def _course(self, found: LeasedRun, live: Live, began_us: int) -> Working:
+    def _course(self, found: LeasedRun, live: SimulatedRun, began_us: int) -> AgentAtWork:
         """Work out how the attempt will end; a resumed one has only the rest to do."""
         stage = self._stage
         expected, budget = stage.scenario.expects(live.schedule), stage.meanings[live.schedule].policies.budget
@@ -141,9 +141,9 @@ class Workers:
             ends.append((stage.timeout_us(live.schedule), TimedOut(Reason.TIMEOUT)))
         after_us, outcome = min(ends, key=lambda one: one[0])
         cost = None if expected.cost is None else MicroUsd(expected.cost * after_us // needs_us)
-        return Working(found, began_us, began_us + after_us, outcome, cost)
+        return AgentAtWork(found, began_us, began_us + after_us, outcome, cost)
 
-    def _settle(self, one: Working) -> None:
+    def _settle(self, one: AgentAtWork) -> None:
         stage, run = self._stage, one.leased.run
         retry = retry_of(agent_from_json(run.manifest))
         now = from_us(stage.now_us)

@@ -8,7 +8,7 @@ import psycopg
 
 from fencepost.stores import sql
 from fencepost.stores.postgres.errors import unavailable, unknown_outcome
-from fencepost.stores.postgres.server import SILENCE_SECONDS, Connection, Server, Silent
+from fencepost.stores.postgres.server import SILENCE_SECONDS, Connection, PostgresServer, Silent
 from fencepost.stores.postgres.tables import PostgresTables
 from fencepost.stores.transaction import Later, Row, T
 
@@ -95,7 +95,7 @@ Once = Callable[[Callable[[PostgresTransaction], T], Limits], T]
 class PostgresDialect:
     """One connection at a time to one server; a broken one is replaced at the next transaction."""
 
-    def __init__(self, server: Server, greet: Callable[[Connection], None], *, limits: Limits = QUICK) -> None:
+    def __init__(self, server: PostgresServer, greet: Callable[[Connection], None], *, limits: Limits = QUICK) -> None:
         """Speak to a server; `greet` looks at each new connection and refuses what cannot be trusted."""
         self.server = server
         self._greet = greet

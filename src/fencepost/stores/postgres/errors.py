@@ -3,7 +3,7 @@
 import psycopg
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.stores.postgres.server import Server, Silent
+from fencepost.stores.postgres.server import PostgresServer, Silent
 from fencepost.stores.transaction import RowRefused
 
 SENTENCES = {
@@ -44,7 +44,7 @@ WORDS = {
 }
 
 
-def unavailable(server: Server, error: psycopg.Error) -> StoreUnavailable:
+def unavailable(server: PostgresServer, error: psycopg.Error) -> StoreUnavailable:
     """Return what to tell a person."""
     said = server.without_secrets(_first_line(error))
     if isinstance(error, Silent):
@@ -55,7 +55,7 @@ def unavailable(server: Server, error: psycopg.Error) -> StoreUnavailable:
     return StoreUnavailable(f"{server.url} {(sentence or 'cannot be used: {said}.').format(said=said)}")
 
 
-def unknown_outcome(server: Server) -> StoreUnavailable:
+def unknown_outcome(server: PostgresServer) -> StoreUnavailable:
     """Return what to say when COMMIT was sent and no answer came."""
     return StoreUnavailable(
         f"{server.url} was lost while it committed: whether the last change was made is unknown. "

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import psycopg
 
-from fencepost.stores.postgres.server import Connection, Server
+from fencepost.stores.postgres.server import Connection, PostgresServer
 
 
-class Ear:
+class PostgresEar:
     """One connection to the server on which workers hear that something became ready."""
 
     def __init__(self, connection: Connection) -> None:
@@ -33,7 +33,7 @@ class Ear:
         self._connection.close()
 
 
-def listen(server: Server) -> Ear | None:
+def listen(server: PostgresServer) -> PostgresEar | None:
     """Open an ear; None where a pooler stands between. Raise psycopg.Error if the server is out of reach."""
     connection = server.connect()
     try:
@@ -44,7 +44,7 @@ def listen(server: Server) -> Ear | None:
     except BaseException:
         connection.close()
         raise
-    return Ear(connection)
+    return PostgresEar(connection)
 
 
 def _is_pooled(connection: Connection) -> bool:

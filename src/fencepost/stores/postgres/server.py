@@ -65,7 +65,7 @@ def _bounded(gen: PQGen[RV], patience: int) -> PQGen[RV]:
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
-class Server(NamedTuple):
+class PostgresServer(NamedTuple):
     """Where the server is, with the secrets in `parameters` only."""
 
     parameters: dict[str, str]
@@ -81,7 +81,7 @@ class Server(NamedTuple):
         return text.replace(secret, "***") if secret else text
 
 
-def at(url: str) -> Server:
+def at(url: str) -> PostgresServer:
     """Read a URL as libpq does; passwords and TLS are its business."""
     try:
         given = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
@@ -91,7 +91,7 @@ def at(url: str) -> Server:
             "the PostgreSQL URL cannot be read; write postgresql://user@host:5432/database, "
             "and @ : / % in a password as %40 %3A %2F %25."
         ) from None
-    return Server(DEFAULTS | given, shown(given))
+    return PostgresServer(DEFAULTS | given, shown(given))
 
 
 def shown(given: dict[str, str]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from fencepost.model.errors import Invalid
-from fencepost.operations.cells import Kept, list_cells, read_cell, swap_cell
+from fencepost.operations.cells import KeptCell, list_cells, read_cell, swap_cell
 from fencepost.operations.looking import Store
 from fencepost.web.api import models
 from fencepost.web.door import caller_of, door_of
@@ -67,7 +67,7 @@ def _expected(if_match: str | None, if_none_match: str | None) -> str | None:
     return tag
 
 
-def _read(store: Store, tenant: str, name: str) -> Kept:
+def _read(store: Store, tenant: str, name: str) -> KeptCell:
     return read_cell(store.cells(), tenant, name)
 
 

@@ -13,10 +13,10 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import parse_resource
 from fencepost.model.ledger import Entry
-from fencepost.operations.audit import Report, audit_head, export_part, verify_audit
+from fencepost.operations.audit import VerifiedAudit, audit_head, export_part, verify_audit
 from fencepost.operations.doctor import examine, patient
 from fencepost.operations.dst import DstEffect, check
-from fencepost.operations.finding import Finding
+from fencepost.operations.finding import CheckFinding
 from fencepost.operations.leases import (
     break_lease,
     forget_gate,
@@ -219,7 +219,7 @@ def _verify(store: Store, tenant: str, heads: str = "") -> AuditReportRecord:
     return report_record(verified(store, tenant, kept))
 
 
-def verified(store: Store, tenant: str, heads: Sequence[Seal] = ()) -> Report:
+def verified(store: Store, tenant: str, heads: Sequence[Seal] = ()) -> VerifiedAudit:
     """Walk the chain with this machine's key."""
     key = wiring.audit_key(create=False)
     memory = wiring.kept_seals(store)
@@ -244,7 +244,7 @@ def _prove(store: Store, tenant: str, *, schedule: str, from_: str, until: str, 
     return proof_record(proof, limit)
 
 
-def examined(_: Store, tenant: str, door: Door) -> list[Finding]:
+def examined(_: Store, tenant: str, door: Door) -> list[CheckFinding]:
     """Look at the machine of this server; only the tenant whose configuration it goes by sees what is on its disk."""
     from fencepost.config.load import load
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
-from fencepost.operations.bulk import Triggered, Wanted, request_many
+from fencepost.operations.bulk import Triggered, WantedRun, request_many
 from fencepost.operations.logs import content, log_of
 from fencepost.operations.looking import (
     Detail,
@@ -192,7 +192,7 @@ def _request(store: Store, ask: asking.AskRun, tenant: str, *, by: str, key: str
 def _request_many(
     store: Store, ask: asking.AskRuns, tenant: str, *, by: str, key: str | None, door: Door
 ) -> list[Triggered]:
-    wanted = [Wanted(payload, f"{key}:{number}" if key else None) for number, payload in enumerate(ask.payloads, 1)]
+    wanted = [WantedRun(payload, f"{key}:{number}" if key else None) for number, payload in enumerate(ask.payloads, 1)]
     new, priority = door.new_run_id, ask.priority
     return request_many(store, tenant=tenant, agent=ask.agent, wanted=wanted, priority=priority, new_run_id=new, by=by)
 

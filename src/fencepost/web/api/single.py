@@ -16,7 +16,7 @@ from fencepost.operations.records.schedule_record import AgentRecord, agent_reco
 from fencepost.operations.single import (
     ABSENT,
     Put,
-    Sent,
+    SentDefinition,
     check_sent,
     drop_definition,
     find_agent,
@@ -62,7 +62,7 @@ async def put_agent(
     if_none_match: IfNoneMatch = None,
 ) -> PlannedRecord:
     """Define one agent; every schedule that runs it gets a new version."""
-    sent = Sent(ask.definition, ask.gates, ask.projects, ask.engines, ask.files)
+    sent = SentDefinition(ask.definition, ask.gates, ask.projects, ask.engines, ask.files)
     return await _put(
         request, response, ("agent", agent), sent, take_over=ask.take_over, seen=expected(if_match, if_none_match)
     )
@@ -85,7 +85,7 @@ async def put_schedule(
     if_none_match: IfNoneMatch = None,
 ) -> PlannedRecord:
     """Define one schedule; a change is a new version, which begins after the last tick of the one before."""
-    sent = Sent(ask.definition)
+    sent = SentDefinition(ask.definition)
     return await _put(
         request, response, ("schedule", schedule), sent, take_over=ask.take_over, seen=expected(if_match, if_none_match)
     )
@@ -115,7 +115,7 @@ async def _put(
     request: Request,
     response: Response,
     what: tuple[str, str],
-    sent: Sent,
+    sent: SentDefinition,
     *,
     take_over: bool,
     seen: str | None,
@@ -138,7 +138,7 @@ async def _drop(request: Request, what: tuple[str, str], seen: str | None) -> di
 def _put_one(
     store: Store,
     what: tuple[str, str],
-    sent: Sent,
+    sent: SentDefinition,
     *,
     tenant: str,
     by: str,

@@ -8,8 +8,8 @@ from fencepost.model.lease import parse_resource
 from fencepost.operations.coming import look_ahead
 from fencepost.operations.commands import Command
 from fencepost.operations.guarded import list_commands
-from fencepost.operations.leases import Listed, break_lease, list_leases
-from fencepost.operations.looking import Filter, Listing, Seen, Store, list_dead, list_live
+from fencepost.operations.leases import ListedLease, break_lease, list_leases
+from fencepost.operations.looking import Filter, RunListing, SeenRun, Store, list_dead, list_live
 from fencepost.ports.looking import CommandRow
 from fencepost.web.api.paging import Cursor, pair, spelled
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
@@ -109,15 +109,15 @@ def breaking(resource: str) -> Act:
     )
 
 
-def _lines(live: Listing) -> dict[str, list[Seen | Command]]:
+def _lines(live: RunListing) -> dict[str, list[SeenRun | Command]]:
     """Put those who wait into the lines of their projects; what works in none stands under its own agents."""
-    found: dict[str, list[Seen | Command]] = {}
+    found: dict[str, list[SeenRun | Command]] = {}
     for one in live.waiting:
         found.setdefault(project_of_line(one), []).append(one)
     return dict(sorted(found.items()))
 
 
-def _leases(store: Store, tenant: str) -> tuple[list[Listed], list[CommandRow], int]:
+def _leases(store: Store, tenant: str) -> tuple[list[ListedLease], list[CommandRow], int]:
     mine = [one for one in list_leases(store) if one.held.tenant == tenant]
     return mine, list_commands(store, tenant, Filter(), limit=COMMANDS), store.clock_us()
 

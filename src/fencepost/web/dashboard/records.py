@@ -9,8 +9,8 @@ from starlette.responses import Response
 from fencepost.model.access import Role
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
-from fencepost.model.proof import Proof
-from fencepost.operations.audit import Report, audit_state
+from fencepost.model.proof import TenantProof
+from fencepost.operations.audit import VerifiedAudit, audit_state
 from fencepost.operations.keys import Made, create_key, revoke_key
 from fencepost.operations.looking import Store, list_audit
 from fencepost.operations.prove import prove as prove_ticks
@@ -69,8 +69,8 @@ async def audit(
     more = {} if before is None else {"before_seq": before}
     rows = await desk.ask(list_audit, tenant, verb=verb, subject=subject, limit=AUDIT + 1, **more)
     state = await desk.ask(audit_state, tenant)
-    report: Report | None = await desk.ask(verified, tenant) if verify else None
-    proof: Proof | None = await desk.ask(_prove, tenant) if prove else None
+    report: VerifiedAudit | None = await desk.ask(verified, tenant) if verify else None
+    proof: TenantProof | None = await desk.ask(_prove, tenant) if prove else None
     worst_first = sorted(proof.schedules, key=lambda one: (one.holds, one.schedule)) if proof else []
     following = spelled(rows[AUDIT - 1].seq) if len(rows) > AUDIT else None
     return page(
@@ -150,7 +150,7 @@ def revoking(key: str) -> Act:
     return Act(f"Revoke {key}?", means, "Revoke", "/keys", grave=True, current="keys")
 
 
-def _prove(store: Store, tenant: str) -> Proof:
+def _prove(store: Store, tenant: str) -> TenantProof:
     return prove_ticks(store, tenant=tenant)
 
 

@@ -11,7 +11,7 @@ from fencepost.model.effects import Effects, effects_of
 from fencepost.model.errors import Invalid, StoreUnavailable
 from fencepost.model.ledger import Entry
 from fencepost.model.run import RunState
-from fencepost.operations.conversation import Exchange, conversation
+from fencepost.operations.conversation import AnsweredTurn, conversation
 from fencepost.operations.gate_marks import marks_of
 from fencepost.operations.guarded import why_lock
 from fencepost.operations.log_reading import Glimpse, glimpse
@@ -21,7 +21,7 @@ from fencepost.operations.places import resources_in
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import project_of, usage_of
 from fencepost.operations.showing import (
-    Guarded,
+    CommandAt,
     Present,
     any_record,
     command_lines,
@@ -51,7 +51,7 @@ class Shown(NamedTuple):
     usage: dict[str, int]
     project: str | None
     resources: str
-    talk: list[Exchange] | None  # what an agent printed that speaks in events
+    talk: list[AnsweredTurn] | None  # what an agent printed that speaks in events
 
 
 class ShownCommand(NamedTuple):
@@ -163,11 +163,11 @@ def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | Non
     )
 
 
-def _show_command(store: Store, tenant: str, found: Guarded | Present) -> ShownCommand:
+def _show_command(store: Store, tenant: str, found: CommandAt | Present) -> ShownCommand:
     fields, told = as_json(any_record(found)), [*command_lines(found)]
     resource = str(fields["resource"])
     sentences: list[str] = []
-    if isinstance(found, Guarded):
+    if isinstance(found, CommandAt):
         sentences = [sentence for answer in why_lock(store, tenant, resource)[1] for sentence in answer.sentences]
     return ShownCommand(str(fields["id"]), str(fields["command"]), str(fields["state"]), told, resource, sentences)
 

@@ -16,9 +16,9 @@ from starlette.responses import Response, StreamingResponse
 from fencepost.model.errors import FencepostError, QueueFull, Unauthorised
 from fencepost.model.run import RunState
 from fencepost.operations.keys import Caller, is_in_force
-from fencepost.operations.log_reading import LogReading, Part
+from fencepost.operations.log_reading import LogPart, LogReading
 from fencepost.operations.logs import log_of
-from fencepost.operations.looking import Seen, Store, ending_words, find_run, list_audit, show
+from fencepost.operations.looking import SeenRun, Store, ending_words, find_run, list_audit, show
 from fencepost.operations.words import readable
 from fencepost.web.door import Door, caller_of, door_of
 
@@ -160,7 +160,7 @@ class _Following:
         self._place = place
         self._reading: LogReading | None = None
 
-    def read(self, seen: Seen, *, over: bool) -> list[str]:
+    def read(self, seen: SeenRun, *, over: bool) -> list[str]:
         """Return what has come, as events."""
         log = log_of(seen, self._folder)
         if log is None:
@@ -191,11 +191,11 @@ class _Following:
         return found
 
 
-def _told(part: Part) -> str:
+def _told(part: LogPart) -> str:
     return event("text", {"text": part.text, "skipped": part.skipped}, part.place)
 
 
-def _look(store: Store, tenant: str, run_id: str, key_id: str) -> Seen:
+def _look(store: Store, tenant: str, run_id: str, key_id: str) -> SeenRun:
     _still_known(store, key_id)
     return show(store, tenant, run_id).seen
 

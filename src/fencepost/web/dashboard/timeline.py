@@ -15,7 +15,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations.chart import SPANS, Chart, View, chart
-from fencepost.operations.looking import Listing, Store, list_live
+from fencepost.operations.looking import RunListing, Store, list_live
 from fencepost.operations.words import counted, plain, rfc3339, span
 from fencepost.ports.charts import AttemptFact
 from fencepost.web.dashboard import words
@@ -342,5 +342,5 @@ def _listed(picture: Picture) -> Iterator[tuple[AttemptFact, str, bool]]:
         yield facts[place], kind_of(facts[place], last=last[facts[place].run_id] == place), place in picture.resumed
 
 
-def _project(store: Store, tenant: str, view: View) -> tuple[Chart, Listing]:
+def _project(store: Store, tenant: str, view: View) -> tuple[Chart, RunListing]:
     return chart(store, tenant, view), list_live(store, tenant, limit=WAITING)

@@ -10,8 +10,8 @@ from fencepost.model.definition import schedule_from_json
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.commands import Command
-from fencepost.operations.looking import Seen
-from fencepost.operations.places import Place
+from fencepost.operations.looking import SeenRun
+from fencepost.operations.places import QueuePosition
 from fencepost.operations.pulse import next_tick_us as next_tick_us  # noqa: PLC0414  # for the templates
 from fencepost.operations.records.run_record import project_of
 from fencepost.operations.words import ago, fate, last_line, plain, readable, rfc3339, span
@@ -169,7 +169,7 @@ def zone_of(definition: str) -> Zone | None:
     return find_zone(zone) if zone else None
 
 
-def waits_for(place: Place | None, now_us: int) -> Markup:
+def waits_for(place: QueuePosition | None, now_us: int) -> Markup:
     """Say what has to happen first, with a link to the run that is in the way."""
     if place is None:
         return Markup("")
@@ -230,6 +230,6 @@ def _said(value: object) -> str:
     return f"{text[:12]}…" if len(text) == HASH_LENGTH and text.isalnum() else text.strip("{}[]").replace('"', "")
 
 
-def project_of_line(one: Seen | Command) -> str:
+def project_of_line(one: SeenRun | Command) -> str:
     """Return the project that a run or a command waits for, or nothing."""
     return (one.project if isinstance(one, Command) else project_of(one.run)) or ""
