@@ -22,7 +22,7 @@ TEST = "tests/stores/test_fences.py::"
 def fences() -> Iterator[Change]:
     """Return every condition on a fence, turned into one that always holds."""
     for folder, (parameter, area) in DIALECTS.items():
-        for path in _files(folder):
+        for path in [*_files(f"{folder}/sql"), *_files("sql")]:
             for name, text in sql.parse(source(path)):
                 yield from _of_statement(path, name, text, parameter, area)
 
@@ -54,5 +54,5 @@ def _tests(name: str, tables: list[str], number: int, parameter: str) -> tuple[s
 
 
 def _files(folder: str) -> list[str]:
-    names = sorted(os.listdir(os.path.join(SOURCES, "fencepost", "stores", folder, "sql")))
-    return [f"stores/{folder}/sql/{name}" for name in names]
+    names = sorted(os.listdir(os.path.join(SOURCES, "fencepost", "stores", folder)))
+    return [f"stores/{folder}/{name}" for name in names]

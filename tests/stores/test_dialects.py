@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,29 @@ def test_both_dialects_take_the_same_values_in_each_statement() -> None:
 
 def test_both_dialects_have_the_same_schema_number() -> None:
     assert newest_of_sqlite() == newest_of_postgres()
+
+
+def test_what_both_dialects_say_alike_stands_once() -> None:
+    own = [
+        {
+            name: text
+            for path in Path(str(one.__file__)).parent.glob("sql/*.sql")
+            for name, text in sql.parse(path.read_text())
+        }
+        for one in (sqlite, postgres)
+    ]
+    twice = [name for name in own[0] if words_of(own[0][name]) == words_of(sqlite_words(own[1][name]))]
+    assert twice == [], "move them to stores/sql"
+
+
+def sqlite_words(text: str) -> str:
+    for words in sqlite.NEEDLESS:
+        text = text.replace(words, "")
+    return re.sub(r"%\((\w+)\)s", r":\1", text).replace("%%", "%")
+
+
+def words_of(text: str) -> list[str]:
+    return without_comments(text).replace("wall_us()", "clock_us()").split()
 
 
 @pytest.mark.parametrize("dialect", [sqlite, postgres])

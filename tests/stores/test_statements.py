@@ -15,7 +15,7 @@ def test_threads_that_ask_at_once_all_get_their_statement(tmp_path: Path) -> Non
     for number in range(FILES):
         (tmp_path / f"{number:03}.sql").write_text(f"-- :name s{number}\nSELECT {number};\n")
     for _ in range(10):
-        statements, together = Statements(str(tmp_path)), Barrier(THREADS)
+        statements, together = Statements(str(tmp_path), str), Barrier(THREADS)
 
         def ask(number: int, statements: Statements = statements, together: Barrier = together) -> str:
             together.wait()
@@ -29,4 +29,4 @@ def test_threads_that_ask_at_once_all_get_their_statement(tmp_path: Path) -> Non
 def test_a_statement_that_is_nowhere_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("-- :name a\nSELECT 1;\n")
     with pytest.raises(KeyError):
-        Statements(str(tmp_path))["b"]
+        Statements(str(tmp_path), str)["b"]

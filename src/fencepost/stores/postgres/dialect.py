@@ -1,5 +1,6 @@
 """Transactions on PostgreSQL: short, bounded on both sides, and honest about a COMMIT without an answer."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -12,7 +13,14 @@ from fencepost.stores.postgres.server import SILENCE_SECONDS, Connection, Postgr
 from fencepost.stores.postgres.tables import PostgresTables
 from fencepost.stores.transaction import Later, Row, T
 
-STATEMENTS = {name: text.encode() for name, text in sql.load(__file__).complete().items()}
+VALUE = re.compile(r"(?<![:\w]):([a-z]\w*)")  # no cast, and nothing within a word
+
+
+def _spelled(text: str) -> str:
+    return VALUE.sub(r"%(\1)s", text.replace("%", "%%"))
+
+
+STATEMENTS = {name: text.encode() for name, text in sql.load(__file__, _spelled).complete().items()}
 TRIES = 5
 PAUSE = b"SELECT pg_sleep(random() * 0.05)"  # the server has both dice and a clock
 

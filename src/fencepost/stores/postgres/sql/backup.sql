@@ -1,15 +1,3 @@
--- :name void_leases
-UPDATE fencepost.lease SET state = 'lost', lost_us = fencepost.clock_us(), lost_why = %(why)s
- WHERE state = 'held' AND %(tenant)s IN ('', tenant)
-
--- :name void_resources
-UPDATE fencepost.resource SET lease_id = NULL
- WHERE lease_id IS NOT NULL
-   AND (%(tenant)s = '' OR lease_id IN (SELECT id FROM fencepost.lease WHERE tenant = %(tenant)s))
-
--- :name empty_queue
-DELETE FROM fencepost.waiter WHERE %(tenant)s IN ('', tenant)
-
 -- :name import_resource
 -- A gate that either side still owes stays owed: a holder that was voided may be writing there.
 INSERT INTO fencepost.resource (tenant, name, fence, owed_gates)
@@ -29,11 +17,6 @@ VALUES (%(id)s, %(tenant)s, %(resources)s, %(fence)s, %(run_id)s, %(holder)s, %(
         %(ttl_ms)s, %(renewals)s, %(granted_us)s, %(started_us)s, coalesce(%(lost_us)s, fencepost.clock_us()),
         coalesce(%(lost_why)s, 'store restored'), 'lost', 0)
 ON CONFLICT DO NOTHING
-
--- :name held_by
--- What a tenant has leased. Who leads its schedulers may stay: it finds nothing to do.
-SELECT coalesce('run ' || run_id, resources) FROM fencepost.lease WHERE tenant = %(tenant)s AND state = 'held' AND resources NOT LIKE '%%"scheduler:%%'
- LIMIT 1
 
 -- :name end_move
 UPDATE fencepost.pause SET until_us = greatest(since_us, fencepost.clock_us())

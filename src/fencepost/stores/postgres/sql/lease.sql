@@ -57,9 +57,6 @@ SELECT lease_custody.*,
  WHERE lost AND fencepost.each_key(resources) && fencepost.each_key(%(keys)s)
  ORDER BY fence, id
 
--- :name all_leases
-SELECT * FROM fencepost.lease_custody ORDER BY fence, id
-
 -- :name leases_named
 SELECT * FROM fencepost.lease_custody WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
 
@@ -96,11 +93,6 @@ ON CONFLICT (tenant, name) DO UPDATE
    SET fence = excluded.fence, lease_id = excluded.lease_id, owed_gates = excluded.owed_gates
  WHERE resource.fence < excluded.fence
 RETURNING name
-
--- :name places_beside
--- A project's places after the first are called like itself, with # and a number.
-SELECT name FROM fencepost.resource
- WHERE tenant = '*' AND name > %(project)s || '#' AND name < %(project)s || '$'
 
 -- :name lift_places
 UPDATE fencepost.resource SET fence = %(fence)s
@@ -150,13 +142,6 @@ UPDATE fencepost.lease
                           FOR UPDATE SKIP LOCKED))
 RETURNING id
 
--- :name adoptable
-SELECT lease_custody.*, (SELECT adopt_key FROM fencepost.lease WHERE lease.id = lease_custody.id)
-  FROM fencepost.lease_custody
- WHERE keeper IS NOT NULL AND keeper <> %(besides)s AND keeper_socket IS NOT NULL AND NOT lost
-   AND machine = %(machine)s AND boot = %(boot)s AND pid_namespace = %(pid_namespace)s
- ORDER BY fence, id
-
 -- :name free_resources
 -- A run's own row is leased by nobody but its next attempt, which declares the same gates: there a known end settles all.
 UPDATE fencepost.resource
@@ -197,31 +182,11 @@ SELECT run_id, tenant, resources::jsonb -> 0 ->> 1, fence, id, label, host, 'run
   FROM fencepost.lease WHERE id = %(id)s AND fence = %(fence)s AND state = 'held'
 ON CONFLICT (id) DO NOTHING
 
--- :name forget_commands
-DELETE FROM fencepost.guarded_command
- WHERE id IN (SELECT id FROM fencepost.guarded_command
-               WHERE tenant = %(tenant)s AND started_us < fencepost.clock_us() - %(kept_us)s
-                 AND NOT EXISTS (SELECT 1 FROM fencepost.lease WHERE lease.id = guarded_command.lease_id AND lease.state = 'held')
-               ORDER BY started_us LIMIT %(limit)s
-                 FOR UPDATE SKIP LOCKED)
-
 -- :name refuse_command
 UPDATE fencepost.guarded_command SET refused = refused + 1, refused_us = fencepost.clock_us()
  WHERE (id, fence) IN (SELECT value ->> 0, (value ->> 1)::bigint FROM jsonb_array_elements(%(ids)s::jsonb)) AND state = 'running'
-
--- :name end_command
-UPDATE fencepost.guarded_command SET state = %(state)s, exit_code = %(exit_code)s, ended_us = fencepost.clock_us()
- WHERE id = %(run_id)s AND fence = %(fence)s AND state = 'running'
-
--- :name drop_command
--- It never started.
-DELETE FROM fencepost.guarded_command WHERE id = %(run_id)s AND fence = %(fence)s AND state = 'running'
 
 -- :name lose_commands
 UPDATE fencepost.guarded_command SET state = 'lost', ended_us = fencepost.clock_us()
  WHERE (id, fence) IN (SELECT value ->> 0, (value ->> 1)::bigint FROM jsonb_array_elements(%(ids)s::jsonb)) AND state = 'running'
 RETURNING id
-
--- :name count_command
-INSERT INTO fencepost.meter (tenant, schedule, agent, name, number) VALUES (%(tenant)s, '', '', %(name)s, %(number)s)
-ON CONFLICT (tenant, schedule, agent, name) DO UPDATE SET number = meter.number + excluded.number

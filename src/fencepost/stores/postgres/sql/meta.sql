@@ -1,13 +1,3 @@
--- :name meta
-SELECT value FROM fencepost.meta WHERE key = %(key)s
-
--- :name all_meta
-SELECT key, value FROM fencepost.meta
-
--- :name set_meta
-INSERT INTO fencepost.meta (key, value) VALUES (%(key)s, %(value)s)
-ON CONFLICT (key) DO UPDATE SET value = excluded.value
-
 -- :name lift_floor
 -- Text in, number compared: the floor may be lifted and never lowered.
 INSERT INTO fencepost.meta (key, value) VALUES ('fence_high', %(fence)s)
@@ -23,9 +13,3 @@ LOCK TABLE fencepost.resource, fencepost.lease, fencepost.waiter IN EXCLUSIVE MO
 SELECT greatest(coalesce((SELECT max(fence) FROM fencepost.resource), 0),
                 coalesce((SELECT max(fence) FROM fencepost.lease), 0),
                 (SELECT value::bigint FROM fencepost.meta WHERE key = 'fence_high'))
-
--- :name store_clock_us
-SELECT fencepost.clock_us()
-
--- :name drop_meta
-DELETE FROM fencepost.meta WHERE key = %(key)s

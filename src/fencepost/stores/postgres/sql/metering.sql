@@ -1,23 +1,3 @@
--- :name folded
--- Up to when records count in the meters.
-SELECT what, until_us FROM fencepost.folded WHERE tenant = %(tenant)s
-
--- :name begin_folding
-INSERT INTO fencepost.folded (tenant, what, until_us) VALUES (%(tenant)s, %(what)s, 0) ON CONFLICT DO NOTHING
-
--- :name lock_folded
--- Whoever counts and whoever prunes take turns, so that nothing is counted twice or not at all.
-SELECT until_us FROM fencepost.folded WHERE tenant = %(tenant)s AND what = %(what)s FOR UPDATE
-
--- :name raise_folded
-UPDATE fencepost.folded SET until_us = %(until_us)s WHERE tenant = %(tenant)s AND what = %(what)s AND until_us < %(until_us)s
-
--- :name fold_run_cut
-SELECT created_us FROM fencepost.run
- WHERE tenant = %(tenant)s AND created_us > %(after_us)s AND created_us <= %(until_us)s
- ORDER BY created_us
- LIMIT 1 OFFSET %(limit)s
-
 -- :name fold_runs
 -- All of them in one look, ended or not: between two looks one could end.
 SELECT id, coalesce(schedule, ''), agent, state, started_us, ended_us, cost_micro, reason
@@ -38,12 +18,6 @@ INSERT INTO fencepost.unfolded (tenant, run_id) SELECT %(tenant)s, jsonb_array_e
 
 -- :name drop_unfolded
 DELETE FROM fencepost.unfolded WHERE tenant = %(tenant)s AND run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb)) RETURNING run_id
-
--- :name fold_tick_cut
-SELECT decided_us FROM fencepost.tick
- WHERE tenant = %(tenant)s AND decided_us > %(after_us)s AND decided_us <= %(until_us)s
- ORDER BY decided_us
- LIMIT 1 OFFSET %(limit)s
 
 -- :name meter_ticks
 -- How many ticks were decided in a stretch of time, by schedule and by what became of them.
@@ -90,9 +64,6 @@ SELECT coalesce(schedule, ''), agent, sum(requests - 1)::bigint
   FROM fencepost.run
  WHERE tenant = %(tenant)s AND requests > 1
  GROUP BY schedule, agent
-
--- :name meters
-SELECT schedule, agent, name, number FROM fencepost.meter WHERE tenant = %(tenant)s ORDER BY schedule, agent, name
 
 -- :name meter_lost
 WITH recent AS (SELECT id FROM fencepost.run WHERE tenant = %(tenant)s AND created_us > %(after_us)s

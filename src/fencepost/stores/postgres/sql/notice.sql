@@ -15,9 +15,6 @@ SELECT 1 FROM fencepost.wish
    AND event IN (SELECT value FROM jsonb_array_elements_text(%(events)s::jsonb))
  LIMIT 1
 
--- :name drop_wishes
-DELETE FROM fencepost.wish WHERE tenant = %(tenant)s AND owner = %(owner)s
-
 -- :name put_wishes
 INSERT INTO fencepost.wish (tenant, owner, name, event, schedule)
 SELECT %(tenant)s, %(owner)s, one.value ->> 0, one.value ->> 1, one.value ->> 2
@@ -46,41 +43,3 @@ UPDATE fencepost.notice
                 LIMIT %(limit)s
                   FOR UPDATE OF one SKIP LOCKED)
 RETURNING id, name, event, subject, body, at_us, attempt
-
--- :name settle_notice
-UPDATE fencepost.notice
-   SET state = %(state)s, due_us = fencepost.clock_us() + %(again_us)s, error = %(error)s
- WHERE id = %(id)s AND attempt = %(attempt)s AND state = 'waiting'
-RETURNING id
-
--- :name expire_notices
-UPDATE fencepost.notice SET state = 'dead', error = coalesce(error, 'nobody delivered it in time')
- WHERE tenant = %(tenant)s AND state = 'waiting' AND at_us < fencepost.clock_us() - %(age_us)s
-
--- :name forget_notices
-DELETE FROM fencepost.notice
- WHERE seq IN (SELECT seq FROM fencepost.notice
-                WHERE tenant = %(tenant)s AND state = %(state)s AND at_us < fencepost.clock_us() - %(age_us)s
-                ORDER BY at_us LIMIT %(limit)s)
-RETURNING seq
-
--- :name notice_health
-SELECT count(*) FILTER (WHERE state = 'waiting' AND due_us < fencepost.clock_us() - %(late_us)s),
-       count(*) FILTER (WHERE state = 'waiting'),
-       count(*) FILTER (WHERE state = 'dead'),
-       (SELECT name || ': ' || coalesce(error, 'unknown') FROM fencepost.notice
-         WHERE tenant = %(tenant)s AND state = 'dead' ORDER BY at_us DESC LIMIT 1)
-  FROM fencepost.notice WHERE tenant = %(tenant)s AND state IN ('waiting', 'dead')
-
--- :name list_notices
-SELECT name, event, subject, state, attempt, at_us, due_us, error, seq
-  FROM fencepost.notice WHERE tenant = %(tenant)s AND (%(state)s = '' OR state = %(state)s)
-   AND (%(event)s = '' OR event = %(event)s) AND (%(name)s = '' OR name = %(name)s)
-   AND (at_us, seq) < (%(before_us)s, %(before_seq)s)
- ORDER BY at_us DESC, seq DESC LIMIT %(limit)s
-
--- :name revive_notices
--- Once more: the attempt goes on counting, because it is what tells deliverers apart.
-UPDATE fencepost.notice SET state = 'waiting', due_us = fencepost.clock_us()
- WHERE tenant = %(tenant)s AND state = 'dead' AND name = %(name)s
-RETURNING id

@@ -2,9 +2,6 @@
 -- One apply at a time for each tenant, until the end of the transaction.
 SELECT 1 FROM pg_advisory_xact_lock(hashtextextended('fencepost registry ' || %(tenant)s, 0))
 
--- :name known_agents
-SELECT name, hash, definition, source, retired_us IS NOT NULL FROM fencepost.agent WHERE tenant = %(tenant)s
-
 -- :name known_schedules
 SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us IS NOT NULL
   FROM fencepost.schedule
@@ -43,12 +40,6 @@ UPDATE fencepost.agent SET source = %(source)s
 -- :name retire_agents
 UPDATE fencepost.agent SET retired_us = %(now_us)s
  WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
-
--- :name begin_with_tzdata
--- The first schedules of all are worked out by this release: there is nothing to follow up.
-INSERT INTO fencepost.meta (key, value)
-SELECT 'tzdata', %(tzdata)s WHERE NOT EXISTS (SELECT 1 FROM fencepost.schedule)
-ON CONFLICT (key) DO NOTHING
 
 -- :name put_schedules
 INSERT INTO fencepost.schedule (tenant, name, version, hash, agent, definition, manifest, manifest_hash, source,
@@ -95,85 +86,10 @@ UPDATE fencepost.schedule
                         ELSE greatest(cursor_us, %(now_us)s) END
  WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
 
--- :name list_agents
-SELECT tenant, name, hash, definition, source, applied_us, applied_by, retired_us
-  FROM fencepost.agent
- WHERE tenant = %(tenant)s AND retired_us IS NULL AND name > %(after)s
- ORDER BY name
- LIMIT %(limit)s
-
--- :name find_agent
-SELECT tenant, name, hash, definition, source, applied_us, applied_by, retired_us
-  FROM fencepost.agent
- WHERE tenant = %(tenant)s AND name = %(name)s
-
--- :name schedule_names
-SELECT name FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL ORDER BY name
-
--- :name has_tenant
-SELECT EXISTS (SELECT 1 FROM fencepost.agent WHERE tenant = %(tenant)s)
-    OR EXISTS (SELECT 1 FROM fencepost.access_key WHERE tenant = %(tenant)s)
-    OR EXISTS (SELECT 1 FROM fencepost.resource WHERE tenant = %(tenant)s)
-    OR EXISTS (SELECT 1 FROM fencepost.pause WHERE tenant = %(tenant)s)
-
--- :name tenants
-SELECT tenant FROM fencepost.agent UNION SELECT tenant FROM fencepost.access_key ORDER BY 1
-
--- :name list_schedules
-SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
-  FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND retired_us IS NULL AND name > %(after)s
- ORDER BY name
- LIMIT %(limit)s
-
--- :name find_schedule
-SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
-  FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND name = %(name)s
-
--- :name hold_schedule
-SELECT tenant, name, version, hash, agent, definition, manifest, manifest_hash, source, trigger, cursor_us, due_us,
-       applied_us, skip_next, failures, last_success_us, retired_us, once_done, last_run, last_ended_us
-  FROM fencepost.schedule
- WHERE tenant = %(tenant)s AND name = %(name)s
-   FOR UPDATE
-
--- :name list_versions
-SELECT version, hash, definition, manifest, manifest_hash, applied_us, applied_by, after_us, until_us
-  FROM fencepost.schedule_version
- WHERE tenant = %(tenant)s AND name = %(name)s AND version < %(before)s
- ORDER BY version DESC
- LIMIT %(limit)s
-
--- :name pauses_of
-SELECT id, schedule, since_us, until_us, note, by_whom
-  FROM fencepost.pause
- WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND id < %(before)s
- ORDER BY id DESC
- LIMIT %(limit)s
-
--- :name pauses_in_force
-SELECT id, schedule, since_us, until_us, note, by_whom
-  FROM fencepost.pause
- WHERE tenant = %(tenant)s AND since_us <= %(now_us)s AND until_us > %(now_us)s
- ORDER BY id
-
 -- :name end_pauses
 UPDATE fencepost.pause SET until_us = greatest(since_us, %(now_us)s)
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND until_us > %(now_us)s
 RETURNING id, schedule, since_us, until_us, note, by_whom
-
--- :name put_pause
-INSERT INTO fencepost.pause (tenant, schedule, since_us, until_us, note, by_whom)
-VALUES (%(tenant)s, %(schedule)s, %(since_us)s, %(until_us)s, %(note)s, %(by_whom)s)
-RETURNING id, schedule, since_us, until_us, note, by_whom
-
--- :name set_skip_next
-UPDATE fencepost.schedule SET skip_next = %(skip_next)s
- WHERE tenant = %(tenant)s AND name = %(name)s AND retired_us IS NULL
-RETURNING name
 
 -- :name members
 -- The file itself, and every file of the owners that it may belong to.
@@ -188,44 +104,3 @@ SELECT value
  WHERE EXISTS (SELECT 1 FROM fencepost.agent WHERE tenant = %(tenant)s AND source = value AND retired_us IS NULL)
     OR EXISTS (SELECT 1 FROM fencepost.schedule WHERE tenant = %(tenant)s AND source = value AND retired_us IS NULL)
     OR EXISTS (SELECT 1 FROM fencepost.hook WHERE tenant = %(tenant)s AND source = value)
-
--- :name put_member
-INSERT INTO fencepost.file_member (tenant, machine, path, owner)
-VALUES (%(tenant)s, %(machine)s, %(path)s, %(owner)s)
-ON CONFLICT (tenant, machine, path) DO UPDATE SET owner = excluded.owner WHERE file_member.owner <> excluded.owner
-
--- :name rename_agents
-UPDATE fencepost.agent SET source = %(new)s WHERE tenant = %(tenant)s AND source = %(old)s
-
--- :name rename_schedules
-UPDATE fencepost.schedule SET source = %(new)s WHERE tenant = %(tenant)s AND source = %(old)s
-
--- :name rename_hooks
-UPDATE fencepost.hook SET source = %(new)s WHERE tenant = %(tenant)s AND source = %(old)s
-
--- :name rename_members
-UPDATE fencepost.file_member SET owner = %(new)s WHERE tenant = %(tenant)s AND owner = %(old)s
-
--- :name rename_contents
-UPDATE fencepost.file_content SET owner = %(new)s WHERE tenant = %(tenant)s AND owner = %(old)s
-
--- :name contents
--- The newest first, and then the one that is asked about.
-SELECT digest, applied_us, applied_by
-  FROM fencepost.file_content
- WHERE tenant = %(tenant)s AND owner = %(owner)s
-   AND (digest = %(digest)s
-        OR number = (SELECT max(number) FROM fencepost.file_content WHERE tenant = %(tenant)s AND owner = %(owner)s))
- ORDER BY number DESC
-
--- :name put_content
-INSERT INTO fencepost.file_content (tenant, owner, digest, number, applied_us, applied_by)
-SELECT %(tenant)s, %(owner)s, %(digest)s, 1 + coalesce(max(number), 0), %(now_us)s, %(actor)s
-  FROM fencepost.file_content WHERE tenant = %(tenant)s AND owner = %(owner)s
-ON CONFLICT (tenant, owner, digest) DO UPDATE
-   SET number = excluded.number, applied_us = excluded.applied_us, applied_by = excluded.applied_by
-
--- :name trim_contents
-DELETE FROM fencepost.file_content
- WHERE tenant = %(tenant)s AND owner = %(owner)s
-   AND number <= (SELECT max(number) FROM fencepost.file_content WHERE tenant = %(tenant)s AND owner = %(owner)s) - %(kept)s

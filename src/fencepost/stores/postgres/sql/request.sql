@@ -12,11 +12,6 @@ SELECT definition, hash
    AND NOT EXISTS (SELECT 1 FROM fencepost.meta WHERE key = 'moved:' || %(tenant)s)
    FOR NO KEY UPDATE OF agent
 
--- :name names_to_run
-SELECT name, 'schedule', retired_us IS NOT NULL FROM fencepost.schedule WHERE tenant = %(tenant)s
-UNION ALL
-SELECT name, 'agent', retired_us IS NOT NULL FROM fencepost.agent WHERE tenant = %(tenant)s
-
 -- :name waiting_of_agent
 SELECT count(*)
   FROM (SELECT 1 FROM fencepost.ready
@@ -51,33 +46,3 @@ UPDATE fencepost.run SET requests = requests + 1
  WHERE tenant = %(tenant)s AND coalesce(schedule, agent) = %(target)s
    AND request_key = ANY (ARRAY(SELECT jsonb_array_elements_text(%(keys)s::jsonb)))
 RETURNING request_key, id
-
--- :name asked_again
-UPDATE fencepost.run SET requests = requests + 1
- WHERE tenant = %(tenant)s AND coalesce(schedule, agent) = %(target)s AND request_key = %(request_key)s
-RETURNING id
-
--- :name touch_run
-UPDATE fencepost.run SET requests = requests + 1 WHERE id = %(id)s
-
--- :name versions_to_run
-SELECT version, definition, manifest, manifest_hash, after_us, until_us
-  FROM fencepost.schedule_version
- WHERE tenant = %(tenant)s AND name = %(name)s
- ORDER BY version
-
--- :name tick_to_run
-SELECT occurrence, version, tick_us, disposition, run_id
-  FROM fencepost.tick
- WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_us <= %(tick_us)s AND tick_until_us >= %(tick_us)s
-   AND disposition <> 'dst_gap'
- ORDER BY tick_us DESC
- LIMIT 1
-
--- :name runs_of_tick
-SELECT * FROM fencepost.run_fact
- WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND tick_us = %(tick_us)s
- ORDER BY created_us, id
-
--- :name runs_of_origin
-SELECT * FROM fencepost.run_fact WHERE origin = %(origin)s ORDER BY created_us, id

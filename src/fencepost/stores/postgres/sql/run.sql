@@ -95,12 +95,6 @@ SELECT mine.tenant, mine.schedule,
   FROM (SELECT DISTINCT tenant, schedule FROM fencepost.run
          WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND schedule IS NOT NULL) AS mine
 
--- :name lock_run
-SELECT * FROM fencepost.run_fact WHERE id = %(id)s AND tenant = %(tenant)s FOR UPDATE
-
--- :name agent_in_force
-SELECT definition, hash FROM fencepost.agent WHERE tenant = %(tenant)s AND name = %(agent)s AND retired_us IS NULL
-
 -- :name spending_beside
 -- What other runs of the schedule have spent or set aside; those that wait and were counted later come after.
 -- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
@@ -145,17 +139,6 @@ SELECT id, one.number, one.fence, one.worker, CASE WHEN one.started THEN (SELECT
   FROM jsonb_array_elements(%(runs)s::jsonb -> 'given') WITH ORDINALITY AS given (each, number)
  CROSS JOIN jsonb_to_record(given.each) AS one (number bigint, fence bigint, worker text, started boolean)
  CROSS JOIN jsonb_array_elements_text(%(runs)s::jsonb -> 'ids' -> (given.number - 1)::int) AS id
-
--- :name spend_once
--- Retire at the first start what shall run once: nothing is due any more.
-UPDATE fencepost.schedule SET once_done = true, due_us = NULL
- WHERE tenant = %(tenant)s AND name = %(schedule)s AND NOT once_done
-RETURNING cursor_us
-
--- :name close_version
--- A version has decided all that it had to.
-UPDATE fencepost.schedule_version SET until_us = %(cursor_us)s
- WHERE tenant = %(tenant)s AND name = %(schedule)s AND until_us IS NULL
 
 -- :name lock_runs
 SELECT id, fence, state, stop
@@ -262,15 +245,6 @@ UPDATE fencepost.schedule
        tenant text, name text, failures bigint, last_success_us bigint, ended_us bigint, due_us bigint)
  WHERE schedule.tenant = one.tenant AND schedule.name = one.name
 
--- :name attempt_of
-SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
-  FROM fencepost.attempt
- WHERE run_id = %(run_id)s AND fence = %(fence)s
-
--- :name insert_pause
-INSERT INTO fencepost.pause (tenant, schedule, since_us, until_us, note, by_whom)
-VALUES (%(tenant)s, %(schedule)s, %(since_us)s, %(until_us)s, %(note)s, %(by_whom)s)
-
 -- :name end_ready
 UPDATE fencepost.run SET state = %(state)s, reason = %(reason)s, ended_us = fencepost.clock_us()
  WHERE id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb)) AND state = 'ready'
@@ -280,9 +254,6 @@ RETURNING id, ended_us, tenant, schedule
 UPDATE fencepost.run SET stop = %(reason)s
  WHERE id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb)) AND state = 'running' AND stop IS NULL
 RETURNING id
-
--- :name stop_asked
-SELECT stop FROM fencepost.run WHERE id = %(id)s AND fence = %(fence)s AND state = 'running'
 
 -- :name stops_asked_of
 SELECT run.id, run.stop
@@ -301,27 +272,6 @@ SELECT run_fact.*
  ORDER BY run_fact.fence
  LIMIT %(limit)s
 
--- :name run
-SELECT * FROM fencepost.run_fact WHERE id = %(id)s AND tenant = %(tenant)s
-
--- :name runs
-SELECT * FROM fencepost.run_fact
- WHERE tenant = %(tenant)s
-   AND (%(state)s = '' OR state = %(state)s) AND (%(schedule)s = '' OR schedule = %(schedule)s)
-   AND (%(agent)s = '' OR agent = %(agent)s)
-   AND (NOT %(live)s OR state IN ('ready', 'running')) AND (NOT %(kept)s OR discarded_us IS NULL)
- ORDER BY created_us DESC, id DESC
- LIMIT %(limit)s
-
--- :name attempts
-SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
-  FROM fencepost.attempt WHERE run_id = %(run_id)s ORDER BY fence
-
--- :name discard
-UPDATE fencepost.run SET discarded_us = fencepost.clock_us()
- WHERE id = %(id)s AND tenant = %(tenant)s AND state = 'dead' AND discarded_us IS NULL
-RETURNING id
-
 -- :name put_checkpoint
 -- Only a run that still holds its lease may leave a checkpoint: it may have been taken before anybody has the run.
 -- The locks keep it so until this has been committed.
@@ -336,9 +286,6 @@ SELECT id, fence, %(content)s::text, fencepost.clock_us()
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
 RETURNING run_id
 
--- :name checkpoint
-SELECT content FROM fencepost.checkpoint WHERE run_id = %(run_id)s
-
 -- :name next_ready
 SELECT min(ready_us) FROM fencepost.ready WHERE is_later AND ready_us > (SELECT fencepost.clock_us())
 
@@ -352,38 +299,9 @@ SELECT run_fact.*
  ORDER BY ready.give_up_us
  LIMIT %(limit)s
 
--- :name note_session
--- Only a run that still holds its lease may name its session.
-UPDATE fencepost.attempt SET session = %(session)s
- WHERE run_id = %(run_id)s AND fence = %(fence)s
-   AND EXISTS (SELECT 1
-                 FROM fencepost.run
-                 JOIN fencepost.lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.epoch = %(epoch)s
-                               AND lease.state = 'held'
-                WHERE run.id = %(run_id)s AND run.fence = %(fence)s AND run.state = 'running')
-RETURNING run_id
-
 -- :name sessions_of
 -- Which conversations the attempts of runs were in, the latest first, and what they told.
 SELECT run_id, fence, session, cost_micro, usage
   FROM fencepost.attempt
  WHERE run_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND session IS NOT NULL
  ORDER BY fence DESC
-
--- :name put_completion
--- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.
-INSERT INTO fencepost.completion (run_id, fence, state, content, beats, at_us)
-SELECT id, fence, %(state)s, %(content)s, 1, fencepost.clock_us()
-  FROM fencepost.run WHERE id = %(run_id)s AND tenant = %(tenant)s AND fence = %(fence)s AND state = 'running' FOR UPDATE
-ON CONFLICT (run_id, fence) DO UPDATE
-   SET beats = completion.beats + 1, at_us = fencepost.clock_us(),
-       state = CASE WHEN completion.state = 'running' THEN excluded.state ELSE completion.state END,
-       content = CASE WHEN completion.state = 'running' THEN excluded.content ELSE completion.content END
-RETURNING state
-
--- :name completion
--- The newest word about a run; an end that came before its worker was lost still counts.
-SELECT fence, state, content, beats FROM fencepost.completion
- WHERE run_id = %(run_id)s
- ORDER BY state = 'running', fence DESC
- LIMIT 1

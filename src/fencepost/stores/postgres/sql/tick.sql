@@ -1,6 +1,3 @@
--- :name clock
-SELECT fencepost.clock_us()
-
 -- :name due_schedules
 -- Rows that another scheduler is deciding right now are left to it. The clock is read once: an index wants that.
 -- No tick is decided while an apply of its tenant is being written down: half of it may be old, and half of it new.
@@ -21,10 +18,6 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
  WHERE due_us > (SELECT fencepost.clock_us()) AND due_us < (SELECT fencepost.clock_us()) + %(within_us)s AND retired_us IS NULL
  ORDER BY due_us
  LIMIT %(limit)s
-
--- :name page_of_schedules
-SELECT tenant, name FROM fencepost.schedule
- WHERE (tenant, name) > (%(tenant)s, %(name)s) ORDER BY tenant, name LIMIT %(limit)s
 
 -- :name wake_for_tzdata
 -- A new tzdata may have moved what comes next to an earlier instant.
@@ -146,9 +139,6 @@ SELECT tick.tenant, tick.schedule, tick.occurrence
  CROSS JOIN LATERAL (SELECT tenant, schedule, occurrence FROM fencepost.tick
                       WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1
                         AND occurrence = one.value ->> 2 OFFSET 0) AS tick
-
--- :name next_due
-SELECT min(due_us) FROM fencepost.schedule WHERE due_us IS NOT NULL AND retired_us IS NULL
 
 -- :name note_displaced
 -- A run that made room has ended: if `every` waited for its end, the ticker must look.

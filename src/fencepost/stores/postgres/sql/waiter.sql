@@ -9,9 +9,6 @@ VALUES (%(id)s, %(tenant)s, %(resources)s, %(run_id)s, %(label)s,
         fencepost.clock_us() + %(ttl_ms)s::bigint * 1000)
 ON CONFLICT (id) DO UPDATE SET stale_us = excluded.stale_us
 
--- :name dequeue
-DELETE FROM fencepost.waiter WHERE id = %(id)s
-
 -- :name sweep_waiters
 -- Takes the ticket that was served along. Whoever is busy with another waiter sweeps it too, or has just
 -- refreshed it: never wait for that.
@@ -26,6 +23,3 @@ DELETE FROM fencepost.waiter
 SELECT * FROM fencepost.waiter_fact
  WHERE fencepost.each_key(resources) && fencepost.each_key(%(keys)s)
  ORDER BY since_us, id
-
--- :name all_waiters
-SELECT * FROM fencepost.waiter_fact ORDER BY since_us, id

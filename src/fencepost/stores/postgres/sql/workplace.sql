@@ -21,9 +21,6 @@ DELETE FROM fencepost.workplace
            OR old.stale_us <= fencepost.clock_us()
           FOR UPDATE SKIP LOCKED)
 
--- :name workplaces
-SELECT * FROM fencepost.workplace_fact ORDER BY tenant, project, id
-
 -- :name project_line
 -- The runs that could go now but for the directory, each once for every worker that can reach it, in their order.
 SELECT run.rank, run.place_us, run.id, run.tenant, run.agent, run.waiting_us, place.id,

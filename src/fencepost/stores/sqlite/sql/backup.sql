@@ -1,15 +1,3 @@
--- :name void_leases
-UPDATE lease SET state = 'lost', lost_us = wall_us(), lost_why = :why
- WHERE state = 'held' AND :tenant IN ('', tenant)
-
--- :name void_resources
-UPDATE resource SET lease_id = NULL
- WHERE lease_id IS NOT NULL
-   AND (:tenant = '' OR lease_id IN (SELECT id FROM lease WHERE tenant = :tenant))
-
--- :name empty_queue
-DELETE FROM waiter WHERE :tenant IN ('', tenant)
-
 -- :name import_resource
 -- A gate that either side still owes stays owed: a holder that was voided may be writing there.
 INSERT INTO resource (tenant, name, fence, owed_gates) VALUES (:tenant, :name, :fence, :owed_gates)
@@ -28,11 +16,6 @@ VALUES (:id, :tenant, :resources, :fence, :run_id, :holder, :label, :host, :mach
         :pid_started, :guard_pid, :guard_started, :cgroup, :ttl_ms, :renewals, :granted_us, :started_us,
         coalesce(:lost_us, wall_us()), coalesce(:lost_why, 'store restored'), 'lost', '', 0)
 ON CONFLICT DO NOTHING
-
--- :name held_by
--- What a tenant has leased. Who leads its schedulers may stay: it finds nothing to do.
-SELECT coalesce('run ' || run_id, resources) FROM lease WHERE tenant = :tenant AND state = 'held' AND resources NOT LIKE '%"scheduler:%'
- LIMIT 1
 
 -- :name end_move
 UPDATE pause SET until_us = max(since_us, wall_us())

@@ -53,9 +53,6 @@ SELECT lease_custody.*,
                          WHERE mine.value = theirs.value)
  ORDER BY fence, id
 
--- :name all_leases
-SELECT * FROM lease_custody ORDER BY fence, id
-
 -- :name leases_named
 SELECT * FROM lease_custody WHERE id IN (SELECT value FROM json_each(:ids))
 
@@ -87,11 +84,6 @@ ON CONFLICT (tenant, name) DO UPDATE
    SET fence = excluded.fence, lease_id = excluded.lease_id, owed_gates = excluded.owed_gates
  WHERE resource.fence < excluded.fence
 RETURNING name
-
--- :name places_beside
--- A project's places after the first are called like itself, with # and a number.
-SELECT name FROM resource
- WHERE tenant = '*' AND name > :project || '#' AND name < :project || '$'
 
 -- :name lift_places
 UPDATE resource SET fence = :fence
@@ -139,13 +131,6 @@ UPDATE lease
    AND keeper IS NOT NULL
 RETURNING id
 
--- :name adoptable
-SELECT lease_custody.*, (SELECT adopt_key FROM lease WHERE lease.id = lease_custody.id)
-  FROM lease_custody
- WHERE keeper IS NOT NULL AND keeper <> :besides AND keeper_socket IS NOT NULL AND NOT lost
-   AND machine = :machine AND boot = :boot AND pid_namespace = :pid_namespace
- ORDER BY fence, id
-
 -- :name free_resources
 -- A run's own row is leased by nobody but its next attempt, which declares the same gates: there a known end settles all.
 UPDATE resource
@@ -187,30 +172,11 @@ SELECT run_id, tenant, resources ->> 0 ->> 1, fence, id, label, host, 'running',
   FROM lease WHERE id = :id AND fence = :fence AND state = 'held'
 ON CONFLICT (id) DO NOTHING
 
--- :name forget_commands
-DELETE FROM guarded_command
- WHERE id IN (SELECT id FROM guarded_command
-               WHERE tenant = :tenant AND started_us < wall_us() - :kept_us
-                 AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.id = guarded_command.lease_id AND lease.state = 'held')
-               ORDER BY started_us LIMIT :limit)
-
 -- :name refuse_command
 UPDATE guarded_command SET refused = refused + 1, refused_us = wall_us()
  WHERE (id, fence) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:ids)) AND state = 'running'
-
--- :name end_command
-UPDATE guarded_command SET state = :state, exit_code = :exit_code, ended_us = wall_us()
- WHERE id = :run_id AND fence = :fence AND state = 'running'
-
--- :name drop_command
--- It never started.
-DELETE FROM guarded_command WHERE id = :run_id AND fence = :fence AND state = 'running'
 
 -- :name lose_commands
 UPDATE guarded_command SET state = 'lost', ended_us = wall_us()
  WHERE (id, fence) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:ids)) AND state = 'running'
 RETURNING id
-
--- :name count_command
-INSERT INTO meter (tenant, schedule, agent, name, number) VALUES (:tenant, '', '', :name, :number)
-ON CONFLICT (tenant, schedule, agent, name) DO UPDATE SET number = meter.number + excluded.number

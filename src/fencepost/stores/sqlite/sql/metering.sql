@@ -1,23 +1,3 @@
--- :name folded
--- Up to when records count in the meters.
-SELECT what, until_us FROM folded WHERE tenant = :tenant
-
--- :name begin_folding
-INSERT INTO folded (tenant, what, until_us) VALUES (:tenant, :what, 0) ON CONFLICT DO NOTHING
-
--- :name lock_folded
--- Whoever counts and whoever prunes take turns, so that nothing is counted twice or not at all.
-SELECT until_us FROM folded WHERE tenant = :tenant AND what = :what
-
--- :name raise_folded
-UPDATE folded SET until_us = :until_us WHERE tenant = :tenant AND what = :what AND until_us < :until_us
-
--- :name fold_run_cut
-SELECT created_us FROM run
- WHERE tenant = :tenant AND created_us > :after_us AND created_us <= :until_us
- ORDER BY created_us
- LIMIT 1 OFFSET :limit
-
 -- :name fold_runs
 -- All of them in one look, ended or not: between two looks one could end.
 SELECT id, coalesce(schedule, ''), agent, state, started_us, ended_us, cost_micro, reason
@@ -38,12 +18,6 @@ INSERT INTO unfolded (tenant, run_id) SELECT :tenant, value FROM json_each(:ids)
 
 -- :name drop_unfolded
 DELETE FROM unfolded WHERE tenant = :tenant AND run_id IN (SELECT value FROM json_each(:ids)) RETURNING run_id
-
--- :name fold_tick_cut
-SELECT decided_us FROM tick
- WHERE tenant = :tenant AND decided_us > :after_us AND decided_us <= :until_us
- ORDER BY decided_us
- LIMIT 1 OFFSET :limit
 
 -- :name meter_ticks
 -- How many ticks were decided in a stretch of time, by schedule and by what became of them.
@@ -88,9 +62,6 @@ SELECT coalesce(schedule, ''), agent, sum(requests - 1)
   FROM run INDEXED BY run_asked_again
  WHERE tenant = :tenant AND requests > 1
  GROUP BY schedule, agent
-
--- :name meters
-SELECT schedule, agent, name, number FROM meter WHERE tenant = :tenant ORDER BY schedule, agent, name
 
 -- :name meter_lost
 WITH recent AS (SELECT id FROM run INDEXED BY run_by_age WHERE tenant = :tenant AND created_us > :after_us

@@ -16,9 +16,6 @@ SELECT 1 FROM wish
    AND event IN (SELECT value FROM json_each(:events))
  LIMIT 1
 
--- :name drop_wishes
-DELETE FROM wish WHERE tenant = :tenant AND owner = :owner
-
 -- :name put_wishes
 INSERT INTO wish (tenant, owner, name, event, schedule)
 SELECT :tenant, :owner, value ->> 0, value ->> 1, value ->> 2 FROM json_each(:wishes)
@@ -45,41 +42,3 @@ UPDATE notice
                 ORDER BY due_us, seq
                 LIMIT :limit)
 RETURNING id, name, event, subject, body, at_us, attempt
-
--- :name settle_notice
-UPDATE notice
-   SET state = :state, due_us = wall_us() + :again_us, error = :error
- WHERE id = :id AND attempt = :attempt AND state = 'waiting'
-RETURNING id
-
--- :name expire_notices
-UPDATE notice SET state = 'dead', error = coalesce(error, 'nobody delivered it in time')
- WHERE tenant = :tenant AND state = 'waiting' AND at_us < wall_us() - :age_us
-
--- :name forget_notices
-DELETE FROM notice
- WHERE seq IN (SELECT seq FROM notice
-                WHERE tenant = :tenant AND state = :state AND at_us < wall_us() - :age_us
-                ORDER BY at_us LIMIT :limit)
-RETURNING seq
-
--- :name notice_health
-SELECT count(*) FILTER (WHERE state = 'waiting' AND due_us < wall_us() - :late_us),
-       count(*) FILTER (WHERE state = 'waiting'),
-       count(*) FILTER (WHERE state = 'dead'),
-       (SELECT name || ': ' || coalesce(error, 'unknown') FROM notice
-         WHERE tenant = :tenant AND state = 'dead' ORDER BY at_us DESC LIMIT 1)
-  FROM notice WHERE tenant = :tenant AND state IN ('waiting', 'dead')
-
--- :name list_notices
-SELECT name, event, subject, state, attempt, at_us, due_us, error, seq
-  FROM notice WHERE tenant = :tenant AND (:state = '' OR state = :state)
-   AND (:event = '' OR event = :event) AND (:name = '' OR name = :name)
-   AND (at_us, seq) < (:before_us, :before_seq)
- ORDER BY at_us DESC, seq DESC LIMIT :limit
-
--- :name revive_notices
--- Once more: the attempt goes on counting, because it is what tells deliverers apart.
-UPDATE notice SET state = 'waiting', due_us = wall_us()
- WHERE tenant = :tenant AND state = 'dead' AND name = :name
-RETURNING id

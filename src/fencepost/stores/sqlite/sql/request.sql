@@ -10,11 +10,6 @@ SELECT definition, hash
  WHERE tenant = :tenant AND name = :name AND retired_us IS NULL
    AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'moved:' || :tenant)
 
--- :name names_to_run
-SELECT name, 'schedule', retired_us IS NOT NULL FROM schedule WHERE tenant = :tenant
-UNION ALL
-SELECT name, 'agent', retired_us IS NOT NULL FROM agent WHERE tenant = :tenant
-
 -- :name waiting_of_agent
 SELECT count(*)
   FROM (SELECT 1 FROM run INDEXED BY run_live
@@ -42,33 +37,3 @@ UPDATE run SET requests = requests + 1
  WHERE tenant = :tenant AND coalesce(schedule, agent) = :target AND request_key IS NOT NULL
    AND request_key IN (SELECT value FROM json_each(:keys))
 RETURNING request_key, id
-
--- :name asked_again
-UPDATE run SET requests = requests + 1
- WHERE tenant = :tenant AND coalesce(schedule, agent) = :target AND request_key = :request_key
-RETURNING id
-
--- :name touch_run
-UPDATE run SET requests = requests + 1 WHERE id = :id
-
--- :name versions_to_run
-SELECT version, definition, manifest, manifest_hash, after_us, until_us
-  FROM schedule_version
- WHERE tenant = :tenant AND name = :name
- ORDER BY version
-
--- :name tick_to_run
-SELECT occurrence, version, tick_us, disposition, run_id
-  FROM tick
- WHERE tenant = :tenant AND schedule = :schedule AND tick_us <= :tick_us AND tick_until_us >= :tick_us
-   AND disposition <> 'dst_gap'
- ORDER BY tick_us DESC
- LIMIT 1
-
--- :name runs_of_tick
-SELECT * FROM run_fact
- WHERE tenant = :tenant AND schedule = :schedule AND tick_us = :tick_us
- ORDER BY created_us, id
-
--- :name runs_of_origin
-SELECT * FROM run_fact WHERE origin = :origin ORDER BY created_us, id

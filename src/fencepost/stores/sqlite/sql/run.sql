@@ -111,12 +111,6 @@ SELECT mine.tenant, mine.schedule,
   FROM (SELECT DISTINCT tenant, schedule FROM run
          WHERE id IN (SELECT value FROM json_each(:ids)) AND schedule IS NOT NULL) AS mine
 
--- :name lock_run
-SELECT * FROM run_fact WHERE id = :id AND tenant = :tenant
-
--- :name agent_in_force
-SELECT definition, hash FROM agent WHERE tenant = :tenant AND name = :agent AND retired_us IS NULL
-
 -- :name spending_beside
 -- What other runs of the schedule have spent or set aside; those that wait and were counted later come after.
 -- A run that goes on may cost what it has reserved once more for its next attempt; one that has ended, what it did.
@@ -147,17 +141,6 @@ INSERT INTO attempt (run_id, number, fence, worker, started_us)
 SELECT each.value, one.value ->> 'number', one.value ->> 'fence', one.value ->> 'worker',
        CASE WHEN one.value ->> 'started' THEN wall_us() END
   FROM json_each(:runs, '$.given') AS one, json_each(:runs -> 'ids' -> one.key) AS each
-
--- :name spend_once
--- Retire at the first start what shall run once: nothing is due any more.
-UPDATE schedule SET once_done = true, due_us = NULL
- WHERE tenant = :tenant AND name = :schedule AND NOT once_done
-RETURNING cursor_us
-
--- :name close_version
--- A version has decided all that it had to.
-UPDATE schedule_version SET until_us = :cursor_us
- WHERE tenant = :tenant AND name = :schedule AND until_us IS NULL
 
 -- :name lock_runs
 -- The whole file is locked already.
@@ -242,15 +225,6 @@ UPDATE schedule
           FROM json_each(:schedules)) AS one
  WHERE schedule.tenant = one.tenant AND schedule.name = one.name
 
--- :name attempt_of
-SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
-  FROM attempt
- WHERE run_id = :run_id AND fence = :fence
-
--- :name insert_pause
-INSERT INTO pause (tenant, schedule, since_us, until_us, note, by_whom)
-VALUES (:tenant, :schedule, :since_us, :until_us, :note, :by_whom)
-
 -- :name end_ready
 UPDATE run SET state = :state, reason = :reason, ended_us = wall_us()
  WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'ready'
@@ -260,9 +234,6 @@ RETURNING id, ended_us, tenant, schedule
 UPDATE run SET stop = :reason
  WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running' AND stop IS NULL
 RETURNING id
-
--- :name stop_asked
-SELECT stop FROM run WHERE id = :id AND fence = :fence AND state = 'running'
 
 -- :name stops_asked_of
 SELECT run.id, run.stop
@@ -278,27 +249,6 @@ SELECT run_fact.* FROM run_fact
  ORDER BY run_fact.fence
  LIMIT :limit
 
--- :name run
-SELECT * FROM run_fact WHERE id = :id AND tenant = :tenant
-
--- :name runs
-SELECT * FROM run_fact
- WHERE tenant = :tenant
-   AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule)
-   AND (:agent = '' OR agent = :agent)
-   AND (NOT :live OR state IN ('ready', 'running')) AND (NOT :kept OR discarded_us IS NULL)
- ORDER BY created_us DESC, id DESC
- LIMIT :limit
-
--- :name attempts
-SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
-  FROM attempt WHERE run_id = :run_id ORDER BY fence
-
--- :name discard
-UPDATE run SET discarded_us = wall_us()
- WHERE id = :id AND tenant = :tenant AND state = 'dead' AND discarded_us IS NULL
-RETURNING id
-
 -- :name put_checkpoint
 -- Only a run that still holds its lease may leave a checkpoint: it may have been taken before anybody has the run.
 INSERT INTO checkpoint (run_id, fence, content, at_us)
@@ -308,9 +258,6 @@ SELECT run.id, run.fence, :content, wall_us()
  WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running'
 ON CONFLICT (run_id) DO UPDATE SET fence = excluded.fence, content = excluded.content, at_us = excluded.at_us
 RETURNING run_id
-
--- :name checkpoint
-SELECT content FROM checkpoint WHERE run_id = :run_id
 
 -- :name next_ready
 SELECT min(ready_us) FROM run WHERE state = 'ready' AND ready_us > wall_us()
@@ -322,38 +269,9 @@ SELECT * FROM run_fact
  ORDER BY give_up_us
  LIMIT :limit
 
--- :name note_session
--- Only a run that still holds its lease may name its session.
-UPDATE attempt SET session = :session
- WHERE run_id = :run_id AND fence = :fence
-   AND EXISTS (SELECT 1
-                 FROM run
-                 JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.epoch = :epoch
-                               AND lease.state = 'held'
-                WHERE run.id = :run_id AND run.fence = :fence AND run.state = 'running')
-RETURNING run_id
-
 -- :name sessions_of
 -- Which conversations the attempts of runs were in, the latest first, and what they told.
 SELECT run_id, fence, session, cost_micro, usage
   FROM attempt
  WHERE run_id IN (SELECT value FROM json_each(:ids)) AND session IS NOT NULL
  ORDER BY fence DESC
-
--- :name put_completion
--- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.
-INSERT INTO completion (run_id, fence, state, content, beats, at_us)
-SELECT id, fence, :state, :content, 1, wall_us()
-  FROM run WHERE id = :run_id AND tenant = :tenant AND fence = :fence AND state = 'running'
-ON CONFLICT (run_id, fence) DO UPDATE
-   SET beats = completion.beats + 1, at_us = wall_us(),
-       state = CASE WHEN completion.state = 'running' THEN excluded.state ELSE completion.state END,
-       content = CASE WHEN completion.state = 'running' THEN excluded.content ELSE completion.content END
-RETURNING state
-
--- :name completion
--- The newest word about a run; an end that came before its worker was lost still counts.
-SELECT fence, state, content, beats FROM completion
- WHERE run_id = :run_id
- ORDER BY state = 'running', fence DESC
- LIMIT 1

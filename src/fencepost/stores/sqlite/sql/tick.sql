@@ -1,6 +1,3 @@
--- :name clock
-SELECT wall_us()
-
 -- :name due_schedules
 -- No tick is decided while an apply of its tenant is being written down: half of it may be old, and half of it new.
 SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, applied_us, skip_next, failures,
@@ -18,9 +15,6 @@ SELECT tenant, name, version, agent, definition, manifest, hash, cursor_us, appl
  WHERE due_us > wall_us() AND due_us < wall_us() + :within_us AND retired_us IS NULL
  ORDER BY due_us
  LIMIT :limit
-
--- :name page_of_schedules
-SELECT tenant, name FROM schedule WHERE (tenant, name) > (:tenant, :name) ORDER BY tenant, name LIMIT :limit
 
 -- :name wake_for_tzdata
 -- A new tzdata may have moved what comes next to an earlier instant.
@@ -113,9 +107,6 @@ SELECT tick.tenant, tick.schedule, tick.occurrence
   FROM json_each(:occurrences) AS one
  CROSS JOIN tick
     ON tick.tenant = one.value ->> 0 AND tick.schedule = one.value ->> 1 AND tick.occurrence = one.value ->> 2
-
--- :name next_due
-SELECT min(due_us) FROM schedule WHERE due_us IS NOT NULL AND retired_us IS NULL
 
 -- :name note_displaced
 -- A run that made room has ended: if `every` waited for its end, the ticker must look.

@@ -8,9 +8,6 @@ VALUES (:id, :tenant, :resources, :run_id, :label,
         :ttl_ms, max(wall_us(), coalesce((SELECT max(since_us) + 1 FROM waiter), 0)), boot_id(), awake_ns() + :ttl_ms * 1000000)
 ON CONFLICT (id) DO UPDATE SET stale_boot = excluded.stale_boot, stale_ns = excluded.stale_ns
 
--- :name dequeue
-DELETE FROM waiter WHERE id = :id
-
 -- :name sweep_waiters
 -- Takes the ticket that was served along.
 DELETE FROM waiter
@@ -22,6 +19,3 @@ SELECT * FROM waiter_fact
  WHERE EXISTS (SELECT 1 FROM json_each(waiter_fact.resources) AS mine, json_each(:keys) AS theirs
                 WHERE mine.value = theirs.value)
  ORDER BY since_us, id
-
--- :name all_waiters
-SELECT * FROM waiter_fact ORDER BY since_us, id

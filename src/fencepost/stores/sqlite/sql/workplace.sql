@@ -18,9 +18,6 @@ DELETE FROM workplace
                                     AND one.value ->> 'project' = workplace.project))
     OR stale_boot <> boot_id() OR stale_ns <= awake_ns()
 
--- :name workplaces
-SELECT * FROM workplace_fact ORDER BY tenant, project, id
-
 -- :name project_line
 -- The runs that could go now but for the directory, each once for every worker that can reach it, in their order.
 SELECT run.rank, run.place_us, run.id, run.tenant, run.agent, run.waiting_us, place.id,

@@ -1,17 +1,17 @@
 -- :name history_names
-SELECT name FROM schedule WHERE tenant = :tenant
+SELECT name FROM fencepost.schedule WHERE tenant = :tenant
 UNION
-SELECT name FROM schedule_version WHERE tenant = :tenant
+SELECT name FROM fencepost.schedule_version WHERE tenant = :tenant
  ORDER BY name
 
 -- :name history_schedule
 SELECT cursor_us, due_us, once_done, retired_us IS NOT NULL, last_run, last_ended_us
-  FROM schedule
+  FROM fencepost.schedule
  WHERE tenant = :tenant AND name = :schedule
 
 -- :name history_ticks
 SELECT occurrence, slot, slot_until, tick_us, tick_until_us, count, disposition, tzdata
-  FROM tick
+  FROM fencepost.tick
  WHERE tenant = :tenant AND schedule = :schedule AND tick_us < :until_us AND tick_until_us >= :from_us
    AND (tick_us, occurrence) > (:after_us, :after)
  ORDER BY tick_us, occurrence
@@ -19,8 +19,8 @@ SELECT occurrence, slot, slot_until, tick_us, tick_until_us, count, disposition,
 
 -- :name runless_ticks
 SELECT tick.occurrence, tick.tick_us
-  FROM tick
-  LEFT JOIN run ON run.id = tick.run_id
+  FROM fencepost.tick
+  LEFT JOIN fencepost.run ON run.id = tick.run_id
  WHERE tick.tenant = :tenant AND tick.schedule = :schedule
    AND tick.tick_us >= :from_us AND tick.tick_us < :until_us
    AND tick.disposition = 'run' AND run.id IS NULL
@@ -28,8 +28,8 @@ SELECT tick.occurrence, tick.tick_us
 
 -- :name tickless_runs
 SELECT run.id, run.tick_us
-  FROM run
-  LEFT JOIN tick
+  FROM fencepost.run
+  LEFT JOIN fencepost.tick
     ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = run.occurrence
    AND tick.run_id = run.id
  WHERE run.tenant = :tenant AND run.schedule = :schedule
@@ -37,23 +37,23 @@ SELECT run.id, run.tick_us
    AND run.trigger IN ('cron', 'every', 'at') AND tick.occurrence IS NULL
  ORDER BY run.tick_us
 
--- :name every_links
-SELECT run.id, run.tick_us, run.ended_us, tick.occurrence IS NOT NULL
-  FROM run
-  LEFT JOIN tick
-    ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = 'every:' || run.id
- WHERE run.tenant = :tenant AND run.schedule = :schedule
-   AND run.tick_us >= :from_us AND run.tick_us < :until_us AND run.trigger = 'every'
- ORDER BY run.tick_us
-
 -- :name first_starts
 SELECT version, min(started_us)
   FROM (SELECT version, started_us
-          FROM run
+          FROM fencepost.run
          WHERE tenant = :tenant AND schedule = :schedule AND started_us IS NOT NULL
            AND trigger IN ('cron', 'every', 'at')
         UNION ALL
         SELECT version, started_us
-          FROM schedule_version
+          FROM fencepost.schedule_version
          WHERE tenant = :tenant AND name = :schedule AND started_us IS NOT NULL) AS each
  GROUP BY version
+
+-- :name every_links
+SELECT run.id, run.tick_us, run.ended_us, tick.occurrence IS NOT NULL
+  FROM fencepost.run
+  LEFT JOIN fencepost.tick
+    ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = 'every:' || run.id
+ WHERE run.tenant = :tenant AND run.schedule = :schedule
+   AND run.tick_us >= :from_us AND run.tick_us < :until_us AND run.trigger = 'every'
+ ORDER BY run.tick_us
