@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ def entry(pid: int, statement: str, *, user: float, system: float, elapsed: floa
 
 
 def test_statements_of_the_lanes_go_by_their_names_and_those_of_others_are_left_out(tmp_path: Path) -> None:
-    settle = STATEMENTS["settle_runs"].decode().replace("%(runs)s", "$1").replace("%(actor)s", "$2")
+    settle = re.sub(r"%\(\w+\)s", "$1", STATEMENTS["settle_batch"].decode())
     own = entry(1, settle, user=0.000002, system=0.000001, elapsed=0.000009)
     commit = entry(1, "COMMIT", user=0.000001, system=0, elapsed=0.0005)
     others = entry(2, "COMMIT", user=1, system=1, elapsed=1)
@@ -26,7 +27,7 @@ def test_statements_of_the_lanes_go_by_their_names_and_those_of_others_are_left_
 
     found = {part: (round(cpu, 3), round(clock, 3)) for (_, part), (cpu, clock) in served(tmp_path).items()}
 
-    assert found == {"settle_runs": (6, 18), "COMMIT": (1, 500)}
+    assert found == {"settle_batch": (6, 18), "COMMIT": (1, 500)}
 
 
 def test_what_costs_next_to_nothing_is_told_as_one_line() -> None:

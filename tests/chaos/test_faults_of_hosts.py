@@ -4,6 +4,8 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from fencepost.host.logs import read_log
 from tests.support.ground import children, send, until
 from tests.support.limits import limited
@@ -71,15 +73,15 @@ def test_an_agent_that_eats_memory_is_ended_by_the_kernel_and_the_worker_survive
         site.close()
 
 
-def test_a_worker_whose_helper_was_killed_ends_and_says_so(site: Site) -> None:
+@pytest.mark.parametrize("kind", ["small", "full"])
+def test_a_worker_whose_helper_was_killed_ends_and_says_so(site: Site, kind: str) -> None:
     """F20, the other way: the kernel chose the helper, without which nothing could be started any more."""
     site.configure("[agents.worker]\ncommand = ['sleep', '600']\non_lost = 'restart'\n")
     daemon = site.up("--workers", "1", "--ttl", "3s")
     site.fencepost("run", "worker")
     site.until(lambda: site.runs(state="running") and site.runs()[0].started_us)
-    (zygote,) = (
-        pid for pid in children(daemon.pid) if Path(f"/proc/{pid}/comm").read_text().startswith("fencepost-zyg")
-    )
+    site.until(lambda: helpers(daemon.pid, small=kind == "small"))
+    (zygote,) = helpers(daemon.pid, small=kind == "small")
     send(zygote, signal.SIGKILL)
 
     assert daemon.wait(20) == 1
@@ -89,3 +91,13 @@ def test_a_worker_whose_helper_was_killed_ends_and_says_so(site: Site) -> None:
     assert site.runs(state="running", attempt=1), "the agent goes on under its guard"
     site.fencepost("cancel", site.runs()[0].id)
     site.until(lambda: site.runs(state="cancelled"))
+
+
+def helpers(worker: int, *, small: bool) -> list[int]:
+    """Return the worker's children that fork guards of this kind; a full one has a name once it has loaded everything."""
+    return [
+        pid
+        for pid in children(worker)
+        if Path(f"/proc/{pid}/comm").read_text().startswith("fencepost-zyg")
+        and ("plain_zygote" in Path(f"/proc/{pid}/cmdline").read_text()) is small
+    ]

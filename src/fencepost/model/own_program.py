@@ -22,6 +22,11 @@ def own_program(module: str = "fencepost") -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module)
 
 
+def own_file(path: str) -> tuple[str, ...]:
+    """Return the words that start one of our files on Python's own library alone: it finds our modules by its own place."""
+    return (sys.executable, "-I", "-S", path)
+
+
 def own_script() -> tuple[str, ...]:
     """Return the shortest words that start `fencepost` by its full path, for a line that a person reads."""
     beside = os.path.join(os.path.dirname(sys.executable), "fencepost")

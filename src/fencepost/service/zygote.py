@@ -10,13 +10,13 @@ from __future__ import annotations
 import gc
 import os
 import select
-import sys
 from _socket import AF_UNIX, SOCK_STREAM, socket, socketpair
 
 from fencepost.host.libc import name_process
 from fencepost.host.spawn import close_others
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING, Callable
+from fencepost.model.own_program import own_file
 from fencepost.service.guard import wake_on_child
 from fencepost.service.line import MessageLine
 from fencepost.service.run_order import GuardPlace
@@ -61,9 +61,9 @@ class Zygote:
         os.waitpid(self._pid, 0)
 
 
-def plain_words() -> list[str]:
+def plain_words() -> tuple[str, ...]:
     """Return the words that start the small helper; a descriptor is the next one."""
-    return [sys.executable, "-I", "-S", os.path.join(os.path.dirname(__file__), "plain_zygote.py")]
+    return own_file(os.path.join(os.path.dirname(__file__), "plain_zygote.py"))
 
 
 def open_plain_zygote() -> Zygote:
@@ -71,7 +71,8 @@ def open_plain_zygote() -> Zygote:
     ours, theirs = (end.detach() for end in socketpair())
     environ = {name: value for name, value in os.environ.items() if _is_kept(name)}
     os.set_inheritable(theirs, True)
-    pid = os.posix_spawn(sys.executable, [*plain_words(), str(theirs)], environ)
+    words = plain_words()
+    pid = os.posix_spawn(words[0], [*words, str(theirs)], environ)
     os.close(theirs)
     return Zygote(MessageLine(ours), pid)
 
