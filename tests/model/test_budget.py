@@ -244,10 +244,10 @@ def test_what_is_set_aside_for_a_later_day_counts_now_but_not_for_a_run_that_was
     today, tomorrow = (Counted(to_us(noon + timedelta(hours=hours)), 5, 7) for hours in (-3, 20))
     counted = [today, tomorrow]
 
-    all_of_it = spend_of(counted, UTC, noon)
-    of_its_day = spend_of(counted, UTC, noon, later=False)
+    all_of_it = spend_of(counted, "UTC", noon)
+    of_its_day = spend_of(counted, "UTC", noon, later=False)
 
     assert (all_of_it.day, all_of_it.month, len(all_of_it.counted_at)) == (10, 10, 2)
     assert (of_its_day.day, of_its_day.month, of_its_day.counted_at) == (5, 10, (noon - timedelta(hours=3),))
     assert (all_of_it.took, of_its_day.took) == (timedelta(microseconds=14), timedelta(microseconds=7))
-    assert spend_of([], UTC, noon) == Spend()
+    assert spend_of([], "No/Where", noon) == Spend()

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 from fencepost.model.budget import BudgetDenied, BudgetPolicy, Reservation, reserve, spend_of
 from fencepost.model.calendar import Calendar
@@ -109,8 +108,8 @@ def _enabled(trigger: TriggerKind, schedule: ScheduleDefinition | None, standing
 def _budget(run: RunRow, schedule: ScheduleDefinition | None, standing: Standing) -> Reservation | BudgetDenied:
     """Ask again for what the run has reserved, with its own reservation left out of what is spent."""
     policy = _policy(run.manifest, standing.definition)
-    at, zone = from_us(run.counted_us), ZoneInfo((schedule.timezone if schedule else "") or "UTC")
-    return reserve(policy, spend_of(standing.spending, zone, at, later=False), at=at)
+    at, timezone = from_us(run.counted_us), schedule.timezone if schedule else None
+    return reserve(policy, spend_of(standing.spending, timezone, at, later=False), at=at)
 
 
 @lru_cache(maxsize=DEFINITIONS_KEPT)

@@ -160,7 +160,7 @@ def facts_of(due: DueSchedule, meaning: Meaning, around: Around, now: datetime) 
         trigger=meaning.schedule.kind,
         cursor=cursor,
         live=tuple(around.live.get(due.key, ())),
-        spend=spend_of(around.spending.get(due.key, ()), ZoneInfo(meaning.schedule.timezone or "UTC"), now),
+        spend=spend_of(around.spending.get(due.key, ()), meaning.schedule.timezone, now),
         holds=(*map(_paused, pauses), *_blackouts(meaning, cursor, now)),
         skip_next=_skip_next(due.skip_next),
         last_success=None if due.last_success_us is None else from_us(due.last_success_us),

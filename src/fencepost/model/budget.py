@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import NamedTuple, NewType
+from zoneinfo import ZoneInfo
 
 from fencepost.model.disposition import Window
 from fencepost.model.duration import format_duration
@@ -126,14 +127,16 @@ def reserve(policy: BudgetPolicy, spend: Spend, *, at: datetime) -> Reservation 
     return Reservation(amount, at)
 
 
-def spend_of(counted: Sequence[Counted], zone: tzinfo, at: datetime, *, later: bool = True) -> Spend:
+def spend_of(counted: Sequence[Counted], timezone: str | None, at: datetime, *, later: bool = True) -> Spend:
     """Sum up what is spent or set aside, by the day and the month of an instant.
 
     With `later` all that was counted since they began; without it only what was counted in them, and within the hour
-    only what was there first: for a run that was reserved at that instant, and is looked at again.
+    only what was there first: for a run that was reserved at that instant, and is looked at again. The zone is looked up
+    only where something was counted: most schedules have no budget, and one whose zone is gone is told of elsewhere.
     """
     if not counted:
         return Spend()
+    zone = ZoneInfo(timezone or "UTC")
     day, month, at_us = day_of(at, zone), month_of(at, zone), to_us(at)
     today = _within(counted, day, later=later)
     return Spend(

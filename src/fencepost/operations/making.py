@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii
-from zoneinfo import ZoneInfo
 
 from fencepost.flow.tick_rows import goes_into_a_lane, queue_for_us, resources_of
 from fencepost.model.budget import BudgetDenied, Reservation, reserve, spend_of
@@ -132,8 +131,8 @@ def own_keys(*parts: object) -> Callable[[str], str]:
 def afford(recipe: RunRecipe, grounds: Grounds, *, counted_at: datetime | None = None) -> Reservation:
     """Set the budget of one run aside, or refuse up front and say which limit is in the way."""
     at = counted_at or from_us(grounds.now_us)
-    zone = ZoneInfo((recipe.schedule.timezone if recipe.schedule else "") or "UTC")
-    reservation = reserve(recipe.policies.budget, spend_of(grounds.spending, zone, at), at=at)
+    timezone = recipe.schedule.timezone if recipe.schedule else None
+    reservation = reserve(recipe.policies.budget, spend_of(grounds.spending, timezone, at), at=at)
     if isinstance(reservation, BudgetDenied):
         name = recipe.target.schedule or recipe.target.agent
         raise Busy(f"{name} is over its budget: {reservation.message}")
