@@ -204,6 +204,6 @@ def test_guarded_commands_are_counted_by_how_they_ended_and_listed(web_on_both: 
     assert counted == {frozenset({"failed"}): 1, frozenset({"refused"}): 1}
     page = web_on_both.ask("GET", "/leases", headers={**web_on_both.bearer("read"), "Accept": "text/html"}).text
     assert "./digest &lt;b&gt;" in page
-    assert "failed, exit code 3" in page
+    assert "failed</span>, exit code 3" in page
     other = web_on_both.ask("GET", "/leases", headers=web_on_both.bearer("read", "other")).text
     assert "./digest" not in other
