@@ -238,7 +238,7 @@ def test_show_says_how_much_of_a_budget_is_used(fencepost: Command) -> None:
     shown = fencepost("schedule", "show", "nightly").out
     (fields,) = fencepost("schedule", "show", "nightly", "--json").objects()
 
-    assert "0.00 of 5.00 dollars of this day; 0 of 2 runs within the last hour; 0s of 1h30m of this day" in shown
+    assert "$0.00 of $5.00 of this day; 0 of 2 runs within the last hour; 0s of 1h30m of this day" in shown
     assert {one["limit"]: one["allowed"] for one in fields["budget"]} == {
         "budget_usd_per_day": 5.0,
         "max_runs_per_hour": 2,

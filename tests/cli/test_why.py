@@ -167,7 +167,7 @@ def test_a_budget_names_the_limit(desk: Desk) -> None:
     desk.tick("2026-03-27T12:20:01Z")
 
     said = desk.flat("why", "nightly")
-    assert "for the sake of the budget: 1 run within an hour, of 1 allowed." in said
+    assert "because of the budget: 1 run within an hour, of 1 allowed." in said
     assert verdict(desk, "nightly") == "budget"
 
 
@@ -180,7 +180,7 @@ def test_a_budget_of_time_is_named_too(desk: Desk) -> None:
     desk.tick("2026-03-27T12:20:01Z")
 
     said = desk.flat("why", "nightly")
-    assert "for the sake of the budget: runs took 6m40s of this day, of 5m allowed." in said
+    assert "because of the budget: runs took 6m40s of this day, of 5m allowed." in said
     assert "dollars" not in said, "there was money enough"
 
 

@@ -71,6 +71,11 @@ def test_ticks_are_counted_by_what_became_of_them() -> None:
     assert [(part.kind, part.value) for column in plot.columns for part in column.parts] == [("run", 9), ("missed", 3)]
 
 
+def test_an_axis_is_as_high_as_what_is_drawn_and_not_as_what_is_left_out() -> None:
+    plot = dispositions([TickBin(3, "run", 900), TickBin(3, "missed", 3)], BUCKETS, ("missed",))
+    assert plot.steps[-1].text == "3"
+
+
 def fact(
     run: str, made: float, began: float | None, *, number: int | None = 1, outcome: str | None = None
 ) -> AttemptFact:

@@ -17,6 +17,7 @@ from fencepost.model.budget import (
     after,
     day_of,
     measured_usd,
+    money,
     month_of,
     parse_usd,
     reserve,
@@ -85,6 +86,11 @@ def test_an_amount_reads_back_as_it_is_shown(amount: MicroUsd) -> None:
 
 def test_amounts_are_shown_with_cents() -> None:
     assert [show_usd(usd(text)) for text in ("2", "2.5", "0.000001", "0.105")] == ["2.00", "2.50", "0.000001", "0.105"]
+
+
+def test_people_read_cents_and_more_only_where_there_is_less_than_one() -> None:
+    said = {"1234.567": "$1,234.57", "8.943905": "$8.94", "0.01": "$0.01", "0.0027": "$0.0027", "0": "$0.00"}
+    assert [money(usd(text)) for text in said] == list(said.values())
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_what_is_used_of_a_budget_stands_with_the_schedule(web_on_both: WebDoor)
     page = words(Person(web_on_both).looks("/schedules/close"))
     detail = asking(web_on_both, "read")("GET", "/schedules/close")
 
-    assert "1.25 of 5.00 dollars of this day" in page
+    assert "$1.25 of $5.00 of this day" in page
     assert "1 of 3 runs within the last hour" in page
     assert [(one["limit"], one["used"], one["allowed"]) for one in detail["budget"]] == [
         ("budget_usd_per_day", 1.25, 5.0),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fencepost import wiring
 from fencepost.cli import options, render
-from fencepost.model.budget import MICRO
+from fencepost.model.budget import money
 from fencepost.model.conversation import Conversation, ConversationTurn, TurnKind
 from fencepost.model.run import RunState
 from fencepost.operations.conversation import talk_of
@@ -140,7 +140,7 @@ class Talk:
         spoken = "\n".join(options.paint(line, options.RED if turn.bad else colour) for line in lines)
         if turn.cost_micro and turn.cost_micro != self._told:
             self._told = turn.cost_micro
-            spoken += options.paint(f"\n  ${turn.cost_micro / MICRO:,.4f} so far", options.FAINT)
+            spoken += options.paint(f"\n  {money(turn.cost_micro)} so far", options.FAINT)
         return spoken
 
 

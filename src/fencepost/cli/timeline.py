@@ -5,9 +5,10 @@ import json
 from collections.abc import Iterator
 
 from fencepost.cli import options, render
-from fencepost.cli.top import COLOURS, money
+from fencepost.cli.top import COLOURS
 from fencepost.drawing.blocks import UNITS, Drawn, axis, legend, row_lines
 from fencepost.drawing.timeline import By, holder, kind_of
+from fencepost.model.budget import money
 from fencepost.model.moment import to_us
 from fencepost.model.zone import find_zone
 from fencepost.operations.chart import SPANS, Chart, View, chart

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from fencepost.cli import options, ps, render
 from fencepost.drawing.blocks import LETTERS, strip
-from fencepost.model.budget import MICRO
+from fencepost.model.budget import money
 from fencepost.operations.glance import Glance, glance
 from fencepost.operations.words import ago, rfc3339
 
@@ -83,11 +83,6 @@ def frame(seen: Glance, tenant: str, width: int, height: int | None) -> list[str
     if height is not None and len(lines) > height:
         lines = [*lines[: height - 1], options.paint("… more than fits; q leaves", options.FAINT)]
     return lines
-
-
-def money(micro: int) -> str:
-    """Spell an amount."""
-    return f"${micro / MICRO:,.2f}"
 
 
 def _running(seen: Glance) -> list[list[str]]:

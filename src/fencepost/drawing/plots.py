@@ -113,7 +113,8 @@ def stacked(
     total: str = "",
 ) -> Plot:
     """Stack the kinds of each bucket, in the order in which they are named."""
-    steps = steps_up_to(max((sum(one.values()) for one in values), default=0) or 1, whole=whole)
+    highest = max((sum(one.get(kind, 0) for kind in kinds) for one in values), default=0)
+    steps = steps_up_to(highest or 1, whole=whole)
     columns = []
     for place, one in enumerate(values):
         parts, low = [], 0.0

@@ -13,6 +13,7 @@ from fencepost.model.run import RunState
 from fencepost.ports.charts import AttemptFact, RunBin, RunlessTick
 
 WIDTH = 1000.0  # what the eye is taken to tell apart on a page; a terminal has its columns
+PHONE = 340.0  # and on a phone, where marks are as large as on a page
 MARKS_APART, NUMBERS_APART = 11.0, 18.0  # beside a mark for several ticks stands how many
 KINDS = ("running", "succeeded", "failed", "lost", "dead", "cancelled", "waiting")
 LIVING = (RunState.READY, RunState.RUNNING)
@@ -63,6 +64,7 @@ class Row:
     key: str
     laid: Laid
     marks: list[Mark]
+    phone_marks: list[Mark]  # the same ticks, joined for a phone
     runs: Counter[str] = field(default_factory=Counter)  # by kind
     skips: Counter[str] = field(default_factory=Counter)  # ticks, by disposition
     cost_micro: int = 0
@@ -104,7 +106,7 @@ def draw(
     rows = []
     for key in sorted({*bars, *blocks, *marks}, key=lambda one: (one == "", one)):
         laid = lay(bars[key], [block for block, _ in blocks.get(key, ())], width=width)
-        row = Row(key, laid, _marks(scale, marks[key], width))
+        row = Row(key, laid, _marks(scale, marks[key], width), _marks(scale, marks[key], PHONE))
         for block, cost_micro in blocks.get(key, ()):
             row.runs.update(block.counts)
             row.cost_micro += cost_micro

@@ -53,6 +53,12 @@ def show_usd(amount: MicroUsd) -> str:
     return f"{whole}.{f'{fraction:06d}'.rstrip('0').ljust(2, '0')}"
 
 
+def money(amount: int) -> str:
+    """Write an amount for people: dollars and cents, and more decimals where there is less than a cent."""
+    digits = 2 if amount == 0 or amount >= MICRO // 100 else 4
+    return f"${amount / MICRO:,.{digits}f}"
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetPolicy:
     """Limits; None: no limit. A limit of 0 lets nothing run."""
@@ -162,7 +168,7 @@ def never_affordable(policy: BudgetPolicy) -> str:
 
 
 def _too_much(name: str, limit: MicroUsd, spent: MicroUsd, amount: MicroUsd) -> str:
-    return f"{show_usd(spent)} of {show_usd(limit)} dollars of this {name} are gone, and a run reserves {show_usd(amount)}."
+    return f"{money(spent)} of this {name}'s {money(limit)} are spent, and a run reserves {money(amount)}."
 
 
 def after(spend: Spend, *reservations: Reservation) -> Spend:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from fencepost.model.budget import HOUR, MICRO, MicroUsd, day_of, month_of, show_usd
+from fencepost.model.budget import HOUR, MICRO, MicroUsd, day_of, money, month_of
 from fencepost.model.definition import agent_from_json, policies_of
 from fencepost.model.duration import format_duration
 from fencepost.model.moment import to_us
@@ -61,7 +61,7 @@ def budget_use(store: Store, tenant: str, listed: Listed) -> list[Use]:
 
 def _dollars(limit: str, used: MicroUsd, allowed: MicroUsd, anew_at: datetime) -> Use:
     period = limit.rpartition("_")[2]
-    words = f"{show_usd(used)} of {show_usd(allowed)} dollars of this {period}"
+    words = f"{money(used)} of {money(allowed)} of this {period}"
     return Use(limit, used / MICRO, allowed / MICRO, words, anew_at)
 
 

@@ -202,7 +202,7 @@ class Storyteller:
         """Tell which limit was in the way, as it was recorded; older records name only what limits there were."""
         denied = self._denied(tick)
         if denied:
-            yield f"It was skipped, for the sake of the budget: {' '.join(map(plain, denied))}"
+            yield f"It was skipped because of the budget: {' '.join(map(plain, denied))}"
             return
         limits = {
             "budget_usd_per_day": definition.budget_usd_per_day,

@@ -20,6 +20,18 @@ PAGES = (
     *("/timeline?until=2027-03-28T04:00:00Z", "/schedules/inbox-triage", "/schedules/cache-sweep?span=30d"),
     *("/projects/checkout-api", "/projects/nowhere", "/skips", "/runs/TALK"),
 )
+# Words and hollow marks of each picture that lie on one another, and words that reach over its edge.
+CROWDED = """() => [...document.querySelectorAll(".tl-box, .plot-box")].flatMap((box) => {
+    const edge = box.getBoundingClientRect();
+    const seen = [...box.querySelectorAll("text, .hollow")].map((one) => ({
+        one, at: one.getBoundingClientRect(), word: one.textContent.trim() || one.parentNode.parentNode.textContent.trim(),
+    })).filter(({ at }) => at.width);
+    const over = seen.filter(({ at }) => at.left < edge.left - 1 || at.right > edge.right + 1);
+    const crowded = seen.flatMap((a, place) => seen.slice(place + 1).filter((b) =>
+        Math.min(a.at.right, b.at.right) - Math.max(a.at.left, b.at.left) > 2 &&
+        Math.min(a.at.bottom, b.at.bottom) - Math.max(a.at.top, b.at.top) > 3).map((b) => `${a.word} | ${b.word}`));
+    return [...over.map(({ word }) => `over the edge: ${word}`), ...crowded];
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +68,13 @@ def test_a_picture_keeps_nobody_out_and_never_scrolls_sideways(looker: Visitor, 
     page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
     assert faults(page) == []
     assert looker.errors == []
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path != "/projects/nowhere" and "/runs/" not in path])
+@pytest.mark.parametrize("span", ["", "1h", "7d", "30d"])
+def test_no_word_of_a_picture_lies_on_another_or_is_cut_off(looker: Visitor, path: str, span: str) -> None:
+    page = looker.goes(f"{path}{'&' if '?' in path else '?'}span={span}" if span else path)
+    assert page.evaluate(CROWDED) == []
 
 
 def told(page: Page) -> str:

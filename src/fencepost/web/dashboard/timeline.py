@@ -28,6 +28,7 @@ AXIS, HEAD, LANE, GAP, MARKS, PAD = 26, 22, 14, 3, 17, 9
 TOLD = 100  # attempts and ticks that the table lists
 WAITING = 200
 ROWS_MAX = 120
+LABEL_MAX = 32  # letters: a longer name would lie below the figures of its row
 NAMES = {"failed": "failed attempt", "lost": "lost attempt", "waiting": "waiting"}
 
 
@@ -65,6 +66,7 @@ class Strip:
     label: str
     href: str
     summary: str
+    brief: str  # the same for a phone
     y: float
     height: float
     row: Row
@@ -72,6 +74,12 @@ class Strip:
     bars: list[Shape] = field(default_factory=list)
     blocks: list[Shape] = field(default_factory=list)
     marks: list[Shape] = field(default_factory=list)
+    phone_marks: list[Shape] = field(default_factory=list)
+
+    @property
+    def short_label(self) -> str:
+        """The label, cut if it is long."""
+        return self.label if len(self.label) <= LABEL_MAX else f"{self.label[: LABEL_MAX - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,17 +228,18 @@ def _strip(found: Chart, row: Row, y: float, addresses: _Addresses) -> Strip:
     marks_y = top + lanes * (LANE + GAP)
     height = HEAD + lanes * (LANE + GAP) + (MARKS if row.marks else 0) + PAD
     label, href = _label(found.view.by, row.key)
-    strip = Strip(label, href, _summary(row), y, height, row, top)
+    strip = Strip(label, href, " · ".join(_figures(row)), " · ".join(_most_needed(row)), y, height, row, top)
     strip.bars = [_bar(found, one, top) for one in row.laid.bars]
     strip.blocks = [shape for one in row.laid.blocks for shape in _block(one, top, addresses)]
     strip.marks = [_mark(row, one, marks_y, addresses) for one in row.marks]
+    strip.phone_marks = [_mark(row, one, marks_y, addresses) for one in row.phone_marks]
     return strip
 
 
 def _label(by: By, key: str) -> tuple[str, str]:
     if by is By.SCHEDULE and key.startswith("agent "):
         agent = key.removeprefix("agent ")
-        return f"{plain(agent)}, asked for", f"/runs?agent={words.segment(agent)}"
+        return f"{plain(agent)}, on request", f"/runs?agent={words.segment(agent)}"
     if by is By.SCHEDULE:
         return plain(key), f"/schedules/{words.segment(key)}"
     if by is By.PROJECT:
@@ -238,14 +247,24 @@ def _label(by: By, key: str) -> tuple[str, str]:
     return (plain(key), "") if key else ("not with a worker yet", "")
 
 
-def _summary(row: Row) -> str:
-    parts = [counted(row.runs.total(), "run")] if row.runs else []
-    parts += [f"{row.runs[kind]} {kind}" for kind in ("running", "waiting", "dead", "cancelled") if row.runs[kind]]
+def _figures(row: Row) -> Iterator[str]:
+    if row.runs:
+        yield counted(row.runs.total(), "run")
+    yield from (f"{row.runs[kind]} {kind}" for kind in ("running", "waiting", "dead", "cancelled") if row.runs[kind])
     if row.skips:
-        parts.append(f"{row.skips.total()} without a run")
+        yield f"{row.skips.total()} without a run"
     if row.cost_micro:
-        parts.append(words.money(row.cost_micro))
-    return " · ".join(parts)
+        yield words.money(row.cost_micro)
+
+
+def _most_needed(row: Row) -> Iterator[str]:
+    """Choose what fits beside a name on a phone."""
+    if row.runs:
+        yield counted(row.runs.total(), "run")
+    if row.runs["dead"]:
+        yield f"{row.runs['dead']} dead"
+    if not row.runs:
+        yield f"{row.skips.total()} without a run"
 
 
 def _bar(found: Chart, bar: Bar, top: float) -> Shape:

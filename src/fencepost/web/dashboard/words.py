@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
+from fencepost.model import budget
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.zone import Zone, find_zone
@@ -134,8 +135,8 @@ def segment(name: str) -> str:
 
 
 def money(micro: int | None) -> str:
-    """Spell an amount."""
-    return "" if micro is None else f"${micro / MICRO:,.4f}" if micro < MICRO // 10 else f"${micro / MICRO:,.2f}"
+    """Spell an amount, if there is one."""
+    return "" if micro is None else budget.money(micro)
 
 
 def short(run_id: str) -> Markup:

@@ -183,7 +183,7 @@
     told.replaceChildren(shown);
   };
   const walk = (by) => {
-    const all = [...document.querySelectorAll(".tl .tell[href]")];
+    const all = [...document.querySelectorAll(".tl .tell[href]")].filter((one) => one.getClientRects().length);
     const at = all.findIndex((one) => one.classList.contains("at"));
     tell(all[at < 0 ? (by > 0 ? 0 : all.length - 1) : (at + by + all.length) % all.length]);
   };
