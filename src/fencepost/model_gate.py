@@ -17,7 +17,7 @@ from fencepost.gates.model.prices import listed_prices
 from fencepost.host.clock import SystemClock
 from fencepost.host.life_lock import try_life_lock
 from fencepost.host.unreadable import become_unreadable
-from fencepost.service.model_line import PORT_FILE, PROTOCOL, SOCKET_FILE
+from fencepost.service.model_line import LAST_PORT_FILE, PORT_FILE, PROTOCOL, SOCKET_FILE
 
 LINE_MAX = 1_048_576
 IDLE_SECONDS = 120.0
@@ -31,6 +31,8 @@ def main(argv: list[str]) -> int:
     lock = try_life_lock(os.path.join(folder, "lock"), str(os.getpid()))
     if lock is None:
         return 0  # another one is there already
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, PORT_FILE))  # of one that was killed: we do not listen yet
     become_unreadable()
     try:
         import uvicorn
@@ -39,9 +41,7 @@ def main(argv: list[str]) -> int:
     except ImportError:
         sys.stderr.write(f"{MISSING}\n")
         return 78
-    # With the protocol named, asyncio switches Nagle's algorithm off: it would hold back the first byte for 40 ms.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
+    listener = _listen(os.path.join(folder, LAST_PORT_FILE))
     port = int(listener.getsockname()[1])
     hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
     passes = Passes(SystemClock())
@@ -60,6 +60,34 @@ def main(argv: list[str]) -> int:
     )
     asyncio.run(_serve(uvicorn.Server(config), listener, Desk(passes, port), folder))
     return 0
+
+
+def _listen(last: str) -> socket.socket:
+    """Listen where the last gate did, for agents that it died under; elsewhere, if that is taken."""
+    try:
+        with open(last, encoding="ascii") as file:
+            known = int(file.read())
+    except (OSError, ValueError):
+        known = 0
+    try:
+        listener = _listener(known)
+    except OSError:
+        listener = _listener(0)
+    _write(last, str(listener.getsockname()[1]))
+    return listener
+
+
+def _listener(port: int) -> socket.socket:
+    # With the protocol named, asyncio switches Nagle's algorithm off: it would hold back the first byte for 40 ms.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the killed one's connections linger
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 async def _serve(server: Any, listener: socket.socket, desk: "Desk", folder: str) -> None:  # noqa: ANN401  # uvicorn's

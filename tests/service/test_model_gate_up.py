@@ -13,7 +13,9 @@ from typing import Any
 import claude_agent_sdk
 import pytest
 
+from fencepost.host.life_lock import holder_of
 from tests.service.test_adoption import go_away, up
+from tests.support.ground import send
 from tests.support.messages_api import messages_api
 from tests.support.model_provider import INPUT, OUTPUT, REAL_KEY, Provider, model_provider
 from tests.support.site import Site
@@ -32,6 +34,8 @@ def call():
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
 def work(calls):
     open("env.json", "w").write(json.dumps(dict(os.environ)))
     done = 0
@@ -66,6 +70,12 @@ model_url = "{provider.url}"
 pass_env = ["PROVIDER_KEY", "CLAUDE_CODE_USE_BEDROCK", "OPENAI_API_KEY"]
 {more}
 """
+
+
+def agents_by(provider: Provider, way: str, calls: int, more: str = "") -> str:
+    text = agents(provider, calls, more)
+    command = f'command = [{PYTHON}, "agent.py", "{calls}"]'
+    return text.replace(command, 'engine = "python"\nfunction = "agent:function"') if way == "function" else text
 
 
 @pytest.fixture
@@ -106,17 +116,37 @@ def think(site: Site, provider: Provider, way: str, calls: int, budget: str = ""
             *("--", sys.executable, "agent.py", str(calls)),
         )
         return told.stdout + told.stderr
-    more = f'budget_usd = "{budget}"' if budget else ""
-    text = agents(provider, calls, more)
-    if way == "function":
-        text = text.replace(
-            f'command = [{PYTHON}, "agent.py", "{calls}"]', 'engine = "python"\nfunction = "agent:function"'
-        )
-    site.configure(text)
+    site.configure(agents_by(provider, way, calls, f'budget_usd = "{budget}"' if budget else ""))
     up(site, 1)
     site.fencepost("run", "thinks", "--payload", json.dumps({"calls": calls}))
     site.until(lambda: site.runs(state="succeeded") or site.runs(state="dead"), seconds=60)
     return site.fencepost("logs", site.runs()[0].id)
+
+
+def start_thinking(site: Site, provider: Provider, way: str) -> subprocess.Popen[bytes] | None:
+    """Let an agent call its model until it is told to stop, in one of the ways to run."""
+    if way == "exec":
+        words = ("--model-gate", "anthropic", "--model-key", "env:PROVIDER_KEY", "--model-url", provider.url)
+        agent = (sys.executable, "agent.py", "-1")
+        return site.start(sys.executable, "-m", "fencepost", "exec", "--lock", "z", *words, "--", *agent)
+    site.configure(agents_by(provider, way, -1))
+    up(site, 1)
+    site.fencepost("run", "thinks", "--payload", '{"calls": -1}')
+    return None
+
+
+def gate_now() -> int | None:
+    """Return the process of this user's model gate."""
+    return holder_of(str(next(Path(os.environ["XDG_RUNTIME_DIR"]).rglob("model*/lock"))))
+
+
+def end_gate(site: Site, by: signal.Signals) -> int:
+    """End the gate under whoever uses it, and return which process it was."""
+    gate = gate_now()
+    assert gate is not None
+    send(gate, by)
+    site.until(lambda: gate_now() != gate)
+    return gate
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -224,6 +254,84 @@ def test_an_agent_thinks_on_while_its_worker_is_restarted(site: Site, provider: 
     (run,) = site.runs()
     assert run.attempt == 1
     assert float(shown(site, run.id)["cost_usd"]) == pytest.approx(len(codes(site)) * 0.01056)
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_thinks_on_when_the_gate_itself_was_ended(
+    site: Site, provider: Provider, way: str, by: signal.Signals
+) -> None:
+    ran = start_thinking(site, provider, way)
+    site.until(lambda: codes(site), seconds=60)
+
+    first = end_gate(site, by)
+    thought = codes(site).count("200")
+    site.until(lambda: codes(site).count("200") > thought + 3, seconds=60)
+    assert gate_now() not in (None, first)
+    (site.folder / "go").touch()
+
+    if way == "exec":
+        assert ran is not None
+        assert ran.wait(60) == 0
+        return
+    site.until(lambda: site.runs(state="succeeded"), seconds=60)
+    (run,) = site.runs()
+    assert run.attempt == 1
+    whole = codes(site).count("200") * 0.01056
+    assert whole <= float(shown(site, run.id)["cost_usd"]) + 0.011  # a call that was cut off costs what it may have
+
+
+def test_a_gate_that_died_with_its_worker_comes_back_with_the_next_one(site: Site, provider: Provider) -> None:
+    site.configure(agents(provider, -1))
+    worker = up(site, 1)
+    site.fencepost("run", "thinks")
+    site.until(lambda: codes(site), seconds=60)
+
+    go_away(worker, "killed")
+    end_gate(site, signal.SIGKILL)
+    thought = codes(site).count("200")
+    up(site, 1)
+    site.until(lambda: codes(site).count("200") > thought + 3, seconds=60)
+    (site.folder / "go").touch()
+    site.until(lambda: site.runs(state="succeeded"), seconds=60)
+
+    assert site.runs()[0].attempt == 1
+
+
+def test_what_was_spent_is_not_forgotten_with_the_gate(site: Site, provider: Provider) -> None:
+    site.configure(agents(provider, -1, 'budget_usd = "0.20"'))
+    up(site, 1)
+    site.fencepost("run", "thinks")
+    for _ in range(3):
+        thought = codes(site).count("200")
+        site.until(lambda: codes(site).count("200") > thought + 2, seconds=60)  # noqa: B023  # it is asked at once
+        end_gate(site, signal.SIGKILL)
+    site.until(lambda: site.runs(state="dead"), seconds=60)
+
+    told = shown(site, site.runs()[0].id)
+    assert told["reason"] == "budget"
+    assert 0.20 - 0.02 < float(told["cost_usd"]) <= 0.20
+    assert codes(site).count("200") * 0.01056 <= 0.20
+
+
+def test_a_run_that_was_lost_while_the_gate_was_gone_gets_no_pass_again(site: Site, provider: Provider) -> None:
+    site.configure(agents(provider, -1))
+    worker = up(site, 1, ttl="6s")
+    site.fencepost("run", "thinks")
+    site.until(lambda: codes(site), seconds=60)
+    env = json.loads((site.folder / "env.json").read_text())
+    strayed = {name: value for name, value in env.items() if not name.startswith("FENCEPOST_")}
+
+    go_away(worker, "killed")
+    end_gate(site, signal.SIGKILL)
+    site.until(lambda: not _alive(site), seconds=30)
+    think(site, provider, "exec", 1)  # which brings the gate back
+    ran = subprocess.run(
+        [sys.executable, "agent.py", "1"], cwd=site.folder, env=strayed, capture_output=True, check=False
+    )
+
+    assert codes(site)[-2:] == ["200", "403"]
+    assert b"the lease of this run is lost" in ran.stdout
 
 
 def test_a_process_that_slipped_out_of_a_lost_run_cannot_think(site: Site, provider: Provider) -> None:

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from os.path import basename
-from typing import TYPE_CHECKING
 
 from fencepost.gates.model.recipes import scrubbed
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.service.custody import Term
 from fencepost.service.ends import PASSED_SECONDS
 from fencepost.service.model_leading import Way, way_to
-from fencepost.service.model_line import ModelGateStarter, keep_pass, open_pass
-from fencepost.service.order import ModelWish
-
-if TYPE_CHECKING:
-    from fencepost.service.channel import Channel
+from fencepost.service.model_line import open_pass
+from fencepost.service.model_pass import FAR_SECONDS, ModelPass, kept_pass
+from fencepost.service.order import ModelWish, Tools
 
 START_SECONDS, LOOK_SECONDS = 20.0, 0.05
 
@@ -23,13 +20,12 @@ class CommandModel:
 
     MOMENT_SECONDS = PASSED_SECONDS
 
-    def __init__(
-        self, wish: ModelWish, gate: ModelGateStarter, *, wait: Callable[[float], None], say: Callable[[str], None]
-    ) -> None:
-        self._wish, self._gate = wish, gate
-        self._wait, self._say = wait, say
+    def __init__(self, wish: ModelWish, tools: Tools, *, wait: Callable[[float], None]) -> None:
+        assert tools.model_gate is not None, "who lets a command ask for the gate has one"
+        self._wish, self._gate = wish, tools.model_gate()
+        self._wait, self._say, self._clock = wait, tools.say, tools.clock
         self._way: Way | None = None
-        self._line: Channel | None = None
+        self._pass: ModelPass | None = None
         self.is_over = False  # a call would have passed its budget
 
     def await_gate(self) -> None:
@@ -49,10 +45,10 @@ class CommandModel:
         self._way = way_to(
             self._gate, wish.provider, cli, run_id, url=wish.url, key=wish.key, budget_micro=wish.budget_micro
         )
-        order = self._way.order
-        open_pass(order._replace(terms={**order.terms, "counts_sleep": term.counts_sleep}))
-        self._line = keep_pass(order, term.deadline_ns)
-        if self._line is None:
+        order = self._way.order.on(counts_sleep=term.counts_sleep)
+        open_pass(order)
+        self._pass = kept_pass(order, self._clock, deadline_ns=term.deadline_ns)
+        if self._pass is None:
             raise GateUnreachable("the model gate is gone.")
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -67,32 +63,36 @@ class CommandModel:
 
     def fds(self) -> list[int]:
         """Return what is to be waited for."""
-        return [self._line.fd] if self._line else []
+        return self._pass.fds() if self._pass else []
+
+    def left_seconds(self) -> float:
+        """Return when to look at the gate again, also where it says nothing."""
+        return self._pass.left_seconds() if self._pass else FAR_SECONDS
 
     def hears_of_the_end(self) -> bool:
         """Hear what the gate has to say; True once, when a call would have passed the budget."""
         was_over = self.is_over
-        if self._line is not None:
-            self._hear(self._line)
+        if self._pass is not None:
+            self._hear(self._pass)
         return self.is_over and not was_over
 
-    def _hear(self, line: "Channel") -> None:
-        for message in line.receive():
-            if "over" in message and not self.is_over:
+    def _hear(self, kept: ModelPass) -> None:
+        for message in kept.hear():
+            if "gone" in message:
+                self._gate.port()  # which starts another one
+            elif "said" in message:
+                self._say(str(message["said"]))
+            elif "over" in message and not self.is_over:
                 self.is_over = True
                 self._say(str(message["over"]))
-        line.flush()
-        if line.closed:  # every call is refused from now on, and the command will say so
-            self._line = None
 
     def extend(self, deadline_ns: int) -> None:
         """Keep the pass open as long as the lease holds now."""
-        if self._line is not None:
-            self._line.send(deadline_ns=deadline_ns)
+        if self._pass is not None:
+            self._pass.extend(deadline_ns)
 
     def close(self) -> None:
         """Let no call pass any more."""
-        if self._line is not None:
-            self._line.send(close=True)
-            self._line.close()
-            self._line = None
+        if self._pass is not None:
+            self._pass.close()
+            self._pass = None

@@ -131,8 +131,7 @@ def prepare(order: RunOrder, added: Additions, tools: Tools) -> Message:
 
     Admission(wanted, tools, tools.open_store(), wait=wait).prepare(Granted(order.lease, added.predecessors))
     if added.model is not None:
-        counts_sleep = tools.open_store().facts().counts_sleep
-        open_pass(added.model._replace(terms={**added.model.terms, "counts_sleep": counts_sleep}))
+        open_pass(added.model.on(counts_sleep=tools.open_store().facts().counts_sleep))
     if added.apart is None:
         return {"done": None}
     try:

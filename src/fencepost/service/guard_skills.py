@@ -6,10 +6,10 @@ A plain command needs none of it. Its guard is forked from a small program witho
 from collections.abc import Callable
 
 from fencepost.ports.store import StoreFacts
-from fencepost.service.channel import Channel, Message
+from fencepost.service.channel import Message
 from fencepost.service.guard_child import GuardChild, finish, prepare, start_child
 from fencepost.service.listening import Listening
-from fencepost.service.model_line import keep_pass
+from fencepost.service.model_pass import ModelPass, kept_pass
 from fencepost.service.order import Tools
 from fencepost.service.output import Output
 from fencepost.service.run_order import Additions, RunOrder
@@ -44,9 +44,11 @@ class GuardSkills:
     def _start(self, work: Callable[[Tools], Message]) -> GuardChild:
         return start_child(work, self._tools, self._facts, {**self._order.env, **self._added.gate_env})
 
-    def keep_pass(self, deadline_ns: int) -> Channel | None:
+    def keep_pass(self, deadline_ns: int) -> ModelPass | None:
         """Become the keeper of the run's pass; None if the model gate is gone."""
-        return keep_pass(self._added.model, deadline_ns) if self._added.model else None
+        assert self._added.model is not None, "it has a pass"
+        order = self._added.model.on(counts_sleep=self._facts.counts_sleep)
+        return kept_pass(order, self._tools.clock, deadline_ns=deadline_ns)
 
     def listen(self, output: Output, errors: Output, now_ns: Callable[[], int]) -> Listening | None:
         """Listen to the agent, if its output is understood."""

@@ -16,6 +16,7 @@ from fencepost.service.channel import Channel
 
 PROTOCOL = 1
 PORT_FILE, SOCKET_FILE, TROUBLE_FILE = "port", "socket", "trouble"
+LAST_PORT_FILE = "last_port"  # which running agents know, if the gate was killed under them
 PAUSE_SECONDS = 2.0  # between two tries to start it
 ANSWER_SECONDS = 10.0
 KEEP_SECONDS = 2.0  # a guard has other things to look after
@@ -43,6 +44,10 @@ class ModelOrder(NamedTuple):
     shown: str  # the key that the agent gets
     terms: dict[str, Any]
     keeper: str = ""  # what its guard alone knows
+
+    def on(self, *, counts_sleep: bool) -> "ModelOrder":
+        """Return the order with the clock of the lease's store, which only its holder knows."""
+        return self._replace(terms={**self.terms, "counts_sleep": counts_sleep})
 
     @property
     def socket(self) -> str:
@@ -76,7 +81,7 @@ class ModelGateStarter:
 
     def _start(self) -> None:
         if self._process is not None and self._process.poll() is not None:
-            self.trouble = self._words() if self._process.returncode else ""
+            self.trouble = self._words() if self._process.returncode > 0 else ""  # not where it was killed
             self._process = None
         if self._process is not None or self._clock.awake_ns() < self._next_ns:
             return

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from fencepost.ports.processes import Processes
     from fencepost.service.guard_child import GuardChild
     from fencepost.service.guard_skills import GuardSkills
+    from fencepost.service.model_pass import ModelPass
     from fencepost.service.run_socket import Answer
 
     Learn = Callable[[RunOrder, StoreFacts], GuardSkills]  # what a full guard learns from its order
@@ -76,7 +77,7 @@ class RunGuard:
         self._log: LogFile | None = None
         self._watch: AgentWatch | None = None
         self._child: GuardChild | None = None
-        self._model: Channel | None = None  # where the run's calls of a model pass
+        self._model: ModelPass | None = None  # where the run's calls of a model pass
         self._worktree: Message | None = None
         self._asks: dict[int, tuple[Message, Callable[[Answer], None]]] = {}  # relayed, and not yet answered
         self._asked = 0
@@ -108,7 +109,7 @@ class RunGuard:
         fds += [self._keeper.fd] if self._keeper else []
         fds += [self._alarm] if self._alarm is not None else []
         fds += [self._child.fd] if self._child else []
-        fds += [self._model.fd] if self._model else []
+        fds += self._model.fds() if self._model else []
         return fds + (self._watch.fds() if self._watch and not self._watch.ended else [])
 
     def _patience(self) -> float:
@@ -117,6 +118,8 @@ class RunGuard:
             left.append(self._term.left_seconds)
         if self._watch and not self._watch.ended:
             left.append(self._watch.left_seconds())
+        if self._model is not None:
+            left.append(self._model.left_seconds())
         if self._phase == ENDED or (self._epoch < 0 and not self._guests):
             left.append((self._until_ns - self._clock.awake_ns()) / 1e9)
         if self._term.counts_sleep and self._alarm is None:
@@ -232,7 +235,7 @@ class RunGuard:
     def _move_deadline(self, deadline_ns: int) -> None:
         self._term.deadline_ns = max(self._term.deadline_ns, deadline_ns)
         if self._model is not None:
-            self._model.send(deadline_ns=self._term.deadline_ns)
+            self._model.extend(self._term.deadline_ns)
         if self._alarm is not None:
             set_alarm(self._alarm, self._term.deadline_ns)
 
@@ -309,23 +312,20 @@ class RunGuard:
             return False
         return True
 
-    def _hear_model_gate(self, gate: Channel) -> None:
-        for message in gate.receive():
-            if self._watch is None:
-                continue
-            if "spent_micro" in message:
+    def _hear_model_gate(self, model: ModelPass) -> None:
+        for message in model.hear():
+            if "gone" in message:
+                self._say(model_gate_gone=True)  # our own child would be taken for one of the agent's
+            elif "said" in message and self._log is not None:
+                self._log.write(f"{message['said']}\n".encode())
+            elif "spent_micro" in message and self._watch is not None:
                 self._watch.note_spending(int(message["spent_micro"]), message.get("usage", {}))
-            elif "over" in message:
+            elif "over" in message and self._watch is not None:
                 self._watch.pass_budget(str(message["over"]))
-        gate.flush()
-        if gate.closed:  # every call is refused from now on, and the agent will say so
-            gate.close()
-            self._model = None
 
     def _close_pass(self) -> None:
         """Let no call of a model pass any more: the lease is lost, or the run is over."""
         if self._model is not None:
-            self._model.send(close=True)
             self._model.close()
             self._model = None
 

@@ -103,8 +103,7 @@ class _Supervisor:
             return None
         from fencepost.service.command_model import CommandModel
 
-        assert self._tools.model_gate is not None, "who lets a command ask for the gate has one"
-        return CommandModel(order.model, self._tools.model_gate(), wait=self._mailbox.wait, say=self._tools.say)
+        return CommandModel(order.model, self._tools, wait=self._mailbox.wait)
 
     def _claim(self) -> Claim:
         return Claim(
@@ -226,6 +225,8 @@ class _Supervisor:
             waits.append(first)
         if self._give_up_ns is not None:
             waits.append(max(0.0, (self._give_up_ns - self._tools.clock.awake_ns()) / 1e9))
+        if self._model is not None:
+            waits.append(self._model.left_seconds())
         return min(waits)
 
     def _hear(self, message: Message) -> None:

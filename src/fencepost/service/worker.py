@@ -185,23 +185,28 @@ class Worker:
 
     def _hear_guard(self, guarded: Guarded) -> None:
         for message in guarded.channel.receive():
-            if "ask" in message:
-                self._asks.append((guarded, message))
-            elif "prepared" in message:
-                self._prepared.append(guarded)
-            elif "spawned" in message:
-                guarded.agent = self._tools.processes.identify(int(message["spawned"]))
-            elif "ended" in message and guarded.end is None:
-                guarded.end = EndRecord.from_json(message["ended"])
-                self._ended.append(guarded)
-            elif "taken" in message and guarded.adopted:
-                self._look_how_far(guarded, message)
-            elif "said" in message:
-                self._tools.say(str(message["said"]))
+            self._heed(guarded, message)
         if guarded.channel.closed:
             self._part(guarded)
             if guarded.leased is not None and guarded.end is None:
                 self._gone.append(guarded)
+
+    def _heed(self, guarded: Guarded, message: Message) -> None:
+        if "ask" in message:
+            self._asks.append((guarded, message))
+        elif "prepared" in message:
+            self._prepared.append(guarded)
+        elif "spawned" in message:
+            guarded.agent = self._tools.processes.identify(int(message["spawned"]))
+        elif "ended" in message and guarded.end is None:
+            guarded.end = EndRecord.from_json(message["ended"])
+            self._ended.append(guarded)
+        elif "taken" in message and guarded.adopted:
+            self._look_how_far(guarded, message)
+        elif "said" in message:
+            self._tools.say(str(message["said"]))
+        elif "model_gate_gone" in message and self._bench.model_gate is not None:
+            self._bench.model_gate.port()  # which starts another one
 
     def _look_how_far(self, guarded: Guarded, message: Message) -> None:
         """Hear how far an adopted run is. Where nothing has happened yet, it goes back into the queue."""

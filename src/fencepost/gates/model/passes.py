@@ -22,6 +22,8 @@ class Terms(NamedTuple):
     key: str  # the real one
     counts_sleep: bool
     budget_micro: int | None = None
+    spent_micro: int = 0  # before a gate died
+    usage: dict[str, int] = {}  # noqa: RUF012  # likewise; never changed
 
 
 class Pass:
@@ -33,9 +35,9 @@ class Pass:
         self.protocol: Protocol = PROTOCOLS[terms.provider]
         self._clock = clock
         self._deadline_ns = 0  # nothing passes before its guard has said until when
-        self._spent = 0
+        self._spent = terms.spent_micro
         self._reserved = 0
-        self._usage = Usage()
+        self._usage = Usage(**terms.usage)
         self._waiting: set[Callable[[], None]] = set()
         self.closed = False
         self.tell: Tell | None = None
@@ -77,6 +79,8 @@ class Pass:
         if room is not None and micro > room:
             return False
         self._reserved += micro
+        if micro:
+            self._say(held_micro=self._reserved)
         return True
 
     def settle(self, reserved: int, spent: int, usage: Usage) -> None:
@@ -84,7 +88,7 @@ class Pass:
         self._reserved -= reserved
         self._spent += spent
         self._usage = self._usage.plus(usage)
-        self._say(spent_micro=self._spent, usage=self._usage.told())
+        self._say(spent_micro=self._spent, held_micro=self._reserved, usage=self._usage.told())
 
     def over(self, what: str) -> str:
         """Take note that a call would pass the budget, and return in words what became of it."""
