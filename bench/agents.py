@@ -21,7 +21,7 @@ from bench.ground import FENCEPOST, execute, report
 from bench.idle import kilobytes
 from fencepost import wiring
 from fencepost.operations.bulk import WantedRun, request_many
-from fencepost.wiring import new_run_id
+from fencepost.wiring import new_run_ids
 from tests.support.postgres import PostgresServer
 
 CONFIG = """[fencepost]
@@ -68,7 +68,7 @@ class Place:
     def ask(self, agent: str, number: int = 1) -> float:
         """Ask for runs, all at once; return when."""
         began, wanted = monotonic(), [WantedRun()] * number
-        request_many(self.store, tenant="default", agent=agent, wanted=wanted, new_run_id=new_run_id, by="bench")
+        request_many(self.store, tenant="default", agent=agent, wanted=wanted, new_run_ids=new_run_ids, by="bench")
         return began
 
     def count(self, condition: str) -> int:

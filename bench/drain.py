@@ -23,7 +23,7 @@ import psycopg
 
 from fencepost import wiring
 from fencepost.operations.bulk import WantedRun, request_many
-from fencepost.wiring import new_run_id
+from fencepost.wiring import new_run_ids
 from tests.support.postgres import PostgresServer
 
 BATCH = 100
@@ -181,7 +181,7 @@ def enqueue(store: str, number: int) -> None:
     runtime = wiring.open_runtime(store)
     batch = [WantedRun()] * 1000
     for _ in range(0, number, 1000):
-        request_many(runtime, tenant="default", agent="noop", wanted=batch, new_run_id=new_run_id, by="bench")
+        request_many(runtime, tenant="default", agent="noop", wanted=batch, new_run_ids=new_run_ids, by="bench")
     runtime.close()
 
 

@@ -18,7 +18,7 @@ from fencepost import wiring
 from fencepost.config.load import load
 from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.operations.registry import apply_config
-from fencepost.wiring import new_run_id
+from fencepost.wiring import new_run_ids
 from tests.support.postgres import PostgresServer
 
 BATCH = 1000
@@ -77,7 +77,7 @@ def enqueue_fencepost(url: str, number: int) -> float:
     batch = [WantedRun({})] * BATCH
     began = perf_counter()
     for _ in range(0, number, BATCH):
-        request_many(runtime, tenant="default", agent="noop", wanted=batch, new_run_id=new_run_id, by="bench")
+        request_many(runtime, tenant="default", agent="noop", wanted=batch, new_run_ids=new_run_ids, by="bench")
     rate = number / (perf_counter() - began)
     runtime.close()
     return rate

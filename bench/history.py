@@ -31,7 +31,7 @@ from fencepost.operations.audit import audit_state
 from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
-from fencepost.wiring import new_run_id
+from fencepost.wiring import new_run_ids
 from tests.support.runtime import SUCCEEDED
 
 FEW = 100
@@ -168,7 +168,7 @@ def seconds_to_lease(store: RuntimeStore) -> float:
         return claim_for(run, lease_id=os.urandom(16).hex(), supervisor=me, ttl_seconds=30)
 
     wanted = [WantedRun()] * LEASES
-    request_many(store, tenant="default", agent="good", wanted=wanted, new_run_id=new_run_id, by="bench")
+    request_many(store, tenant="default", agent="good", wanted=wanted, new_run_ids=new_run_ids, by="bench")
     for _ in wanted:
         began = perf_counter()
         leased = store.lease_run(claim, recheck_for)

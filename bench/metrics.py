@@ -11,7 +11,7 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.registry import want
 from fencepost.operations.bulk import BATCH_MAX, WantedRun, request_many
 from fencepost.stores.runtime import RuntimeStore
-from fencepost.wiring import new_run_id, open_runtime
+from fencepost.wiring import new_run_ids, open_runtime
 from tests.support.postgres import PostgresServer
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
@@ -39,7 +39,7 @@ def fill(store: RuntimeStore) -> None:
     for start in range(0, RUNS, BATCH_MAX):
         agent = f"a{start // BATCH_MAX % AGENTS}"
         wanted = [WantedRun()] * min(BATCH_MAX, RUNS - start)
-        request_many(store, tenant="default", agent=agent, wanted=wanted, new_run_id=new_run_id, by="bench")
+        request_many(store, tenant="default", agent=agent, wanted=wanted, new_run_ids=new_run_ids, by="bench")
 
 
 def fold(name: str, store: RuntimeStore) -> None:

@@ -22,7 +22,7 @@ from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.operations.registry import apply_config
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
-from fencepost.wiring import new_run_id
+from fencepost.wiring import new_run_ids
 from tests.support.runtime import SUCCEEDED
 
 CONFIG = """[fencepost]
@@ -51,7 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RuntimeSto
 def enqueue(store: RuntimeStore, number: int) -> None:
     for _ in range(0, number, BATCH):
         wanted = [WantedRun({})] * min(BATCH, number)
-        request_many(store, tenant="default", agent="one", wanted=wanted, new_run_id=new_run_id, by="test")
+        request_many(store, tenant="default", agent="one", wanted=wanted, new_run_ids=new_run_ids, by="test")
 
 
 def seconds_to_lease(store: RuntimeStore) -> float:

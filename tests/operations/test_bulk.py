@@ -7,12 +7,12 @@ from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.request_key import shown_key
 from fencepost.operations.bulk import BATCH_MAX, Triggered, WantedRun, line_of, request_many
 from fencepost.operations.requests import request_run
-from tests.support.runtime import Runtime, new_id, together
+from tests.support.runtime import Runtime, new_id, new_ids, together
 
 
 def ask(runtime: Runtime, *wanted: WantedRun, agent: str = "crew", priority: int | None = None) -> list[Triggered]:
     return request_many(
-        runtime.store, tenant="default", agent=agent, wanted=wanted, priority=priority, new_run_id=new_id, by="ada"
+        runtime.store, tenant="default", agent=agent, wanted=wanted, priority=priority, new_run_ids=new_ids, by="ada"
     )
 
 
@@ -34,9 +34,9 @@ def test_every_run_of_a_batch_waits_in_line_with_its_own_payload(crew: Runtime) 
 
 
 def test_a_batch_goes_in_the_order_in_which_it_was_asked_for(crew: Runtime) -> None:
-    drawn = iter(["r5", "r3", "r4", "r1", "r2"])
+    drawn = ["r5", "r3", "r4", "r1", "r2"]
     wanted = [WantedRun({"n": n}) for n in range(5)]
-    request_many(crew.store, tenant="default", agent="crew", wanted=wanted, new_run_id=lambda: next(drawn), by="ada")
+    request_many(crew.store, tenant="default", agent="crew", wanted=wanted, new_run_ids=lambda _: drawn, by="ada")
     assert [crew.work().run.payload for _ in wanted] == [f'{{"n": {n}}}' for n in range(5)]
 
 
@@ -108,7 +108,9 @@ def test_two_that_ask_at_once_for_the_same_keys_get_the_same_runs(crew: Runtime)
 
     def one(number: int) -> None:
         wanted = keys if number else keys[::-1]
-        made = request_many(stores[number], tenant="default", agent="crew", wanted=wanted, new_run_id=new_id, by="ada")
+        made = request_many(
+            stores[number], tenant="default", agent="crew", wanted=wanted, new_run_ids=new_ids, by="ada"
+        )
         answers[number] = {run.id for run in made}
 
     together(one, [0, 1])

@@ -15,7 +15,7 @@ from tests.flow.test_pruner import prune
 from tests.stores.counted import counted_statements
 from tests.stores.rig import Rig
 from tests.stores.test_batches import ids_of, lease, queue, wanted
-from tests.support.runtime import SUCCEEDED, TENANT, Runtime, new_id
+from tests.support.runtime import SUCCEEDED, TENANT, Runtime, new_id, new_ids
 
 DAY = timedelta(days=1)
 
@@ -33,7 +33,7 @@ def runtime(rig: Rig) -> Runtime:
 
 def ask(runtime: Runtime, number: int = 1, tenant: str = TENANT) -> list[str]:
     made = request_many(
-        runtime.store, tenant=tenant, agent="agent", wanted=[Wish()] * number, new_run_id=new_id, by="test"
+        runtime.store, tenant=tenant, agent="agent", wanted=[Wish()] * number, new_run_ids=new_ids, by="test"
     )
     return [one.id for one in made]
 

@@ -18,7 +18,7 @@ from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.operations.prove import prove
 from fencepost.operations.requests import request_run
 from fencepost.stores.runtime import RuntimeStore
-from tests.support.runtime import Runtime, new_id, open_runtime
+from tests.support.runtime import Runtime, new_id, new_ids, open_runtime
 
 KEY = b"the key that both machines have"
 MOVER, NEIGHBOUR = "finance", "ops"
@@ -94,12 +94,11 @@ def test_nothing_of_a_tenant_happens_where_it_was(stores: Stores) -> None:
     here, there, _ = stores
     here.tick_at("2027-01-15T08:01:00")
     stores.move(here, there)
-    names = {"tenant": MOVER, "new_run_id": new_id, "by": "ada"}
 
     with pytest.raises(Misconfigured, match="finance has left this store at 2027-01-15T08:01"):
-        request_run(here.store, target="agent", **names)  # type: ignore[arg-type]
+        request_run(here.store, target="agent", tenant=MOVER, new_run_id=new_id, by="ada")
     with pytest.raises(Misconfigured, match="never spans two"):
-        request_many(here.store, agent="agent", wanted=[WantedRun()], **names)  # type: ignore[arg-type]
+        request_many(here.store, agent="agent", wanted=[WantedRun()], tenant=MOVER, new_run_ids=new_ids, by="ada")
     with pytest.raises(Misconfigured, match="stores = "):
         here.put(MOVER)
     with pytest.raises(Misconfigured):
@@ -107,7 +106,7 @@ def test_nothing_of_a_tenant_happens_where_it_was(stores: Stores) -> None:
     here.tick_at("2027-01-15T08:02:00")
     assert {run.tenant for run in here.runs(tenant=MOVER) if run.state == "ready"} == {MOVER}
     assert all(leased not in [run.id for run in here.runs(tenant=MOVER)] for leased in work_off(here))
-    assert request_run(here.store, target="agent", **{**names, "tenant": NEIGHBOUR}).run.id  # type: ignore[arg-type]
+    assert request_run(here.store, target="agent", tenant=NEIGHBOUR, new_run_id=new_id, by="ada").run.id
 
 
 def test_a_tenant_that_runs_something_stays(stores: Stores) -> None:

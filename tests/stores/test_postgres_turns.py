@@ -17,7 +17,7 @@ from fencepost.stores.postgres.dialect import PostgresDialect
 from fencepost.stores.postgres.server import Connection
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.runtime import RuntimeStore
-from tests.support.runtime import MYSELF, SUCCEEDED, new_id
+from tests.support.runtime import MYSELF, SUCCEEDED, new_ids
 
 if TYPE_CHECKING:
     from tests.support.pgbouncer import PoolMode
@@ -44,7 +44,7 @@ class Lane:
     def fill(self, number: int) -> set[str]:
         self.store.registry().apply(want("default", "/a.toml", agents={"agent": AGENT}, schedules={}), actor="ada")
         made = request_many(
-            self.store, tenant="default", agent="agent", wanted=[Wish()] * number, new_run_id=new_id, by="ada"
+            self.store, tenant="default", agent="agent", wanted=[Wish()] * number, new_run_ids=new_ids, by="ada"
         )
         return {one.id for one in made}
 

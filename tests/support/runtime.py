@@ -41,6 +41,10 @@ def new_id() -> str:
     return f"r{next(_numbers):06d}"
 
 
+def new_ids(number: int) -> list[str]:
+    return [new_id() for _ in range(number)]
+
+
 class AnyFate:
     """A host on which every process has the same fate."""
 

@@ -24,7 +24,7 @@ from fencepost.web.app import create_app
 from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
 from tests.stores.rig import claim
-from tests.support.runtime import DEAD, SUCCEEDED, TENANT, Runtime, new_id
+from tests.support.runtime import DEAD, SUCCEEDED, TENANT, Runtime, new_id, new_ids
 
 HOUR = 3600.0
 BERLIN = "Europe/Berlin"
@@ -77,7 +77,7 @@ class Scene:
         self._desk = StoreThreads(runtime.another, threads=3)
         self._door = Door(
             self._desk,
-            new_id,
+            new_ids,
             str(self.logs),
             self._seconds,
             self._secret,

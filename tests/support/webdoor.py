@@ -17,7 +17,7 @@ from fencepost.stores.runtime import RuntimeStore
 from fencepost.web.app import create_app
 from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
-from tests.support.runtime import Runtime, new_id
+from tests.support.runtime import Runtime, new_ids
 
 HOST = "127.0.0.1:7420"
 API = "/api/v1"
@@ -35,7 +35,7 @@ class WebDoor:
         self._listed: dict[str, tuple[str, ...]] = {}
         self.door = Door(
             self.desk,
-            new_id,
+            new_ids,
             str(folder),
             self.now_us,
             self._secret,

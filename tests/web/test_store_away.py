@@ -91,7 +91,7 @@ def test_while_the_server_is_silent_nobody_waits_behind_those_who_do_and_it_goes
     desk = StoreThreads(lambda: wiring.open_runtime(faulty_proxy.url), threads=2, patience_seconds=0.5)
     door = Door(
         desk,
-        lambda: "r1",
+        lambda count: ["r1"] * count,
         "/nowhere",
         wiring.now_us,
         lambda reference, _: reference,

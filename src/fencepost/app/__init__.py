@@ -230,7 +230,7 @@ class Fencepost(SingleDefinitions):
                 agent=name or self._named(target),
                 wanted=wanted,
                 priority=priority,
-                new_run_id=wiring.new_run_id,
+                new_run_ids=wiring.new_run_ids,
                 by=_actor(),
             )
 

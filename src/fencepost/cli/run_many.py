@@ -29,7 +29,7 @@ def run_many(args: argparse.Namespace) -> int:
             for number, payload in enumerate(payloads_of(args.payloads, line), 1)
         ]
         made = request_many(
-            store, tenant=tenant, agent=args.name, wanted=wanted, new_run_id=wiring.new_run_id, by=actor()
+            store, tenant=tenant, agent=args.name, wanted=wanted, new_run_ids=wiring.new_run_ids, by=actor()
         )
     earlier = sum(one.earlier for one in made)
     again = f"; {earlier} of them had been asked for before" if earlier else ""

@@ -43,7 +43,7 @@ def request_many(
     agent: str,
     wanted: Sequence[WantedRun],
     priority: int | None = None,
-    new_run_id: Callable[[], str],
+    new_run_ids: Callable[[int], list[str]],
     by: str,
 ) -> list[Triggered]:
     """Run an agent many times, once for each that is wanted, in their order; return their runs in that order.
@@ -55,7 +55,7 @@ def request_many(
     check_request(priority=priority)
     if not wanted:
         return []
-    wishes = _wishes(wanted, tenant, agent, new_run_id)
+    wishes = _wishes(wanted, tenant, agent, new_run_ids(len(wanted)))
     if sum(len(wish.payload) for wish in wishes) > BATCH_BYTES_MAX:
         raise Invalid(f"the payloads are larger than {BATCH_BYTES_MAX:,} bytes together; ask for fewer at once.")
 
@@ -79,12 +79,11 @@ def request_many(
     return [Triggered(run_id, earlier=not is_new) for run_id, is_new in answers]
 
 
-def _wishes(wanted: Sequence[WantedRun], tenant: str, agent: str, new_run_id: Callable[[], str]) -> list[BatchWish]:
+def _wishes(wanted: Sequence[WantedRun], tenant: str, agent: str, ids: list[str]) -> list[BatchWish]:
     """Spell what differs between the runs; a batch is large, so that what they share is spelled once."""
     key_of = own_keys(tenant, agent)
     wishes = []
-    ids = sorted(new_run_id() for _ in wanted)  # made at one moment, they go in the order of their ids
-    for one, run_id in zip(wanted, ids, strict=True):
+    for one, run_id in zip(wanted, sorted(ids), strict=True):  # made at one moment, they go in the order of their ids
         if one.key is not None:
             check_request(key=one.key)
         payload = spell_payload(one.payload) if one.payload else "{}"

@@ -79,8 +79,15 @@ class Tools(NamedTuple):
 
 def new_id(clock: Clock) -> str:
     """Name a run: sorts by time, and two machines do not meet."""
-    number = (clock.wall_us() // 1000) << 40 | int.from_bytes(os.urandom(5))
-    return "r" + "".join([PAIRS[number >> shift & 1023] for shift in range(80, -1, -10)])
+    return new_ids(clock, 1)[0]
+
+
+def new_ids(clock: Clock, count: int) -> list[str]:
+    """Name many runs of one moment, in the order in which they sort."""
+    moment = clock.wall_us() // 1000
+    begin = "r" + "".join([PAIRS[moment >> shift & 1023] for shift in range(40, -1, -10)])
+    ends = iter([PAIRS[number & 1023] for number in memoryview(os.urandom(8 * count)).cast("H")])
+    return sorted([begin + "".join(four) for four in zip(ends, ends, ends, ends, strict=True)])
 
 
 def environment(

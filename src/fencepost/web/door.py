@@ -16,7 +16,7 @@ class Door(NamedTuple):
     """The way to the store, and what belongs to this machine."""
 
     desk: StoreThreads
-    new_run_id: Callable[[], str]
+    new_run_ids: Callable[[int], list[str]]  # as many as are wanted, in their order
     log_folder: str
     now_us: Callable[[], int]
     fetch_secret: Callable[[str, str], str]  # by its reference, for a tenant
@@ -25,6 +25,10 @@ class Door(NamedTuple):
     is_leaving: Callable[[], bool] = lambda: False  # whether the server is asked to stop
     rights: Callable[[], Rights] = Rights  # what this machine's [tenants] says
     tell: Callable[[str], None] = lambda _: None  # the operator, on this server's own output
+
+    def new_run_id(self) -> str:
+        """Name one run."""
+        return self.new_run_ids(1)[0]
 
     def now_seconds(self) -> int:
         """Return seconds since 1970, for signatures that carry a time."""

@@ -147,7 +147,7 @@ def _serve(url: str, address: WebAddress, offer: ServedApp, *, parent: int | Non
 
     door = Door(
         StoreThreads(open_store),
-        wiring.new_run_id,
+        wiring.new_run_ids,
         wiring.log_folder(),
         wiring.now_us,
         lambda reference, tenant: wiring.fetch_secret(reference, tenant, rights),

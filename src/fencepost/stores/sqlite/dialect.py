@@ -209,8 +209,9 @@ def connect(path: str, clock: Clock, boot: str, *, busy_ms: int = BUSY_MS, throw
     connection = apsw.Connection(path, statementcachesize=STATEMENTS_KEPT)
     connection.set_busy_handler(_waiting_for(busy_ms))
     connection.create_scalar_function("awake_ns", lambda *_: clock.awake_ns(), 0)
-    for name in ("wall_us", "clock_us"):  # its clock is this host's
-        connection.create_scalar_function(name, lambda *_: clock.wall_us(), 0)
+    # Its clock is this host's. A statement asks it once and not for each row, which SQLite calls deterministic.
+    for name in ("wall_us", "clock_us"):
+        connection.create_scalar_function(name, lambda *_: clock.wall_us(), 0, deterministic=True)
     connection.create_scalar_function("boot_id", lambda *_: boot, 0)
     synchronous = "synchronous = OFF" if throwaway else "synchronous = FULL"
     for pragma in (synchronous, "fullfsync = 1", "checkpoint_fullfsync = 1", "mmap_size = 0"):

@@ -193,8 +193,15 @@ def _request_many(
     store: Store, ask: asking.AskRuns, tenant: str, *, by: str, key: str | None, door: Door
 ) -> list[Triggered]:
     wanted = [WantedRun(payload, f"{key}:{number}" if key else None) for number, payload in enumerate(ask.payloads, 1)]
-    new, priority = door.new_run_id, ask.priority
-    return request_many(store, tenant=tenant, agent=ask.agent, wanted=wanted, priority=priority, new_run_id=new, by=by)
+    return request_many(
+        store,
+        tenant=tenant,
+        agent=ask.agent,
+        wanted=wanted,
+        priority=ask.priority,
+        new_run_ids=door.new_run_ids,
+        by=by,
+    )
 
 
 def _detail(store: Store, tenant: str, run_id: str, folder: str) -> Record:

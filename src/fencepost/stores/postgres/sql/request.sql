@@ -19,7 +19,27 @@ SELECT count(*)
          LIMIT %(limit)s) AS waiting
 
 -- :name insert_batch
--- Runs that are alike but for a few values. A run whose key is known already is not made again.
+-- Runs that are alike but for a few values, and that nobody gave a key: each is new, and all are made.
+WITH made AS (
+    INSERT INTO fencepost.run (id, tenant, agent, trigger, idempotency_key,
+                               manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
+                               state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
+                               project, in_process, kept)
+    SELECT one ->> 0, %(tenant)s, %(agent)s, %(trigger)s, one ->> 1,
+           %(manifest)s::text, %(manifest_hash)s, one ->> 3, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
+           %(priority)s::bigint, -%(priority)s::bigint,
+           'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
+           %(project)s, %(in_process)s, 0
+      FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT fencepost.clock_us() AS now_us) AS clock
+    RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project)
+INSERT INTO fencepost.ready (in_process, tenant, rank, place_us, id, ready_us, is_later, is_fresh, give_up_us,
+                             agent, schedule, project)
+SELECT in_process, tenant, rank, place_us, id, ready_us, ready_us > created_us, true, give_up_us,
+       agent, schedule, project
+  FROM made
+
+-- :name insert_keyed_batch
+-- As `insert_batch`; a run whose key is known already is not made again, and those that are made are returned.
 WITH made AS (
     INSERT INTO fencepost.run (id, tenant, agent, trigger, idempotency_key, request_key,
                                manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,

@@ -18,7 +18,19 @@ SELECT count(*)
          LIMIT :limit)
 
 -- :name insert_batch
--- Runs that are alike but for a few values. A run whose key is known already is not made again.
+-- Runs that are alike but for a few values, and that nobody gave a key: each is new, and all are made.
+INSERT INTO run (id, tenant, agent, trigger, idempotency_key,
+                 manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
+                 state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
+                 project, in_process)
+SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 1,
+       :manifest, :manifest_hash, value ->> 3, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
+       'ready', now_us, now_us, now_us, now_us, now_us + :queue_for_us, :reserved_micro, now_us,
+       :project, :in_process
+  FROM json_each(:wishes), (SELECT wall_us() AS now_us)
+
+-- :name insert_keyed_batch
+-- As `insert_batch`; a run whose key is known already is not made again, and those that are made are returned.
 INSERT INTO run (id, tenant, agent, trigger, idempotency_key, request_key,
                  manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
                  state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
