@@ -70,6 +70,8 @@ class _Noting:
 @pytest.fixture
 def registry(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     monkeypatch.setattr(applying, "ROWS_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(applying, "STAGED_AT_ONCE", 1)
+    monkeypatch.setattr(applying, "HOLD_US", 0)  # as on a machine on which every step is slow
     found = Registry(rig)
     found.apply(ECHO, *OLD)
     yield found
@@ -86,6 +88,17 @@ def test_no_transaction_of_a_large_apply_writes_more_than_a_step(registry: Regis
     assert registry.names() == sorted(one.name for one in (*OLD[:5], *NEW))
     assert max(watched.rows_written) == AT_ONCE
     assert len(watched.rows_written) > 2 * 50 / AT_ONCE
+
+
+def test_quick_steps_share_a_transaction(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "STAGED_AT_ONCE", 3)
+    monkeypatch.setattr(applying, "WRITTEN_AT_ONCE", 2)
+    monkeypatch.setattr(applying, "HOLD_US", 3600 * 1_000_000)
+    watched = Watched(registry.rig.store.dialect)
+    apply_by(registry, watched, LATER, *NEW)
+    assert registry.names() == sorted(one.name for one in NEW)
+    # Steps of 1, 7, 7, 6, 7, 7, 7, 7 and 2: staged three by three, decided, and written down two by two.
+    assert watched.rows_written == [15, 20, 16, 0, 8, 13, 14, 14, 2]
 
 
 def test_a_file_that_changes_little_of_much_writes_little(registry: Registry) -> None:

@@ -25,6 +25,9 @@ from fencepost.stores.registry_writing import Writing, write_audit
 from fencepost.stores.transaction import Dialect, Transaction
 
 LEFT_US = 3600 * 1_000_000  # what was staged so long ago is nobody's any more
+STAGED_AT_ONCE = 10  # steps in one transaction: no more than a row each
+WRITTEN_AT_ONCE = 10  # likewise, of those that are written down, if all of them are quick:
+HOLD_US = 40_000  # for so long a transaction goes on with the next step while others may wait for it
 
 
 class ApplyDecision(NamedTuple):
@@ -60,8 +63,8 @@ def put(dialect: Dialect, decision: ApplyDecision) -> datetime | None:
     apply_id = f"a{os.urandom(12).hex()}"
     decided = None
     try:
-        for number, step in enumerate(steps):
-            _stage(dialect, apply_id, number, step, decision.tenant)
+        for first in range(0, len(steps), STAGED_AT_ONCE):
+            _stage(dialect, apply_id, first, steps[first : first + STAGED_AT_ONCE], decision.tenant)
         decided = dialect.write(lambda tx: _decide(tx, decision, apply_id, len(steps)))
     finally:
         if decided is None:
@@ -75,8 +78,19 @@ def put(dialect: Dialect, decision: ApplyDecision) -> datetime | None:
 def finish(dialect: Dialect, tenant: str, *, parsed: tuple[str, Mapping[str, ScheduleDefinition]] = ("", {})) -> None:
     """Write down what an apply has decided, to its end; whoever decided it may be dead."""
     while dialect.read(lambda tx: tx.rows("applying_of", tenant=tenant)):
-        dialect.write(lambda tx: write_next(tx, tenant, parsed=parsed, waits=True), often=True)
+        dialect.write(lambda tx: _write_some(tx, tenant, parsed), often=True)
         dialect.give_way()
+
+
+def _write_some(tx: Transaction, tenant: str, parsed: tuple[str, Mapping[str, ScheduleDefinition]]) -> None:
+    """Write down a step, and those after it as long as that is quick: every transaction waits for the disk once."""
+    ((began_us,),) = tx.rows("store_clock_us")
+    for _ in range(WRITTEN_AT_ONCE):
+        if not write_next(tx, tenant, parsed=parsed, waits=True):
+            return
+        ((now_us,),) = tx.rows("store_clock_us")
+        if int(now_us) - int(began_us) >= HOLD_US:
+            return
 
 
 def write_next(
@@ -135,9 +149,15 @@ def _put_at_once(tx: Transaction, decision: ApplyDecision, steps: Sequence[Apply
     return now
 
 
-def _stage(dialect: Dialect, apply_id: str, number: int, step: ApplyStep, tenant: str) -> None:
-    values = {"id": apply_id, "number": number, "tenant": tenant, "what": step.what, "rows": json.dumps(step.rows)}
-    dialect.write(lambda tx: tx.rows("stage_step", **values))
+def _stage(dialect: Dialect, apply_id: str, first: int, steps: Sequence[ApplyStep], tenant: str) -> None:
+    """Put steps aside, numbered from the first on; they are spelled before anybody waits."""
+    told = [(number, step.what, json.dumps(step.rows)) for number, step in enumerate(steps, first)]
+
+    def work(tx: Transaction) -> None:
+        for number, what, rows in told:
+            tx.later("stage_step", id=apply_id, number=number, tenant=tenant, what=what, rows=rows)
+
+    dialect.write(work, often=True)
 
 
 def _decide(tx: Transaction, decision: ApplyDecision, apply_id: str, steps: int) -> datetime | None:
