@@ -100,7 +100,6 @@ HOT = {
     "coming_schedules": "schedule_due",
     "next_due": "schedule_due",
     "live_runs": "run_live",
-    "known_ticks": "tick_pkey",
     "spending": "run_counted run_by_tick",
     "ready_lines": "run_apart",
     "line_heads": "run_apart",

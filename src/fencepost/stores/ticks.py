@@ -113,11 +113,8 @@ def has_time_budget(definition: str) -> bool:
 def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:
     moved = {tuple(row) for row in tx.rows("move_cursors", moves=json.dumps([_move(plan) for plan in plans]))}
     kept = [plan for plan in plans if plan.due.key in moved]
-    known = _known(tx, [tick for plan in kept for tick in plan.ticks])
-    ticks = [tick for plan in kept for tick in plan.ticks if _identity(tick) not in known]
+    ticks = _new(tx, [tick for plan in kept for tick in plan.ticks])
     made = {tick.run_id for tick in ticks if tick.run_id}
-    if ticks:
-        tx.later("insert_ticks", ticks=json.dumps([tick._asdict() for tick in ticks]))
     put_runs(tx, [run for plan in kept for run in plan.runs if run.id in made])
     make_room(tx, [run for plan in kept for run in plan.displaces], [run for plan in kept for run in plan.stops])
     entries = [_entry(plan) for plan in kept if plan.ticks or plan.trouble or plan.held]
@@ -156,16 +153,12 @@ def make_room(tx: Transaction, displaced: Sequence[str], stopped: Sequence[str])
         tx.rows("ask_to_stop", ids=json.dumps(stopped), reason=Reason.OVERLAP.value)
 
 
-def _known(tx: Transaction, ticks: Sequence[NewTick]) -> set[tuple[str, str, str]]:
-    """Return which occurrences were decided before: a new tzdata may bring a slot back that is already recorded."""
+def _new(tx: Transaction, ticks: Sequence[NewTick]) -> list[NewTick]:
+    """Record ticks, and return those that are new: a new tzdata may bring a slot back that was decided before."""
     if not ticks:
-        return set()
-    rows = tx.rows("known_ticks", occurrences=json.dumps([_identity(tick) for tick in ticks]))
-    return {(tenant, schedule, occurrence) for tenant, schedule, occurrence in rows}
-
-
-def _identity(tick: NewTick) -> tuple[str, str, str]:
-    return (tick.tenant, tick.schedule, tick.occurrence)
+        return []
+    new = {tuple(row) for row in tx.rows("insert_ticks", ticks=json.dumps([tick._asdict() for tick in ticks]))}
+    return [tick for tick in ticks if (tick.tenant, tick.schedule, tick.occurrence) in new]
 
 
 def _move(plan: TickPlan) -> dict[str, object]:

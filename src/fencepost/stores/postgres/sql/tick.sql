@@ -82,6 +82,7 @@ UPDATE fencepost.schedule
 RETURNING schedule.tenant, schedule.name
 
 -- :name insert_ticks
+-- An occurrence that was decided before is not recorded again; what comes back is new.
 INSERT INTO fencepost.tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
                             disposition, run_id, into_us, tzdata, behind, decided_us)
 SELECT tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
@@ -90,6 +91,8 @@ SELECT tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_un
        tenant text, schedule text, occurrence text, version bigint, slot text, slot_until text,
        tick_us bigint, tick_until_us bigint, count bigint, disposition text, run_id text, into_us bigint, tzdata text,
        behind text)
+ON CONFLICT (tenant, schedule, occurrence) DO NOTHING
+RETURNING tenant, schedule, occurrence
 
 -- :name insert_runs
 -- A run whose key is known already is not made again; what comes back was made.
@@ -132,13 +135,6 @@ SELECT pg_notify('fencepost', %(what)s)
 INSERT INTO fencepost.audit (tenant, at_us, actor, verb, subject, detail)
 SELECT tenant, fencepost.clock_us(), actor, verb, subject, detail
   FROM jsonb_to_recordset(%(entries)s::jsonb) AS one (tenant text, actor text, verb text, subject text, detail text)
-
--- :name known_ticks
-SELECT tick.tenant, tick.schedule, tick.occurrence
-  FROM jsonb_array_elements(%(occurrences)s::jsonb) AS one
- CROSS JOIN LATERAL (SELECT tenant, schedule, occurrence FROM fencepost.tick
-                      WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1
-                        AND occurrence = one.value ->> 2 OFFSET 0) AS tick
 
 -- :name note_displaced
 -- A run that made room has ended: if `every` waited for its end, the ticker must look.

@@ -64,6 +64,7 @@ UPDATE schedule
 RETURNING schedule.tenant, schedule.name
 
 -- :name insert_ticks
+-- An occurrence that was decided before is not recorded again; what comes back is new.
 INSERT INTO tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
                   disposition, run_id, into_us, tzdata, behind, decided_us)
 SELECT value ->> 'tenant', value ->> 'schedule', value ->> 'occurrence', value ->> 'version',
@@ -71,6 +72,9 @@ SELECT value ->> 'tenant', value ->> 'schedule', value ->> 'occurrence', value -
        value ->> 'disposition', value ->> 'run_id', value ->> 'into_us', value ->> 'tzdata',
        value ->> 'behind', wall_us()
   FROM json_each(:ticks)
+ WHERE true
+ON CONFLICT (tenant, schedule, occurrence) DO NOTHING
+RETURNING tenant, schedule, occurrence
 
 -- :name insert_runs
 -- A run whose key is known already is not made again; what comes back was made.
@@ -101,12 +105,6 @@ SELECT :what
 INSERT INTO audit (tenant, at_us, actor, verb, subject, detail)
 SELECT value ->> 'tenant', wall_us(), value ->> 'actor', value ->> 'verb', value ->> 'subject', value ->> 'detail'
   FROM json_each(:entries)
-
--- :name known_ticks
-SELECT tick.tenant, tick.schedule, tick.occurrence
-  FROM json_each(:occurrences) AS one
- CROSS JOIN tick
-    ON tick.tenant = one.value ->> 0 AND tick.schedule = one.value ->> 1 AND tick.occurrence = one.value ->> 2
 
 -- :name note_displaced
 -- A run that made room has ended: if `every` waited for its end, the ticker must look.
