@@ -209,6 +209,7 @@ def test_a_frozen_worker_is_not_robbed_and_finds_nothing_to_end_when_it_wakes(si
     (run,) = site.runs(state="running")
     assert run.attempt == 2
     assert "adopted" not in site.said(), "its keeper lives"
+    site.until(lambda: "takes over:" in site.said())
 
     frozen.send_signal(signal.SIGCONT)
     site.until(lambda: site.said().count("passive:") == 2)  # it is at work again, and another one leads

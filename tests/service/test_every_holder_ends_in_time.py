@@ -20,6 +20,7 @@ import pytest
 from fencepost import wiring
 from fencepost.host.clock import SystemClock
 from fencepost.model.lease import Held
+from fencepost.stores.runtime import RuntimeStore
 from tests.support.ground import freeze, is_alive, send
 from tests.support.proxy import FaultyProxy, Pass, Silence
 from tests.support.site import Site
@@ -80,6 +81,7 @@ class Scene:
     away: Callable[[], AbstractContextManager[None]]
     counts_sleep: bool
     pids: list[int] = field(default_factory=list)
+    looks: RuntimeStore | None = None  # open already when the store is taken away: it can still be read then
 
     def start(self, way: str, number: int = 1) -> None:
         """Start agents and wait until all of them are at work and renewed at least once."""
@@ -103,11 +105,18 @@ class Scene:
 
     def held(self) -> list[Held]:
         """Return the leases that agents run under."""
-        store = wiring.open_runtime(self.beside.store)
-        try:
-            return [held for held in store.leases() if held.guard is not None and not held.lost]
-        finally:
-            store.close()
+        return [held for held in self.leases() if held.guard is not None and not held.lost]
+
+    def leases(self) -> list[Held]:
+        self.looks = self.looks or wiring.open_runtime(self.beside.store)
+        return self.looks.leases()
+
+    def close(self) -> None:
+        """Kill what is left: some of it is frozen, and would not hear that it shall end."""
+        if self.looks is not None:
+            self.looks.close()
+        self.site.kill()
+        self.beside.kill()
 
     def freeze(self, who: str, held: list[Held]) -> None:
         """Freeze the guards or those who renew; a daemon is both worker and parent of lanes."""
@@ -128,14 +137,14 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
         site = Site(tmp_path)
         made = Scene(site, site, lambda: locked(site), counts_sleep=False)
         yield made
-        site.kill()
+        made.close()
         return
     url = request.getfixturevalue("durable_url")
     with FaultyProxy(url) as proxy:
         site, beside = Site(tmp_path, proxy.url), Site(tmp_path / "beside", url)
-        yield Scene(site, beside, lambda: silent(proxy), counts_sleep=True)
-        site.kill()  # some of it is frozen, and would not hear that it shall end
-        beside.kill()
+        made = Scene(site, beside, lambda: silent(proxy), counts_sleep=True)
+        yield made
+        made.close()
 
 
 @contextmanager
@@ -192,10 +201,9 @@ def test_a_hundred_trees_are_ended_in_time_too(scene: Scene, way: str, frozen: s
 
 
 def end_in_time(scene: Scene, frozen: str) -> None:
-    held = scene.held()
-    scene.freeze(frozen, held)
+    scene.freeze(frozen, scene.held())
     with scene.away():
-        ended_before(scene, end_of_last_lease(scene, scene.held() if scene.counts_sleep else held))
+        ended_before(scene, end_of_last_lease(scene, scene.held()))
 
 
 @pytest.mark.parametrize("way", WOKEN)
@@ -224,11 +232,7 @@ def hold(site: Site, kind: str, name: str) -> int:
 def holder_of(scene: Scene, kind: str) -> Held | None:
     """Return who holds it now, by the store's word."""
     resource = "scheduler:default" if kind == "lead" else "project:site"
-    store = wiring.open_runtime(scene.beside.store)
-    try:
-        found = [held for held in store.leases() if resource in held.resources and not held.lost]
-    finally:
-        store.close()
+    found = [held for held in scene.leases() if resource in held.resources and not held.lost]
     return found[0] if found else None
 
 
@@ -243,10 +247,10 @@ def test_a_holder_without_a_tree_lets_go_in_time_and_stands_in_line_again(scene:
     scene.beside.until(lambda: "passive: " in scene.beside.said() or "second: queued" in scene.beside.said())
     if frozen == "worker":
         freeze(scene.site.store, first)
-    before = holder_of(scene, kind)
-    assert before is not None
 
     with scene.away() if scene.counts_sleep or frozen == "neither" else nullcontext():
+        before = holder_of(scene, kind)  # it can renew no more
+        assert before is not None
         clock = SystemClock()
         clock.sleep(before.remaining_seconds + TTL_SECONDS / 6)
         if scene.counts_sleep:

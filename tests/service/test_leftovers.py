@@ -9,6 +9,7 @@ import pytest
 from fencepost.model.process import Fate, ProcessId, fate_by_host
 from fencepost.ports.processes import Processes, Traces
 from fencepost.service.leftovers import LOOK_SECONDS, Leftovers
+from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import MYSELF, SqliteRig, claim, sqlite_rig
 
 GUARD = ProcessId(MYSELF.host, 4712, "777")
@@ -59,7 +60,7 @@ class Host:
 
     def clear(self) -> None:
         self.now += LOOK_SECONDS
-        self._leftovers.clear(self.rig.store)
+        self._leftovers.clear(RuntimeStore(self.rig.store))
 
     @property
     def lost(self) -> list[str]:

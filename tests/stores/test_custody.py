@@ -256,6 +256,28 @@ def test_only_leases_with_a_keeper_whose_guard_is_here_can_be_adopted(runtime: R
     assert runtime.store.adoptable(HERE) == []
 
 
+def test_the_leases_on_a_machine_are_told_without_those_that_a_keeper_holds_itself(runtime: Runtime) -> None:
+    def told(**besides: str) -> set[str]:
+        return {held.id for held in runtime.store.leases_on(HERE.machine, **besides)}
+
+    (mine,) = kept(runtime, keeper="me")
+    (lost,) = kept(runtime, keeper="me")
+    (theirs,) = kept(runtime, keeper="other")
+    (unkept,) = kept(runtime, keeper=None)
+    earlier = Host("tower", HERE.machine, "boot-0", "pid:1")
+    (before,) = kept(runtime, keeper="other", supervisor=ProcessId(earlier, 1, "1"))
+    kept(runtime, supervisor=ProcessId(Host("tower", "machine-2", "boot-1", "pid:1"), 1, "1"))
+    (held,) = (one for one in runtime.store.leases() if one.id == lost.lease.id)
+    assert runtime.store.break_lease(held, why="holder dead")
+
+    others = {one.lease.id for one in (lost, theirs, unkept, before)}
+    assert told(besides="me") == others
+    assert told() == {mine.lease.id, *others}
+    (whole,) = (one for one in runtime.store.leases() if one.id == theirs.lease.id)
+    (same,) = (one for one in runtime.store.leases_on(HERE.machine) if one.id == theirs.lease.id)
+    assert same._replace(remaining_seconds=0, expires_us=0) == whole._replace(remaining_seconds=0, expires_us=0)
+
+
 def test_a_lease_rebuilt_from_the_store_settles_its_run_and_its_places(runtime: Runtime) -> None:
     runtime.apply(AgentDefinition("agent", command=("true",), project="p"))
     here = (Workplace("default", "p", "project:here", "/here", 2, isolated=False),)

@@ -51,6 +51,9 @@ class AnyFate:
     def __init__(self, fate: Fate = Fate.UNKNOWN) -> None:
         self.found = fate
 
+    def here(self) -> Host:
+        return MYSELF.host
+
     def fate(self, _: ProcessId) -> Fate:
         return self.found
 

@@ -32,6 +32,7 @@ class Reaper:
     now: Callable[[], datetime]
     batch_max: int = 100
     has_known_end: Callable[[Held], bool] = lambda _: False  # its guard wrote it down: a worker of its host settles it
+    keeper: str = ""  # who asks, if it is a worker: it knows by itself when a guard of its own dies
 
     def step(self) -> int:
         """Settle what was lost or waited too long, and return how many."""
@@ -39,7 +40,7 @@ class Reaper:
 
     def take_over(self) -> int:
         """Take leases from the dead on this host, settle what was lost, and return how many."""
-        for held in self.leases.leases():
+        for held in self.runs.leases_on(self.processes.here().machine, besides=self.keeper):
             if not held.lost and self.processes.fate(held.supervisor) is Fate.DEAD and not self.has_known_end(held):
                 self.leases.break_lease(held, why="holder dead")
         return sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))

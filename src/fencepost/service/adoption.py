@@ -13,7 +13,7 @@ from fencepost.model.outcome import Lost
 from fencepost.ports.runs import Adoptable, LeasedRun
 from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Term
-from fencepost.service.end_record import EndRecords, clear_away_the_dead
+from fencepost.service.end_record import EndRecords, clear_away_the_dead, has_known_end
 from fencepost.service.guard_pool import connect
 from fencepost.service.guarded import Guarded
 from fencepost.service.run_order import GuardPlace
@@ -44,7 +44,8 @@ class Adoption:
     def step(self, store: RuntimeStore) -> int:
         """Settle ends that were written down, then adopt what goes on without a keeper; return how many."""
         found = self._found(store)
-        left = [one for one in found if not self._worker.attends(one.held.id)]
+        attended = self._worker.attended()
+        left = [one for one in found if one.held.id not in attended]
         gone = {keeper for keeper in {one.held.keeper for one in left} if self._is_gone(keeper)}
         self._tidy({one.held.keeper for one in found})
         free = [one for one in left if one.held.keeper in gone]
@@ -59,8 +60,7 @@ class Adoption:
         doubts = now >= self._doubt_ns
         found = store.adoptable(here, besides="" if doubts else self._worker.keeper)
         self._doubt_ns = now + round(DOUBT_SECONDS * 1e9) if doubts else self._doubt_ns
-        known = self._ends.of(store.facts().id).keys() - {one.held.id for one in found}
-        ids = {lease_id for lease_id in known if not self._worker.attends(lease_id)}
+        ids = self._ends.of(store.facts().id).keys() - {one.held.id for one in found} - self._worker.attended()
         earlier = {held.supervisor.host for held in (store.leases() if ids else ()) if held.id in ids}
         for host in earlier:
             if (host.machine, host.name) == (here.machine, here.name):
@@ -68,7 +68,10 @@ class Adoption:
         return found
 
     def _settle_known(self, store: RuntimeStore, dead: list[Adoptable]) -> None:
-        """Settle the ends that guards wrote down before they died; what the store does not take stays written down."""
+        """Settle the ends that guards wrote down before they died; what the store does not take stays written down.
+
+        Of the others the lease is taken away, for the reaper to settle as lost.
+        """
         known = self._ends.of(store.facts().id)
         for one in dead:
             path, record = known.get(one.held.id, ("", None))
@@ -76,6 +79,8 @@ class Adoption:
                 answer = self._worker.ends.settle(store, [(_leased(one), record)]).get(one.run.id)
                 if answer in (None, "lost"):
                     record.remove(path)
+            elif not has_known_end(one.held):
+                store.break_lease(one.held, why="holder dead")
 
     def _is_gone(self, keeper: str | None) -> bool:
         """Tell whether a keeper is gone for certain; one that is frozen still holds its lock, and P7 ends its runs."""

@@ -65,11 +65,12 @@ class Chores:
                 self._due[number] = (chore, now + round(chore.step(store) * 1e9))
 
 
-def reaping(processes: Processes, say: Say) -> Chore:
+def reaping(processes: Processes, say: Say, keeper: str = "") -> Chore:
     """Settle runs whose lease is over."""
 
     def step(store: RuntimeStore) -> float:
-        reaper = Reaper(store, store, processes, store_now(store.clock_us), has_known_end=has_known_end)
+        now = store_now(store.clock_us)
+        reaper = Reaper(store, store, processes, now, has_known_end=has_known_end, keeper=keeper)
         lost, late = reaper.take_over(), reaper.give_up()
         if lost:
             say(f"took over {lost} run{'s' if lost > 1 else ''} of a worker that is gone.")

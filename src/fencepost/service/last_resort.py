@@ -25,6 +25,7 @@ class LastResort:
     def __init__(self, grace_seconds: float) -> None:
         self._overdue_ns = round(grace_seconds * OVERDUE_PART * 1e9)
         self._watched: dict[str, tuple[Kept, Callable[[], None]]] = {}
+        self._look_ns = 0  # nothing is overdue before, by the clock of their terms
         self._changing = _thread.allocate_lock()
         self._asleep = _thread.allocate_lock()
         self._asleep.acquire()
@@ -34,6 +35,7 @@ class LastResort:
         """Call `kill` when the lease's time is over and its guard's as well."""
         with self._changing:
             self._watched[kept.lease.id] = (kept, kill)
+            self._look_ns = min(self._look_ns, self._overdue_at(kept))
         self._wake()
 
     def forget(self, kept: Kept) -> None:
@@ -59,16 +61,25 @@ class LastResort:
     def step(self) -> float:
         """Kill what is overdue, and return how many seconds nothing will be."""
         with self._changing:
-            watched = list(self._watched.values())
-        left = [IDLE_SECONDS]
-        for kept, kill in watched:
-            left_ns = kept.term.deadline_ns + self._overdue_ns - kept.term.now_ns()
-            if left_ns <= 0:
-                self.forget(kept)
-                kill()
-            else:
-                left.append(min(left_ns / 1e9, NO_LATER_SECONDS) if kept.term.counts_sleep else left_ns / 1e9)
-        return min(left)
+            if not self._watched:
+                return IDLE_SECONDS
+            time = next(iter(self._watched.values()))[0].term  # all of them are leases of one store
+            now = time.now_ns()
+            overdue = []
+            if now >= self._look_ns:  # a deadline only moves away, so there was no need to look earlier
+                overdue = [one for one in self._watched.values() if self._overdue_at(one[0]) <= now]
+                for kept, _ in overdue:
+                    del self._watched[kept.lease.id]
+                self._look_ns = min((self._overdue_at(kept) for kept, _ in self._watched.values()), default=0)
+        for _, kill in overdue:
+            kill()
+        if overdue:
+            return 0.0
+        left = (self._look_ns - now) / 1e9
+        return min(left, NO_LATER_SECONDS) if time.counts_sleep else left
+
+    def _overdue_at(self, kept: Kept) -> int:
+        return kept.term.deadline_ns + self._overdue_ns
 
     def _run(self) -> None:
         while not self._closed:

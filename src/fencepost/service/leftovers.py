@@ -7,8 +7,8 @@ from fencepost.model.lease import Held
 from fencepost.model.process import Fate
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
-from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import END_PREDECESSOR_SECONDS, clear_away
+from fencepost.stores.runtime import RuntimeStore
 
 LOOK_SECONDS = 2.0
 
@@ -20,19 +20,19 @@ class Leftovers:
     takes over shall not wait for it.
     """
 
-    def __init__(self, processes: Processes, clock: Clock, say: Callable[[str], None]) -> None:
-        self._processes, self._clock, self._say = processes, clock, say
+    def __init__(self, processes: Processes, clock: Clock, say: Callable[[str], None], keeper: str = "") -> None:
+        self._processes, self._clock, self._say, self._keeper = processes, clock, say, keeper
         self._given_up: set[str] = set()  # leases of which something lives that cannot be ended from here
         self._look_ns = 0
 
-    def clear(self, store: LeaseStore) -> None:
+    def clear(self, store: RuntimeStore) -> None:
         """End what can be ended, now and then; what cannot is said once, and stops nobody: it is fenced."""
         now = self._clock.awake_ns()
         if now < self._look_ns:
             return
         self._look_ns = now + round(LOOK_SECONDS * 1e9)
         undertaker = Undertaker(store, self._processes)
-        for held in filter(self._is_left, store.leases()):
+        for held in filter(self._is_left, store.leases_on(self._processes.here().machine, besides=self._keeper)):
             if undertaker.end([held], kill_seconds=END_PREDECESSOR_SECONDS):
                 self._given_up.add(held.id)
                 self._say(f"warning: what run {held.run_id} left alive here could not be ended; it is fenced.")

@@ -84,7 +84,7 @@ class Station:
         self._foresight = Foresight(plan_of)
         self._chores = Chores(chores, tools.clock, beside)
         self._began = False
-        self._leftovers = Leftovers(tools.processes, tools.clock, tools.say)
+        self._leftovers = Leftovers(tools.processes, tools.clock, tools.say, worker.keeper if worker else "")
         self._backoff = BACKOFF_MIN_SECONDS
         self._asked_to_stop = False
         self._wakeup = self._take_signals()

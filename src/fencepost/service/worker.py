@@ -139,9 +139,9 @@ class Worker:
         """Tell whether a process is gone for certain."""
         return self._tools.processes.fate(process) is Fate.DEAD
 
-    def attends(self, lease_id: str) -> bool:
-        """Tell whether we have this lease already."""
-        return any(one.leased is not None and one.leased.lease.id == lease_id for one in self._guards.values())
+    def attended(self) -> set[str]:
+        """Return the leases that we have already."""
+        return {one.leased.lease.id for one in self._guards.values() if one.leased is not None}
 
     def adopt(self, store: RuntimeStore, guarded: Guarded, leased: LeasedRun, *, key: str, asked_ns: int) -> None:
         """Become the keeper of a guard that another worker has left."""

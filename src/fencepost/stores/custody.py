@@ -30,6 +30,13 @@ class SqlCustody:
         leave_us = round(leave_for_seconds * 1e6)
         return self._dialect.write(lambda tx: _leave(tx, leases, leave_us), often=True) if leases else {}
 
+    def leases_on(self, machine: str, *, besides: str = "") -> list[Held]:
+        """Return the leases whose holder is or was on a machine, and those lost ones that it has not seen dead yet.
+
+        `besides` is a keeper whose held ones are not wanted: it hears from their guards itself.
+        """
+        return self._dialect.read(lambda tx: leases_of(tx.rows("leases_on", machine=machine, besides=besides)))
+
     def adoptable(self, here: Host, *, besides: str = "") -> list[Adoptable]:
         """Return the runs that workers keep, or have kept, whose guard lives on this host, boot and pid namespace.
 

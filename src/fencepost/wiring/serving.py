@@ -105,7 +105,7 @@ def serve(
     if plan.slots:
         _look_at_projects(works.grounds)
     presence = Presence(works.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
-    chores = chores_of(plan, tools, settings, folder)
+    chores = chores_of(plan, tools, settings, folder, worker.keeper if worker else "")
     if post is not None and plan.ticks:
         chores.insert(0, delivering(post, clock, say))  # who wants to be told is known before anything is
     hint = open_hint(url) if plan.slots else None
@@ -233,7 +233,7 @@ def try_notice(name: str, *, tenant: str | None = None, within_seconds: float | 
     return try_target(post, name, at=now_text(), within_seconds=within_seconds or DEADLINE_SECONDS)
 
 
-def chores_of(plan: StationPlan, tools: Tools, settings: Settings, folder: str) -> list[Chore]:
+def chores_of(plan: StationPlan, tools: Tools, settings: Settings, folder: str, keeper: str = "") -> list[Chore]:
     """Return what a station does beside its main work; a configuration's paths are relative to its folder."""
     from datetime import timedelta
 
@@ -243,7 +243,7 @@ def chores_of(plan: StationPlan, tools: Tools, settings: Settings, folder: str) 
     from fencepost.model.duration import parse_duration
     from fencepost.service import chores
 
-    found = [chores.reaping(tools.processes, tools.say)]
+    found = [chores.reaping(tools.processes, tools.say, keeper)]
     if plan.slots:
         found.append(chores.sweeping_logs(this_host().name, log_folder()))
     if plan.ticks:

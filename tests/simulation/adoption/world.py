@@ -96,7 +96,7 @@ class SimWorker:
         self.worker = _Worker(own, *helpers, slots=SLOTS, keeper=name)  # type: ignore[arg-type]
         self.worker.world, self.worker.me = world, self
         self.adoption = Adoption(self.worker, f"{world.folder}/workers")
-        self.leftovers = Leftovers(tools.processes, tools.clock, tools.say)
+        self.leftovers = Leftovers(tools.processes, tools.clock, tools.say, name)
         world.workers.append(self)
         world.log(f"{name} starts")
 
@@ -121,7 +121,8 @@ class SimWorker:
         if adopted:
             self.world.log(f"{self.name} adopts {adopted}")
         processes = self.worker.processes
-        reaper = Reaper(store, store, processes, store_now(store.clock_us), has_known_end=has_known_end)
+        now = store_now(store.clock_us)
+        reaper = Reaper(store, store, processes, now, has_known_end=has_known_end, keeper=self.name)
         self.world.totals["reaped"] += reaper.step()
         self.leftovers.clear(store)
         self.worker.hear()

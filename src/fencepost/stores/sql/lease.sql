@@ -6,6 +6,12 @@ SELECT * FROM fencepost.lease_custody ORDER BY fence, id
 SELECT name FROM fencepost.resource
  WHERE tenant = '*' AND name > :project || '#' AND name < :project || '$'
 
+-- :name leases_on
+-- Not what is held and kept by :besides.
+SELECT * FROM fencepost.lease_custody
+ WHERE machine = :machine AND (lost OR keeper IS NULL OR keeper <> :besides)
+ ORDER BY fence, id
+
 -- :name adoptable
 SELECT lease_custody.*, (SELECT adopt_key FROM fencepost.lease WHERE lease.id = lease_custody.id)
   FROM fencepost.lease_custody
