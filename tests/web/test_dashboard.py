@@ -212,7 +212,7 @@ def test_every_skip_says_why_in_few_questions(busy: WebDoor, monkeypatch: pytest
 
 
 def questions(web: WebDoor, monkeypatch: pytest.MonkeyPatch, look: Any) -> int:  # noqa: ANN401  # a callable
-    """Count the statements that a page costs."""
+    """Count the statements that a page costs; a thread that is asked for the first time also opens its store, so look thrice."""
     counted = 0
     kind = type(web.store.dialect)
     real = kind.read
@@ -223,8 +223,12 @@ def questions(web: WebDoor, monkeypatch: pytest.MonkeyPatch, look: Any) -> int: 
         return real(self, work, **how)
 
     monkeypatch.setattr(kind, "read", counting)
-    look()
-    return counted
+    found = []
+    for _ in range(3):
+        before = counted
+        look()
+        found.append(counted - before)
+    return min(found)
 
 
 def test_the_marks_of_a_runs_gates_are_asked_for_at_the_gates(web: WebDoor, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def frame(seen: Glance, tenant: str, width: int, height: int | None) -> list[str
     lines += _table(("RUNNING", "FOR", "TRY", "FENCE", "ON"), _running(seen), width, "Nothing runs.")
     lines += _table(("WAITING", "FOR", "POS", "BEHIND"), _waiting(seen), width, "Nothing waits.")
     lines += list(_schedules(seen, width))
-    lines.append(_legend(seen, width))
+    lines.append(_legend(seen, width, live=height is not None))
     if height is not None and len(lines) > height:
         lines = [*lines[: height - 1], options.paint("… more than fits; q leaves", options.FAINT)]
     return lines
@@ -106,7 +106,7 @@ def _schedules(seen: Glance, width: int) -> Iterator[str]:
     """Yield each schedule with its next tick, what it spent within a day, and a letter for each of its last ticks."""
     name_width = min(28, max((len(one.facts.name) for one in seen.lines), default=8))
     room = max(10, width - name_width - 24)
-    yield options.paint(f"{'SCHEDULE':<{name_width}}  {'NEXT':<11}  {'24H':>7}  LAST TICKS", options.FAINT)
+    yield options.paint(f"{'SCHEDULE':<{name_width}}  {'NEXT':<11}  {'SPENT':>7}  LAST TICKS", options.FAINT)
     for one in seen.lines:
         due = ago(one.facts.due_us, seen.board.now_us) if one.facts.due_us is not None else ""
         due = "paused" if one.facts.name in seen.board.held_back else due
@@ -121,10 +121,11 @@ def _schedules(seen: Glance, width: int) -> Iterator[str]:
         yield options.paint(f"and {seen.more} more; all of them: fencepost schedule list", options.FAINT)
 
 
-def _legend(seen: Glance, width: int) -> str:
+def _legend(seen: Glance, width: int, *, live: bool) -> str:
     used = {kind for one in seen.lines for kind in one.kinds}
-    words = "  ".join(f"{letter} {kind}" for kind, letter in LETTERS.items() if kind in used)
-    return options.paint(render.fit(words, width).rstrip(), options.FAINT)
+    words = ["q leaves"] if live else []
+    words += [f"{letter} {kind}" for kind, letter in LETTERS.items() if kind in used]
+    return options.paint(render.fit("  ".join(words), width).rstrip(), options.FAINT)
 
 
 @contextlib.contextmanager
