@@ -1,8 +1,8 @@
 """How fast a queue of runs that do nothing is drained, durably: a worker's lanes, raw SQL, and the fastest peers.
 
 Each round runs every contender once, one after the other, so that a busy machine slows all of them. On PostgreSQL: raw
-SQL (one statement settles a batch of 100 and leases the next), pgqueuer, and `fencepost worker`. On SQLite: huey with
-fsync, and `fencepost worker`. All commits are durable. Reported are medians, as JSON lines and as a table.
+SQL (one statement settles a batch of 100 and leases the next), peers, and `fencepost worker`. On SQLite: huey with
+fsync, DBOS, and `fencepost worker`. All commits are durable. Reported are medians, as JSON lines and as a table.
 """
 
 import asyncio
@@ -13,14 +13,13 @@ import sys
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep  # a benchmark measures real time
-from typing import Any
 
 import psycopg
 
+from bench.peers import APSCHEDULER, DBOS, PROCRASTINATE, measured, peer
 from fencepost import wiring
 from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.wiring import new_run_ids
@@ -66,6 +65,8 @@ def main() -> int:
             contenders = {
                 "raw sql": lambda: drain_raw(server.create_database(), options.runs),
                 "pgqueuer": lambda: drain_pgqueuer(server.create_database(), options.runs),
+                "procrastinate": lambda: measured(PROCRASTINATE, "drain", server.create_database(), BATCH * 20),
+                "apscheduler": lambda: measured(APSCHEDULER, "drain", server.create_database(), BATCH * 4),
                 "fencepost": lambda: drain_fencepost(server.create_database(), options.runs),
             }
             compare("postgresql", contenders, options.rounds)
@@ -75,6 +76,7 @@ def main() -> int:
             names = (f"{folder}/{number}.db" for number in range(1000))
             contenders = {
                 "huey fsync": lambda: drain_huey(next(names), few),
+                "dbos": lambda: measured(DBOS, "drain", f"sqlite:///{next(names)}", BATCH * 4),
                 "fencepost": lambda: drain_fencepost(f"sqlite:{next(names)}", options.runs),
             }
             compare("sqlite", contenders, options.rounds)
@@ -89,9 +91,9 @@ def compare(store: str, contenders: dict[str, Callable[[], float]], rounds: int)
             rates[name].append(drain())
             print(json.dumps({"store": store, "round": number, "who": name, "per_second": round(rates[name][-1])}))
     ours = median(rates["fencepost"])
-    print(f"\n{store:<12} {'per second':>12} {'fencepost is':>14}")
+    print(f"\n{store:<14} {'per second':>12} {'fencepost is':>14}")
     for name, found in rates.items():
-        print(f"{name:<12} {median(found):>12,.0f} {ours / median(found):>13.2f}x")
+        print(f"{name:<14} {median(found):>12,.0f} {ours / median(found):>13.2f}x")
     print(f"load: {' '.join(f'{one:.1f}' for one in os.getloadavg())} on {os.cpu_count()} cores\n", flush=True)
 
 
@@ -134,11 +136,6 @@ def drain_pgqueuer(url: str, number: int) -> float:
         return number / (perf_counter() - began)
 
     return asyncio.run(work())
-
-
-def peer(name: str) -> Any:  # noqa: ANN401  # a library that need not be there
-    """Import one of those whom we measure ourselves against; `make bench-drain` installs them."""
-    return import_module(name)
 
 
 def drain_huey(path: str, number: int) -> float:

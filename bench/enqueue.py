@@ -1,4 +1,4 @@
-"""How fast runs are put into the queue on PostgreSQL, a thousand per durable commit: raw SQL, pgqueuer and us.
+"""How fast runs are put into the queue on PostgreSQL, a thousand per durable commit: raw SQL, peers and us.
 
 Ours is the public operation behind `app.trigger_many`: checked, admitted to the line, audited, with an idempotency key
 for each. Each round lets every contender fill an empty queue once, one after the other.
@@ -13,7 +13,8 @@ from time import perf_counter  # a benchmark measures real time
 
 import psycopg
 
-from bench.drain import CONFIG, RAW_TABLE, compare, peer
+from bench.drain import CONFIG, RAW_TABLE, compare
+from bench.peers import APSCHEDULER, PROCRASTINATE, measured, peer
 from fencepost import wiring
 from fencepost.config.load import load
 from fencepost.operations.bulk import WantedRun, request_many
@@ -35,6 +36,8 @@ def main() -> int:
         contenders = {
             "raw sql": lambda: enqueue_raw(server.create_database(), options.runs),
             "pgqueuer": lambda: enqueue_pgqueuer(server.create_database(), options.runs),
+            "procrastinate": lambda: measured(PROCRASTINATE, "enqueue", server.create_database(), options.runs),
+            "apscheduler": lambda: measured(APSCHEDULER, "enqueue", server.create_database(), options.runs // 50),
             "fencepost": lambda: enqueue_fencepost(server.create_database(), options.runs),
         }
         compare("postgresql", contenders, options.rounds)
