@@ -86,7 +86,7 @@ RETURNING schedule.tenant, schedule.name
 INSERT INTO fencepost.tick (tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
                             disposition, run_id, into_us, tzdata, behind, decided_us)
 SELECT tenant, schedule, occurrence, version, slot, slot_until, tick_us, tick_until_us, count,
-       disposition, run_id, into_us, tzdata, behind, fencepost.clock_us()
+       disposition, run_id, into_us, tzdata, behind, (SELECT fencepost.clock_us())
   FROM jsonb_to_recordset(%(ticks)s::jsonb) AS one (
        tenant text, schedule text, occurrence text, version bigint, slot text, slot_until text,
        tick_us bigint, tick_until_us bigint, count bigint, disposition text, run_id text, into_us bigint, tzdata text,
@@ -107,8 +107,8 @@ WITH made AS (
            period_start_us, period_end_us, backfill_from_us, last_success_us,
            idempotency_key, request_key, origin,
            manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, -priority,
-           'ready', fencepost.clock_us(), greatest(fencepost.clock_us(), ready_us), ready_us, ready_us,
-           greatest(fencepost.clock_us(), ready_us) + queue_for_us, reserved_micro, counted_us,
+           'ready', now_us, greatest(now_us, ready_us), ready_us, ready_us,
+           greatest(now_us, ready_us) + queue_for_us, reserved_micro, counted_us,
            project, in_process, 0
       FROM jsonb_to_recordset(%(runs)s::jsonb) AS one (
            id text, tenant text, agent text, schedule text, version bigint, trigger text, occurrence text, tick_us bigint,
@@ -116,7 +116,8 @@ WITH made AS (
            idempotency_key text, request_key text, origin text,
            manifest text, manifest_hash text, payload text, resources text, lease_max bigint, lines_up boolean,
            priority bigint, ready_us bigint, queue_for_us bigint, reserved_micro bigint, counted_us bigint,
-           in_process boolean, project text)
+           in_process boolean, project text),
+           (SELECT fencepost.clock_us() AS now_us) AS clock
     ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
     RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project),
 queued AS (
@@ -133,7 +134,7 @@ SELECT pg_notify('fencepost', %(what)s)
 
 -- :name write_audit
 INSERT INTO fencepost.audit (tenant, at_us, actor, verb, subject, detail)
-SELECT tenant, fencepost.clock_us(), actor, verb, subject, detail
+SELECT tenant, (SELECT fencepost.clock_us()), actor, verb, subject, detail
   FROM jsonb_to_recordset(%(entries)s::jsonb) AS one (tenant text, actor text, verb text, subject text, detail text)
 
 -- :name note_displaced
