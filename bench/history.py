@@ -27,7 +27,7 @@ from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Claim
-from fencepost.operations.audit import audit_state
+from fencepost.operations.audit_verification import audit_state
 from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.runtime import RuntimeStore

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.model.instant import parse_instant
 from fencepost.model.tame import tame
-from fencepost.operations import inside
+from fencepost.operations import supervisor_client
 
 if TYPE_CHECKING:
     from fencepost.operations.run_gate import RunGate
@@ -171,7 +171,7 @@ class RunContext:
         return False
 
     def _ask(self, verb: str, **fields: str) -> Mapping[str, Any]:
-        return inside.ask_in(self._environ, verb, **fields)
+        return supervisor_client.ask_in(self._environ, verb, **fields)
 
     def _value(self, name: str) -> str:
         return self._environ.get(f"FENCEPOST_{name}", "")

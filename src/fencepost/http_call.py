@@ -17,7 +17,7 @@ from fencepost.model.address import target_of
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid, LeaseLost, Misconfigured
 from fencepost.model.http_secrets import SECRET
 from fencepost.model.signature import sign
-from fencepost.operations import inside
+from fencepost.operations import supervisor_client
 
 ANSWER_MAX = 1_000_000
 SHOWN_MAX = 2000
@@ -38,7 +38,7 @@ def main(path: str) -> int:
     with open(path, encoding="utf-8") as file:
         job = json.load(file)
     try:
-        inside.ask("check")
+        supervisor_client.ask("check")
         ended = _ended_elsewhere()
         return _tell_end(ended) if ended else _post(job)
     except FenceRefused as error:
@@ -129,9 +129,9 @@ def _ended_elsewhere() -> dict[str, Any] | None:
 def _completion() -> dict[str, Any]:
     """Ask what was heard; a store that is away for a moment is no reason to give up, a lost lease is."""
     try:
-        return inside.ask("completion")
+        return supervisor_client.ask("completion")
     except FenceRefused:
-        inside.ask("check")
+        supervisor_client.ask("check")
         return {}
 
 

@@ -18,7 +18,7 @@ from fencepost.context import RunContext, load
 from fencepost.host.clock import SystemClock
 from fencepost.host.logs import LogFile, log_path
 from fencepost.model.errors import FencepostError, FenceRefused
-from fencepost.operations import inside
+from fencepost.operations import supervisor_client
 from fencepost.service.agent_environment import variables_like
 from fencepost.service.line import MessageLine
 
@@ -173,7 +173,7 @@ class Runner:
                     answer: Mapping[str, Any] = message["answer"]
                     if answer.get("ok"):
                         return answer
-                    raise inside.refusal(answer)
+                    raise supervisor_client.refusal(answer)
         raise FenceRefused("the keeper of this lane is gone: stop.")
 
 

@@ -16,7 +16,7 @@ from fencepost.cells.store import CellStore, Here
 from fencepost.model.access import Role
 from fencepost.model.lease import Claim, Granted, Lease
 from fencepost.model.process import Host, ProcessId
-from fencepost.operations.keys import create_key
+from fencepost.operations.web_keys import create_key
 from fencepost.ports.cells import Cells
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import open_store

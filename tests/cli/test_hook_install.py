@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.model.hook_settings import CLIS
-from fencepost.operations.hook_files import carry_out, planned_install, standings
+from fencepost.operations.agent_hooks import carry_out, planned_install, standings
 from tests.support.site import Site
 
 THEIRS = '{\n  // mine\n  "theme": "dark"\n}\n'

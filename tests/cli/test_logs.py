@@ -9,9 +9,9 @@ from fencepost.cli.options import harmless
 from fencepost.host.logs import LogFile
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
+from fencepost.operations.attempt_logs import content, log_of
 from fencepost.operations.log_reading import glimpse
-from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import show
+from fencepost.operations.run_queries import show
 from fencepost.ports.runs import Report
 from fencepost.service.following import LogTail
 from tests.support.desk import Desk

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fencepost import wiring
-from fencepost.operations.looking import show
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import detail_record
+from fencepost.operations.run_queries import show
 from tests.support.site import Site
 
 STANDINS = Path(__file__).parent / "standins"

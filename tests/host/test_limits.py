@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.host.limits import Room, room_left
 from fencepost.operations.doctor import limits
-from fencepost.operations.finding import Status
+from fencepost.operations.doctor_finding import Status
 
 # Root is not counted, so it becomes another user, who has no process yet.
 ASK = """

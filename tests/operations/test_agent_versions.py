@@ -7,7 +7,7 @@ import pytest
 from fencepost.config.load import load
 from fencepost.config.presets import shipped, shipped_names
 from fencepost.operations.agent_versions import ask_version, untried
-from fencepost.operations.finding import Status
+from fencepost.operations.doctor_finding import Status
 
 AGENTS = """\
 [engines.mine]

@@ -13,7 +13,7 @@ from fencepost.model.moment import to_us
 from fencepost.model.project import Workplace
 from fencepost.operations import chart as charts
 from fencepost.operations.chart import View, chart
-from fencepost.operations.plots import now_plots, schedule_plots, tick_plots
+from fencepost.operations.schedule_plots import now_plots, schedule_plots, tick_plots
 from fencepost.ports.runs import RunRow
 from tests.support.runtime import DEAD, MYSELF, SUCCEEDED, TENANT, Runtime, at
 

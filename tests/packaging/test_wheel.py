@@ -226,7 +226,7 @@ def test_hooks_start_in_an_environment_whose_path_has_a_space_where_the_script_o
     built: Built, tmp_path: Path
 ) -> None:
     python = with_the_newest_pip(tmp_path / "two words", built.wheel)
-    question = "import json; from fencepost.operations.hook_files import words_for; print(json.dumps(words_for(project=False)))"
+    question = "import json; from fencepost.operations.agent_hooks import words_for; print(json.dumps(words_for(project=False)))"
     words = json.loads(run(python, "-c", question))
 
     with pytest.raises(OSError, match="No such file"):

@@ -13,7 +13,7 @@ from fencepost.engines.claude import MCP_FILE, SETTINGS_FILE, settings_files
 from fencepost.gates.git.hook import install
 from fencepost.model.hook_settings import BY_TURN, CLIS, SessionHold, wanted
 from fencepost.model.own_program import own_program
-from fencepost.operations.service import unit_of
+from fencepost.operations.os_service import unit_of
 from tests.support.receiver import receiver
 from tests.support.site import Site, greeted
 

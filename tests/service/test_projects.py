@@ -11,9 +11,9 @@ import pytest
 
 from fencepost import wiring
 from fencepost.model.lease import Held
-from fencepost.operations.looking import list_live
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import live_record
+from fencepost.operations.run_queries import list_live
 from tests.support.site import Site
 
 # Writes its name when it starts and when it ends, and can be held back in between.

@@ -48,7 +48,7 @@ def test_a_second_run_that_meets_an_effect_in_doubt_says_so(site: Site, kind: st
 
 
 ANOTHER_WAY = """
-from fencepost.operations.inside import ask
+from fencepost.operations.supervisor_client import ask
 
 def pay(ctx):
     fields = {"entry": f"step-{ctx.attempt}", "call": "c", "scope": "run", "strict": "1"}

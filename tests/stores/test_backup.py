@@ -12,7 +12,7 @@ import pytest
 from fencepost.model.errors import Invalid, LeaseLost, StoreUnavailable
 from fencepost.model.gate import FLOOR_MAX
 from fencepost.model.lease import Granted, Lease
-from fencepost.operations import store_care
+from fencepost.operations import store_maintenance
 from fencepost.stores.postgres.store import open_store
 from tests.stores.rig import AnyStore, ManualClock, Rig, claim, everything, granted, open_sqlite
 
@@ -58,8 +58,8 @@ def test_a_backup_moves_to_either_kind_of_store(rig: Rig, file: Path, elsewhere:
     rig.store.release(ended, clean=True)
     rig.store.enqueue(claim("lock:é'🦊"), "ticket")
 
-    backed_up = store_care.backup(rig.store, str(file))
-    restored = store_care.restore(elsewhere(), str(file), confirm=no)
+    backed_up = store_maintenance.backup(rig.store, str(file))
+    restored = store_maintenance.restore(elsewhere(), str(file), confirm=no)
 
     store = elsewhere()
     assert store.facts().id == restored.store == backed_up.store == held.store
@@ -76,8 +76,8 @@ def test_a_backup_moves_to_either_kind_of_store(rig: Rig, file: Path, elsewhere:
 
 def test_a_live_holder_finds_out_at_its_next_renewal(rig: Rig, file: Path) -> None:
     lease = granted(rig.store, "lock:a")
-    store_care.backup(rig.store, str(file))
-    store_care.restore(rig.store, str(file), confirm=yes)
+    store_maintenance.backup(rig.store, str(file))
+    store_maintenance.restore(rig.store, str(file), confirm=yes)
 
     with pytest.raises(LeaseLost):
         rig.store.renew(lease)
@@ -85,10 +85,10 @@ def test_a_live_holder_finds_out_at_its_next_renewal(rig: Rig, file: Path) -> No
 
 
 def test_no_fence_is_given_out_twice_although_the_clock_went_back(rig: Rig, file: Path) -> None:
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
     seen = [granted(rig.store, f"lock:{number}") for number in range(3)]
     rig.step_wall(-HOUR)
-    restored = store_care.restore(rig.store, str(file), confirm=yes)
+    restored = store_maintenance.restore(rig.store, str(file), confirm=yes)
 
     assert restored.floor >= max(lease.fence for lease in seen)
     assert granted(rig.open_another(), "lock:new").fence > restored.floor
@@ -96,9 +96,9 @@ def test_no_fence_is_given_out_twice_although_the_clock_went_back(rig: Rig, file
 
 def test_fences_go_on_above_the_backup_s_when_it_knows_of_higher_ones(rig: Rig, file: Path, tmp_path: Path) -> None:
     floor = rig.store.bump(rig.now_us() + 10**12)
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
     target = open_sqlite(tmp_path / "new.db", new_id="new")
-    store_care.restore(target, str(file), confirm=no)
+    store_maintenance.restore(target, str(file), confirm=no)
     target.close()
 
     store = open_sqlite(tmp_path / "new.db")
@@ -108,30 +108,30 @@ def test_fences_go_on_above_the_backup_s_when_it_knows_of_higher_ones(rig: Rig, 
 
 
 def test_what_happened_since_the_backup_is_named(rig: Rig, file: Path) -> None:
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
     rig.pass_time(HOUR)
-    restored = store_care.restore(rig.store, str(file), confirm=yes)
+    restored = store_maintenance.restore(rig.store, str(file), confirm=yes)
 
     assert (restored.lost_until - restored.lost_from).total_seconds() == HOUR
 
 
 def test_gates_that_were_owed_at_either_time_stay_owed(rig: Rig, file: Path) -> None:
     first = granted(rig.store, "lock:a", gates=("file:then",))
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
     rig.store.start(first)
     rig.store.release(first, clean=True)
     granted(rig.store, "lock:a", gates=("file:now",))
-    store_care.restore(rig.store, str(file), confirm=yes)
+    store_maintenance.restore(rig.store, str(file), confirm=yes)
 
     assert set(granted(rig.open_another(), "lock:a").gates) == {"file:then", "file:now"}
 
 
 def test_a_store_that_was_restored_under_somebody_is_opened_anew_before_it_grants(rig: Rig, file: Path) -> None:
     other = open_sqlite(file.parent / "other.db", new_id="other")
-    store_care.backup(other, str(file))
+    store_maintenance.backup(other, str(file))
     other.close()
     bystander = rig.open_another()
-    store_care.restore(rig.store, str(file), confirm=yes)
+    store_maintenance.restore(rig.store, str(file), confirm=yes)
 
     with pytest.raises(StoreUnavailable, match="restored"):
         bystander.acquire(claim("lock:a"))
@@ -140,18 +140,18 @@ def test_a_store_that_was_restored_under_somebody_is_opened_anew_before_it_grant
 
 
 def test_a_store_that_is_not_empty_is_replaced_only_when_confirmed(rig: Rig, file: Path) -> None:
-    store_care.backup(rig.store, str(file))
-    store_care.restore(rig.store, str(file), confirm=no)
+    store_maintenance.backup(rig.store, str(file))
+    store_maintenance.restore(rig.store, str(file), confirm=no)
     granted(rig.store, "lock:a")
     before = rig.contents()
 
     with pytest.raises(Invalid, match="--yes"):
-        store_care.restore(rig.store, str(file), confirm=no)
+        store_maintenance.restore(rig.store, str(file), confirm=no)
     assert rig.contents() == before
 
 
 def test_a_backup_is_for_its_owner_only_and_leaves_no_draft(rig: Rig, file: Path) -> None:
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
 
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [entry.name for entry in file.parent.iterdir() if "tmp" in entry.name] == []
@@ -160,7 +160,7 @@ def test_a_backup_is_for_its_owner_only_and_leaves_no_draft(rig: Rig, file: Path
 def test_a_backup_replaces_an_older_one_as_a_whole_or_not_at_all(
     rig: Rig, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
     before = file.read_bytes()
 
     def fail(_rows: int) -> None:
@@ -169,7 +169,7 @@ def test_a_backup_replaces_an_older_one_as_a_whole_or_not_at_all(
     granted(rig.store, "lock:a")
     monkeypatch.setattr("fencepost.stores.backup.PROGRESS_EVERY", 1)
     with pytest.raises(KeyboardInterrupt):
-        store_care.backup(rig.store, str(file), progress=fail)
+        store_maintenance.backup(rig.store, str(file), progress=fail)
     assert file.read_bytes() == before
     assert not list(file.parent.glob("*.tmp"))
 
@@ -182,7 +182,7 @@ def test_a_backup_is_one_state_although_others_go_on(rig: Rig, file: Path, monke
         leases.append(granted(other, f"lock:{len(leases)}"))
 
     monkeypatch.setattr("fencepost.stores.backup.PROGRESS_EVERY", 1)
-    store_care.backup(rig.store, str(file), progress=meanwhile)
+    store_maintenance.backup(rig.store, str(file), progress=meanwhile)
 
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert len(leases) > 2
@@ -191,7 +191,7 @@ def test_a_backup_is_one_state_although_others_go_on(rig: Rig, file: Path, monke
 
 def test_a_backup_that_cannot_be_written_is_one_sentence(rig: Rig, tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="could not be written: No such file"):
-        store_care.backup(rig.store, str(tmp_path / "missing" / "file"))
+        store_maintenance.backup(rig.store, str(tmp_path / "missing" / "file"))
 
 
 def test_every_table_is_in_the_backup_and_has_the_same_columns_in_both_stores(
@@ -234,12 +234,12 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_backup_changes_nothing(rig: Rig, file: Path, damage: str) -> None:
     granted(rig.store, "lock:a")
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
     file.write_bytes(DAMAGES[damage](file.read_bytes()))
     before = everything(rig.store)
 
     with pytest.raises(Invalid):
-        store_care.restore(rig.store, str(file), confirm=yes)
+        store_maintenance.restore(rig.store, str(file), confirm=yes)
     assert everything(rig.store) == before
 
 
@@ -253,37 +253,37 @@ def test_a_damaged_backup_changes_nothing(rig: Rig, file: Path, damage: str) -> 
 def test_a_backup_of_a_newer_fencepost_is_refused(
     rig: Rig, file: Path, change: dict[str, object], sentence: str
 ) -> None:
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
     rewrite(file, header=change)
 
     with pytest.raises(Invalid, match=sentence):
-        store_care.restore(rig.store, str(file), confirm=yes)
+        store_maintenance.restore(rig.store, str(file), confirm=yes)
 
 
 @pytest.mark.parametrize("row", [{"table": "nonsense", "row": {"a": 1}}, {"table": "schedule", "row": {"a": 1}}])
 def test_a_row_that_has_no_place_rolls_the_restore_back(rig: Rig, file: Path, row: dict[str, object]) -> None:
     lease = granted(rig.store, "lock:a")
-    store_care.backup(rig.store, str(file))
+    store_maintenance.backup(rig.store, str(file))
     rewrite(file, extra=row)
 
     with pytest.raises(Invalid):
-        store_care.restore(rig.store, str(file), confirm=yes)
+        store_maintenance.restore(rig.store, str(file), confirm=yes)
     rig.store.renew(lease)
 
 
 def test_a_missing_backup_is_one_sentence(rig: Rig, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="cannot be read: No such file"):
-        store_care.restore(rig.store, str(tmp_path / "nothing"), confirm=yes)
+        store_maintenance.restore(rig.store, str(tmp_path / "nothing"), confirm=yes)
 
 
 def test_a_bump_without_a_number_is_above_everything_so_far(rig: Rig) -> None:
     fence = granted(rig.store, "lock:a").fence
     rig.step_wall(-HOUR)
 
-    assert store_care.bump(rig.store) >= fence
-    assert store_care.bump(rig.store, to=fence + 10**9) == fence + 10**9
+    assert store_maintenance.bump(rig.store) >= fence
+    assert store_maintenance.bump(rig.store, to=fence + 10**9) == fence + 10**9
     with pytest.raises(Invalid, match="floor"):
-        store_care.bump(rig.store, to=FLOOR_MAX + 1)
+        store_maintenance.bump(rig.store, to=FLOOR_MAX + 1)
 
 
 def rewrite(file: Path, *, header: dict[str, object] | None = None, extra: dict[str, object] | None = None) -> None:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fencepost.operations import store_care
+from fencepost.operations import store_maintenance
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.sqlite.store import SqliteStore
 from tests.stores.rig import AnyStore, open_sqlite
@@ -63,8 +63,8 @@ def test_rows_of_any_table_arrive_as_they_were(
         add(old, row)
     add(new, (1, False, "to be replaced", b"", 0.0))
     file = str(tmp_path / "backup")
-    store_care.backup(old, file)
-    store_care.restore(new, file, confirm=lambda _: True)
+    store_maintenance.backup(old, file)
+    store_maintenance.restore(new, file, confirm=lambda _: True)
 
     assert rows(new) == ROWS
     add(new, None)

@@ -12,7 +12,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.model.project import Workplace
 from fencepost.model.run import Reason, RunState
-from fencepost.operations import store_care
+from fencepost.operations import store_maintenance
 from fencepost.ports.runs import Adoptable, Ended, LeasedRun, Report, Starting
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.counted import counted_statements
@@ -309,7 +309,7 @@ def _place(gates: tuple[str, ...]) -> Claim:
 def test_the_secret_is_in_no_listing_and_in_no_backup(runtime: Runtime, tmp_path: Path) -> None:
     kept(runtime)
     assert all(held.adopt_key is None for held in runtime.store.leases())
-    store_care.backup(runtime.store, str(tmp_path / "backup"))
+    store_maintenance.backup(runtime.store, str(tmp_path / "backup"))
     text = (tmp_path / "backup").read_text()
     assert "keeper_socket" in text
     assert "secret" not in text
@@ -318,8 +318,8 @@ def test_the_secret_is_in_no_listing_and_in_no_backup(runtime: Runtime, tmp_path
 
 def test_a_store_that_was_restored_has_nothing_to_adopt(runtime: Runtime, tmp_path: Path) -> None:
     (leased,) = kept(runtime)
-    store_care.backup(runtime.store, str(tmp_path / "backup"))
-    store_care.restore(runtime.store, str(tmp_path / "backup"), confirm=lambda _: True)
+    store_maintenance.backup(runtime.store, str(tmp_path / "backup"))
+    store_maintenance.restore(runtime.store, str(tmp_path / "backup"), confirm=lambda _: True)
     other = runtime.another()
     assert other.adoptable(HERE) == []
     assert other.adopt(leased.lease, keeper="new") is None

@@ -12,8 +12,8 @@ import pytest
 from fencepost.flow.notary import Notary
 from fencepost.model.audit import key_id
 from fencepost.model.errors import Busy, Invalid, Misconfigured, Unknown
-from fencepost.operations import store_care
-from fencepost.operations.audit import verify_audit
+from fencepost.operations import store_maintenance
+from fencepost.operations.audit_verification import verify_audit
 from fencepost.operations.bulk import WantedRun, request_many
 from fencepost.operations.prove import prove
 from fencepost.operations.requests import request_run
@@ -32,10 +32,10 @@ class Stores(NamedTuple):
     there: Runtime
     file: str
 
-    def move(self, source: Runtime, target: Runtime) -> store_care.Restored:
+    def move(self, source: Runtime, target: Runtime) -> store_maintenance.Restored:
         """Take the tenant from one to the other."""
-        store_care.send_away(source.rig.store, self.file, tenant=MOVER, by="ada")
-        return store_care.restore(target.rig.store, self.file, confirm=lambda _: target is self.here, by="ada")
+        store_maintenance.send_away(source.rig.store, self.file, tenant=MOVER, by="ada")
+        return store_maintenance.restore(target.rig.store, self.file, confirm=lambda _: target is self.here, by="ada")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -116,12 +116,12 @@ def test_a_tenant_that_runs_something_stays(stores: Stores) -> None:
     (mine,) = [one for one in held if one.run.tenant == MOVER]
 
     with pytest.raises(Busy, match=f"cannot move while it holds run {mine.run.id}; halt it"):
-        store_care.send_away(here.rig.store, file, tenant=MOVER, by="ada")
+        store_maintenance.send_away(here.rig.store, file, tenant=MOVER, by="ada")
 
     assert not Path(file).exists()
     here.settle(mine)
-    store_care.send_away(here.rig.store, file, tenant=MOVER, by="ada")
-    store_care.send_away(here.rig.store, file, tenant=MOVER, by="ada")  # as after a kill in between
+    store_maintenance.send_away(here.rig.store, file, tenant=MOVER, by="ada")
+    store_maintenance.send_away(here.rig.store, file, tenant=MOVER, by="ada")  # as after a kill in between
 
 
 def test_a_tenant_can_come_back(stores: Stores) -> None:
@@ -147,17 +147,17 @@ def test_a_tenant_can_come_back(stores: Stores) -> None:
 def test_a_backup_of_one_tenant_replaces_nobody_elses(stores: Stores) -> None:
     here, there, file = stores
     here.tick_at("2027-01-15T08:01:00")
-    store_care.backup(here.rig.store, file, tenant=MOVER)
+    store_maintenance.backup(here.rig.store, file, tenant=MOVER)
     work_off(here)
     asked = request_run(here.store, target="agent", tenant=MOVER, new_run_id=new_id, by="ada")
     assert here.run(asked.run.id, MOVER).state == "ready", "it has not left"
 
     with pytest.raises(Invalid, match="holds something of tenant finance"):
-        store_care.restore(here.rig.store, file, confirm=lambda _: False)
+        store_maintenance.restore(here.rig.store, file, confirm=lambda _: False)
     with pytest.raises(Unknown, match='nothing of a tenant "nobody"'):
-        store_care.backup(there.rig.store, file, tenant="nobody")
+        store_maintenance.backup(there.rig.store, file, tenant="nobody")
     assert [run.state for run in here.runs(tenant=NEIGHBOUR)] == ["succeeded"]
-    store_care.restore(here.rig.store, file, confirm=lambda _: True)
+    store_maintenance.restore(here.rig.store, file, confirm=lambda _: True)
     assert [run.state for run in here.runs(tenant=NEIGHBOUR)] == ["succeeded"]
     assert [run.state for run in here.runs(tenant=MOVER)] == ["ready"]
 
@@ -186,10 +186,10 @@ def test_whatever_happens_around_its_moves_fences_rise_and_no_tick_runs_twice(st
                 occurrences[run.schedule or "", run.occurrence or run.id].add(run.id)
         if dice.random() < 0.3:
             try:
-                store_care.send_away(home.rig.store, stores.file, tenant=MOVER, by="ada")
+                store_maintenance.send_away(home.rig.store, stores.file, tenant=MOVER, by="ada")
             except Busy:
                 continue
-            store_care.restore(away.rig.store, stores.file, confirm=lambda _: True, by="ada")
+            store_maintenance.restore(away.rig.store, stores.file, confirm=lambda _: True, by="ada")
             home, away = away, home
     assert fences
     for given in fences.values():

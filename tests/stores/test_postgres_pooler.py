@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.model.errors import LeaseLost, StoreUnavailable
 from fencepost.model.lease import Granted, Refused
-from fencepost.operations import store_care
+from fencepost.operations import store_maintenance
 from fencepost.stores.postgres.store import migrate_store, open_store
 from tests.stores.rig import claim, granted
 
@@ -35,8 +35,8 @@ def test_the_verbs_work_behind_a_transaction_pooler(pgbouncer_url: Pooler, tmp_p
     assert isinstance(other.acquire(claim("lock:a"), ticket="ticket"), Granted)
     assert one.look(claim("lock:b")) is None
     assert one.bump(7) == 7
-    store_care.backup(one, str(tmp_path / "backup"))
-    store_care.restore(one, str(tmp_path / "backup"), confirm=lambda _: True)
+    store_maintenance.backup(one, str(tmp_path / "backup"))
+    store_maintenance.restore(one, str(tmp_path / "backup"), confirm=lambda _: True)
     one.close()
     other.close()
 

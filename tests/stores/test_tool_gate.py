@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.operations.inside import refusal
+from fencepost.operations.supervisor_client import refusal
 from fencepost.service.answers import LOST
 from fencepost.service.tool_calls import ToolCalls
 from fencepost.service.tool_gate import Passage, Rules, ToolGate

@@ -16,9 +16,9 @@ from fencepost.model.errors import Misconfigured
 from fencepost.model.notice import Wish
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import RunState
-from fencepost.operations.keys import Made, create_key, create_link
 from fencepost.operations.registry import pause_schedule
 from fencepost.operations.requests import request_run
+from fencepost.operations.web_keys import Made, create_key, create_link
 from fencepost.ports.runs import LeasedRun
 from fencepost.web.app import create_app
 from fencepost.web.desk import StoreThreads

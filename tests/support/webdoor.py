@@ -12,7 +12,7 @@ from fencepost.host.secrets import permit
 from fencepost.model.access import Role
 from fencepost.model.errors import Misconfigured
 from fencepost.model.rights import Rights
-from fencepost.operations.keys import Made, create_key, create_link
+from fencepost.operations.web_keys import Made, create_key, create_link
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.web.app import create_app
 from fencepost.web.desk import StoreThreads

@@ -22,9 +22,9 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.backfill import backfill
-from fencepost.operations.looking import list_audit, list_dead, list_live, list_ticks, show
 from fencepost.operations.prove import prove
 from fencepost.operations.requests import cancel, discard, replay, request_run
+from fencepost.operations.run_queries import list_audit, list_dead, list_live, list_ticks, show
 from fencepost.operations.why import why
 from fencepost.ports.runs import Report
 

@@ -11,7 +11,7 @@ from fencepost import wiring
 from fencepost.flow.notary import Notary
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Granted
-from fencepost.operations.audit import export_audit
+from fencepost.operations.audit_verification import export_audit
 from fencepost.web.api import notices
 from tests.stores.rig import HOST as TOWER
 from tests.stores.rig import claim

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from fencepost.operations.keys import revoke_key
+from fencepost.operations.web_keys import revoke_key
 from fencepost.web.security import OPEN, SAFE_METHODS, wanted_role
 from tests.support.webdoor import HOST, WebDoor
 

@@ -16,8 +16,8 @@ from fencepost.model.gate import Proof
 from fencepost.model.lease import Granted, Refused
 from fencepost.model.ledger import EffectCall
 from fencepost.operations.gates import GateWriter, raise_gate
-from fencepost.operations.looking import list_audit
 from fencepost.operations.requests import request_run
+from fencepost.operations.run_queries import list_audit
 from fencepost.web.dashboard.routes import ROOMS
 from fencepost.web.desk import StoreThreads
 from tests.stores.rig import claim

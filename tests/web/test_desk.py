@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 from fencepost.stores.transaction import Transaction
 from fencepost.web import desk as desks
 from fencepost.web.desk import StoreThreads

@@ -5,7 +5,7 @@ import pytest
 from fencepost.model.access import Role
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Invalid
-from fencepost.operations.keys import create_key
+from fencepost.operations.web_keys import create_key
 from tests.support.webdoor import API, WebDoor
 
 PAYLOAD = {"target": "digest", "payload": {}}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.model.access import csrf_of, read_secret
-from fencepost.operations.keys import SESSION_FOR, revoke_key
-from fencepost.operations.looking import list_audit
+from fencepost.operations.run_queries import list_audit
+from fencepost.operations.web_keys import SESSION_FOR, revoke_key
 from fencepost.web.security import cookie_name
 from tests.support.webdoor import HOST, WebDoor
 

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost import wiring
 from fencepost.model.access import Role
-from fencepost.operations.keys import create_key
+from fencepost.operations.web_keys import create_key
 from fencepost.web.app import create_app
 from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door

@@ -16,12 +16,12 @@ from fencepost.config.find import resolved_store
 from fencepost.config.schema import AGENTS
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid, Misconfigured, Rollback, Unknown
-from fencepost.operations import bulk, looking, requests
+from fencepost.operations import bulk, requests, run_queries
+from fencepost.operations.asked_by import actor_of
 from fencepost.operations.bulk import Triggered
-from fencepost.operations.guarded import list_commands
-from fencepost.operations.looking import Filter
+from fencepost.operations.command_history import list_commands
 from fencepost.operations.registry import Planned, apply_config, file_id, plan_config
-from fencepost.operations.who import actor_of
+from fencepost.operations.run_queries import Filter
 from fencepost.service.following import wait_for_end
 from fencepost.wiring import serving
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fencepost.app.aio import AsyncFencepost
     from fencepost.config.load import Config
     from fencepost.model.ownership import FileId
-    from fencepost.operations.looking import Store
+    from fencepost.operations.run_queries import Store
 
 F = TypeVar("F", bound=Function)
 AGENT_KEYS = frozenset(AGENTS.by_name)
@@ -202,7 +202,7 @@ class Fencepost(SingleDefinitions):
                 new_run_id=wiring.new_run_id,
                 by=_actor(),
             )
-        return run_of(looking.SeenRun(made.run), earlier=made.earlier)
+        return run_of(run_queries.SeenRun(made.run), earlier=made.earlier)
 
     def trigger_many(
         self,
@@ -237,14 +237,14 @@ class Fencepost(SingleDefinitions):
     def show(self, run_id: str) -> Run:
         """Return a run as it is now; the beginning of its id is enough if no other begins so."""
         with self._opened() as store:
-            return run_of(looking.show(store, self.tenant, run_id).seen)
+            return run_of(run_queries.show(store, self.tenant, run_id).seen)
 
     def runs(self, *, state: str = "", schedule: str = "", agent: str = "", limit: int = 100) -> list[Run]:
         """Return runs, newest first."""
         with self._opened() as store:
-            wanted = looking.Filter(schedule, agent, state)
+            wanted = run_queries.Filter(schedule, agent, state)
             try:
-                return [run_of(seen) for seen in looking.list_runs(store, self.tenant, wanted, limit=limit).runs]
+                return [run_of(seen) for seen in run_queries.list_runs(store, self.tenant, wanted, limit=limit).runs]
             except Unknown:  # nobody ever gave that name, so there are none
                 return []
 
@@ -257,17 +257,17 @@ class Fencepost(SingleDefinitions):
         """Wait for a run to end and return it as it ended; raise Busy if it has not after `timeout`."""
         seconds = None if timeout is None else _seconds(timeout)
         with self._opened() as store:
-            ended = wait_for_end(lambda: looking.find_run(store, self.tenant, run_id), timeout_seconds=seconds)
+            ended = wait_for_end(lambda: run_queries.find_run(store, self.tenant, run_id), timeout_seconds=seconds)
             if ended is None:
                 raise Busy(f"run {run_id} has not ended after {seconds:g} s; it goes on. See: fencepost show {run_id}")
-            return run_of(looking.with_attempts(store, ended))
+            return run_of(run_queries.with_attempts(store, ended))
 
     def cancel(self, run_id: str) -> Run:
         """Take a queued run out, or ask a running one to stop."""
         with self._opened() as store:
-            found = looking.find_run(store, self.tenant, run_id)
+            found = run_queries.find_run(store, self.tenant, run_id)
             done = requests.cancel(store, found.id, tenant=self.tenant, by=_actor())
-            return run_of(looking.with_attempts(store, done))
+            return run_of(run_queries.with_attempts(store, done))
 
     @property
     def aio(self) -> "AsyncFencepost":

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from fencepost.model.moment import from_us
 from fencepost.model.run import RunState
-from fencepost.operations.looking import SeenRun
 from fencepost.operations.records import at, fields_of
 from fencepost.operations.records.run_record import RunRecord, run_record
+from fencepost.operations.run_queries import SeenRun
 from fencepost.ports.looking import CommandRow
 
 

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from fencepost.model.rights import NO_LISTS
-from fencepost.operations.looking import Store
-from fencepost.operations.single import Put, SentDefinition, check_sent, drop_definition, put_definition
+from fencepost.operations.run_queries import Store
+from fencepost.operations.single_definition import Put, SentDefinition, check_sent, drop_definition, put_definition
 
 
 class _App(Protocol):

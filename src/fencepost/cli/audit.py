@@ -9,11 +9,11 @@ from fencepost.cli import options
 from fencepost.cli.options import GREEN, RED, YELLOW
 from fencepost.model.audit import Seal, key_id, read_heads
 from fencepost.model.errors import Invalid
-from fencepost.operations.audit import VerifiedAudit, accept_loss, audit_head, export_audit, verify_audit
-from fencepost.operations.looking import list_audit
+from fencepost.operations.asked_by import actor_of
+from fencepost.operations.audit_verification import VerifiedAudit, accept_loss, audit_head, export_audit, verify_audit
+from fencepost.operations.phrases import counted, rfc3339
 from fencepost.operations.records.audit_record import audit_record, report_record
-from fencepost.operations.who import actor_of
-from fencepost.operations.words import counted, rfc3339
+from fencepost.operations.run_queries import list_audit
 from fencepost.ports.looking import AuditRow
 
 EXAMPLES = """\

@@ -9,8 +9,8 @@ from fencepost.cli.progress_bar import ProgressBar
 from fencepost.cli.registry import actor
 from fencepost.model.duration import parse_duration
 from fencepost.operations.backfill import BACKFILL_MAX, backfill
-from fencepost.operations.looking import moment
-from fencepost.operations.words import counted
+from fencepost.operations.phrases import counted
+from fencepost.operations.run_queries import moment
 
 EXAMPLES = """\
   fencepost schedule backfill nightly --from 2026-03-01 --until 2026-03-08

@@ -5,10 +5,10 @@ import argparse
 from fencepost.cli import options
 from fencepost.cli.registry import actor
 from fencepost.model.run import RunState
-from fencepost.operations.looking import Store, ending_words, find_run, with_attempts
+from fencepost.operations.phrases import ago
 from fencepost.operations.records.run_record import run_record
 from fencepost.operations.requests import cancel
-from fencepost.operations.words import ago
+from fencepost.operations.run_queries import Store, ending_words, find_run, with_attempts
 from fencepost.ports.runs import RunRow
 
 EXAMPLES = """\

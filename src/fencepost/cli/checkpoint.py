@@ -6,7 +6,7 @@ import sys
 
 from fencepost.cli import options
 from fencepost.model.errors import Invalid
-from fencepost.operations.inside import ask, is_inside
+from fencepost.operations.supervisor_client import ask, is_inside
 
 EXAMPLES = """\
   echo '{"page": 17}' | fencepost checkpoint set

@@ -7,11 +7,11 @@ from fencepost.cli import options, render, runs
 from fencepost.cli.registry import actor
 from fencepost.cli.show import print_detail
 from fencepost.model.errors import FencepostError, Invalid
-from fencepost.operations.logs import log_of
-from fencepost.operations.looking import RunListing, SeenRun, Store, find_run, list_dead, show, with_attempts
+from fencepost.operations.attempt_logs import log_of
+from fencepost.operations.phrases import ago, fate, last_line
 from fencepost.operations.records.run_record import dead_detail_record, dead_record, run_record
 from fencepost.operations.requests import discard, replay
-from fencepost.operations.words import ago, fate, last_line
+from fencepost.operations.run_queries import RunListing, SeenRun, Store, find_run, list_dead, show, with_attempts
 
 EXAMPLES = """\
   fencepost dead list

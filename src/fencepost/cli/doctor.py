@@ -11,8 +11,8 @@ from fencepost.model.errors import FencepostError
 from fencepost.model.own_program import own_program
 from fencepost.operations.agent_versions import ask_version
 from fencepost.operations.doctor import examine, patient
-from fencepost.operations.finding import CheckFinding, Status
-from fencepost.operations.looking import Store
+from fencepost.operations.doctor_finding import CheckFinding, Status
+from fencepost.operations.run_queries import Store
 from fencepost.ports.store import LeaseStore
 
 EXAMPLES = """\

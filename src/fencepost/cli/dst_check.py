@@ -7,7 +7,7 @@ from fencepost.cli import options, render
 from fencepost.model.instant import format_instant
 from fencepost.model.zone import find_zone, tzdata_version
 from fencepost.operations.dst import Check, DstEffect, check
-from fencepost.operations.words import local
+from fencepost.operations.phrases import local
 
 EXAMPLES = """\
   fencepost dst-check

@@ -12,7 +12,7 @@ from fencepost.model.light import TYPE_CHECKING
 from fencepost.service.order import Order
 
 if TYPE_CHECKING:
-    from fencepost.operations.projects import ProjectGround
+    from fencepost.operations.project_lookup import ProjectGround
     from fencepost.service.order import ModelWish, Tools
 
 HELP = """\

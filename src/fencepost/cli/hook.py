@@ -62,7 +62,7 @@ def refusal(environ: Mapping[str, str]) -> str | None:
     """Return why the agent may not act, or None if it may."""
     if not is_in_a_run(environ):
         return None
-    from fencepost.operations.inside import ask_in
+    from fencepost.operations.supervisor_client import ask_in
 
     try:
         ask_in(environ, "check")

@@ -11,9 +11,9 @@ from fencepost.model.check import DENIED
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.hook_settings import SessionHold
-from fencepost.operations import hook_files
-from fencepost.operations.hook_files import Change
-from fencepost.operations.sessions import INPUT_MAX
+from fencepost.operations import agent_hooks
+from fencepost.operations.agent_hooks import Change
+from fencepost.operations.agent_sessions import INPUT_MAX
 from fencepost.wiring import sessions
 
 INSTALL_EXAMPLES = """\
@@ -100,11 +100,11 @@ def uninstall(argv: list[str]) -> int:
 def change_settings(args: argparse.Namespace, *, removing: bool) -> int:
     """Work everything out first, so that a file that cannot be read leaves all others as they are."""
     project = os.getcwd() if args.project else None
-    clis = hook_files.named_clis(args.cli, os.environ, in_project=args.project)
+    clis = agent_hooks.named_clis(args.cli, os.environ, in_project=args.project)
     hold = SessionHold(turn=getattr(args, "hold", "turn") == "turn", strict=getattr(args, "strict", False))
-    for change in hook_files.changes(clis, project, os.environ, removing=removing, hold=hold):
+    for change in agent_hooks.changes(clis, project, os.environ, removing=removing, hold=hold):
         print_change(change, dry_run=args.dry_run)
-        kept = hook_files.carry_out(change) if change.is_one and not args.dry_run else None
+        kept = agent_hooks.carry_out(change) if change.is_one and not args.dry_run else None
         if kept:
             print(f"  as it was: {options.homely(kept)}")
         if change.cli.name == "codex" and not removing:

@@ -13,8 +13,8 @@ from fencepost.config.template import guess_zone
 from fencepost.model.errors import Invalid
 from fencepost.operations.crontab import import_crontab
 from fencepost.operations.importing import Imported, import_claude, toml_of
+from fencepost.operations.phrases import counted
 from fencepost.operations.untether import import_untether
-from fencepost.operations.words import counted
 
 EXAMPLES = """\
   fencepost import crontab                      this user's crontab, to stdout

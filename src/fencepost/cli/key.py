@@ -7,10 +7,10 @@ from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.access import PEOPLE, Role
 from fencepost.model.duration import parse_duration
-from fencepost.operations.keys import create_key, create_link, link_url, revoke_key
-from fencepost.operations.looking import Store
+from fencepost.operations.phrases import rfc3339
 from fencepost.operations.records.key_record import key_record, new_key_record, new_link_record
-from fencepost.operations.words import rfc3339
+from fencepost.operations.run_queries import Store
+from fencepost.operations.web_keys import create_key, create_link, link_url, revoke_key
 from fencepost.ports.keys import KeyRow
 
 EXAMPLES = """\

@@ -9,7 +9,7 @@ from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource, renew_every
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.operations.leases import (
+from fencepost.operations.lease_admin import (
     ListedLease,
     break_lease,
     forget_gate,

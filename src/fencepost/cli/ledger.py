@@ -8,10 +8,10 @@ from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.errors import Invalid
 from fencepost.model.ledger import Entry
-from fencepost.operations.inside import is_inside
-from fencepost.operations.ledger import STANDINGS, Effect, find_entry, once_command, resolve
+from fencepost.operations.ledger_admin import STANDINGS, Effect, find_entry, once_command, resolve
+from fencepost.operations.phrases import ago
 from fencepost.operations.records.ledger_record import entry_record
-from fencepost.operations.words import ago
+from fencepost.operations.supervisor_client import is_inside
 
 EXAMPLES = """\
   fencepost ledger once invoice-2026-10 -- ./send-invoice.sh

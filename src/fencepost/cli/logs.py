@@ -10,10 +10,10 @@ from fencepost.cli import options, render
 from fencepost.model.budget import money
 from fencepost.model.conversation import Conversation, ConversationTurn, TurnKind
 from fencepost.model.run import RunState
-from fencepost.operations.conversation import talk_of
-from fencepost.operations.logs import Log, content, log_of
-from fencepost.operations.looking import SeenRun, Store, ending_words, find_run, show
-from fencepost.operations.words import readable
+from fencepost.operations.attempt_logs import Log, content, log_of
+from fencepost.operations.phrases import readable
+from fencepost.operations.run_conversation import talk_of
+from fencepost.operations.run_queries import SeenRun, Store, ending_words, find_run, show
 from fencepost.ports.runs import RunRow
 from fencepost.service.following import Ears, follow
 

@@ -3,9 +3,9 @@
 import argparse
 
 from fencepost.cli import options
-from fencepost.operations.notices import list_notices, revive_notices
+from fencepost.operations.phrases import counted, rfc3339
 from fencepost.operations.records.notice_record import notice_record
-from fencepost.operations.words import counted, rfc3339
+from fencepost.operations.sent_notices import list_notices, revive_notices
 from fencepost.wiring import serving
 
 EXAMPLES = """\

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 from fencepost import wiring
 from fencepost.cli import render
-from fencepost.operations.looking import Store
+from fencepost.operations.phrases import COLOUR
 from fencepost.operations.records import as_json
+from fencepost.operations.run_queries import Store
 from fencepost.operations.tenants import check_tenant
-from fencepost.operations.words import COLOUR
 
 WIDTH = 80
 DEFAULT_TENANT = "default"

@@ -4,7 +4,7 @@ import argparse
 
 from fencepost.cli import options
 from fencepost.model.errors import Invalid
-from fencepost.operations.inside import ask, is_inside
+from fencepost.operations.supervisor_client import ask, is_inside
 
 EXAMPLES = """\
   fencepost progress "read 400 of 900 files"

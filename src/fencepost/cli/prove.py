@@ -8,11 +8,11 @@ from fencepost.cli import options, render
 from fencepost.cli.progress_bar import ProgressBar
 from fencepost.model.proof import ProofFinding, ScheduleProof, TenantProof
 from fencepost.model.zone import find_zone
+from fencepost.operations.phrases import rfc3339, span
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.prove import prove
 from fencepost.operations.records import as_json
 from fencepost.operations.records.proof_record import proof_record
-from fencepost.operations.words import rfc3339, span
 
 EXAMPLES = """\
   fencepost prove

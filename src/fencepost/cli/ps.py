@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from fencepost.cli import options, queue, runs
 from fencepost.operations.commands import Command
-from fencepost.operations.looking import RunListing, SeenRun, list_live
-from fencepost.operations.places import QueuePosition
+from fencepost.operations.phrases import rfc3339, span, waited
+from fencepost.operations.queue_positions import QueuePosition
 from fencepost.operations.records.run_record import live_record
-from fencepost.operations.words import rfc3339, span, waited
+from fencepost.operations.run_queries import RunListing, SeenRun, list_live
 
 EXAMPLES = """\
   fencepost ps

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from fencepost.cli import options, render, runs
 from fencepost.operations.commands import Command
-from fencepost.operations.looking import RunListing, SeenRun, list_live
+from fencepost.operations.phrases import span, waited
 from fencepost.operations.records.run_record import live_record
-from fencepost.operations.words import span, waited
+from fencepost.operations.run_queries import RunListing, SeenRun, list_live
 
 EXAMPLES = """\
   fencepost queue

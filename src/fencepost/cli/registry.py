@@ -12,10 +12,10 @@ from fencepost.config.kinds import check_name
 from fencepost.config.load import Config
 from fencepost.model.errors import Invalid
 from fencepost.model.ownership import FileId
-from fencepost.operations.looking import Store
+from fencepost.operations.asked_by import actor_of
 from fencepost.operations.registry import file_id
+from fencepost.operations.run_queries import Store
 from fencepost.operations.tenants import check_tenant
-from fencepost.operations.who import actor_of
 
 LIMIT_DEFAULT = 1_000_000
 

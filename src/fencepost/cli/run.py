@@ -11,9 +11,9 @@ from fencepost.cli.registry import actor
 from fencepost.cli.run_many import run_many
 from fencepost.model.errors import Invalid
 from fencepost.model.run import RunState
-from fencepost.operations.looking import SeenRun, Store, exit_code_of, find_run, moment, show
 from fencepost.operations.records.run_record import run_record
 from fencepost.operations.requests import request_run
+from fencepost.operations.run_queries import SeenRun, Store, exit_code_of, find_run, moment, show
 from fencepost.ports.runs import RunRow
 from fencepost.service.following import Ears, follow
 

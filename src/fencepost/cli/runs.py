@@ -10,10 +10,10 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
-from fencepost.operations.looking import Filter, SeenRun, Store
+from fencepost.operations.phrases import ago, span
 from fencepost.operations.records.run_record import usage_of
-from fencepost.operations.showing import list_past, listed_record
-from fencepost.operations.words import ago, span
+from fencepost.operations.run_list import list_past, listed_record
+from fencepost.operations.run_queries import Filter, SeenRun, Store
 from fencepost.ports.looking import CommandRow
 
 EXAMPLES = """\

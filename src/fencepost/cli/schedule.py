@@ -15,12 +15,12 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.zone import find_zone
 from fencepost.operations import registry as operations
 from fencepost.operations.budget_use import budget_use
+from fencepost.operations.phrases import rfc3339
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.pulse import next_tick_us
 from fencepost.operations.records import as_json
 from fencepost.operations.records.schedule_record import pause_record, schedule_detail, schedule_record, version_record
 from fencepost.operations.registry import Listed, coming
-from fencepost.operations.words import rfc3339
 
 NAME_WIDTH = 24
 ELSEWHERE = {"ticks": "ticks_recorded", "backfill": "backfill"}  # actions that have a module of their own

@@ -11,9 +11,9 @@ from fencepost.config.kinds import check_name
 from fencepost.config.load import load
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
-from fencepost.operations import service
+from fencepost.operations import os_service
 from fencepost.operations.draining import drain_workers
-from fencepost.operations.service import Manager
+from fencepost.operations.os_service import Manager
 
 EXAMPLES = """\
   fencepost service install --dry-run      show what would be written
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     """Do one thing with the service."""
     args = parser().parse_args(argv)
     check_name(args.name)
-    manager = service.manager(os.environ)
+    manager = os_service.manager(os.environ)
     action = {"install": install, "uninstall": uninstall, "status": status}[args.action]
     return action(args, manager)
 
@@ -68,12 +68,12 @@ def install(args: argparse.Namespace, manager: Manager) -> int:
     config = load(found)  # a service that cannot start is not installed
     words = ("--workers", str(args.workers)) if args.workers else ()
     drain = parse_duration(config.settings.drain_timeout)
-    unit = service.unit_of(args.name, os.environ, config=config.path, words=words, drain_seconds=drain)
+    unit = os_service.unit_of(args.name, os.environ, config=config.path, words=words, drain_seconds=drain)
     path, text = manager.path(args.name), manager.text(unit)
     if args.dry_run:
         print(f"# {path}\n{text}", end="")
         return 0
-    print(f"wrote {path}" if service.write(path, text) else f"{path} is as it should be")
+    print(f"wrote {path}" if os_service.write(path, text) else f"{path} is as it should be")
     for line in _left_out():
         print(options.wrapped(line))
     if args.no_start:
@@ -87,14 +87,14 @@ def install(args: argparse.Namespace, manager: Manager) -> int:
 def uninstall(args: argparse.Namespace, manager: Manager) -> int:
     """Stop the service and remove its file."""
     path = manager.path(args.name)
-    if not service.is_installed(path):
+    if not os_service.is_installed(path):
         print(f"nothing to do: {path} is not there")
         return 0
     drain_workers(  # a stop alone would leave agents
         wiring.workers_folder(), wiring.this_hosts_processes(), wiring.system_clock(), seconds=DRAIN_SECONDS
     )
     manager.stop(args.name)  # one that does not run is stopped already
-    service.remove(path)
+    os_service.remove(path)
     print(f"removed {path}; its runs, schedules and logs stay")
     return 0
 
@@ -102,7 +102,7 @@ def uninstall(args: argparse.Namespace, manager: Manager) -> int:
 def status(args: argparse.Namespace, manager: Manager) -> int:
     """Say how it stands: exit 0 if it runs, 1 if not."""
     path = manager.path(args.name)
-    installed, active = service.is_installed(path), manager.is_active(args.name)
+    installed, active = os_service.is_installed(path), manager.is_active(args.name)
     print(f"{'installed' if installed else 'not installed'}: {path}")
     print("running" if active else "not running")
     if installed:
@@ -119,7 +119,7 @@ def _left_out() -> Iterator[str]:
 
 def _sorry(troubles: list[str], name: str, manager: Manager) -> Iterator[str]:
     if not troubles:
-        yield f"{service.unit_name(name)} runs, and starts at each login; see: fencepost service status"
+        yield f"{os_service.unit_name(name)} runs, and starts at each login; see: fencepost service status"
         return
     yield "the file is there, but the service could not be started from here: " + "; ".join(troubles) + "."
     yield f"in a session of this user's own, try: fencepost service install --name {name} (manager: {manager.kind})"

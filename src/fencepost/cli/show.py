@@ -11,11 +11,11 @@ from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
 from fencepost.model.run import Reason, RunState
 from fencepost.model.usage import is_partial
-from fencepost.operations.logs import Log, content, log_of
-from fencepost.operations.looking import Detail
+from fencepost.operations.attempt_logs import Log, content, log_of
+from fencepost.operations.phrases import ago, counted, fate, gate_words, plain, rfc3339, span, why_so
 from fencepost.operations.records.run_record import detail_record, numbered, usage_of
-from fencepost.operations.showing import CommandAt, Present, any_record, command_lines, show_any
-from fencepost.operations.words import ago, counted, fate, gate_words, plain, rfc3339, span, why_so
+from fencepost.operations.run_list import CommandAt, Present, any_record, command_lines, show_any
+from fencepost.operations.run_queries import Detail
 from fencepost.ports.runs import AttemptRow
 
 EXAMPLES = """\

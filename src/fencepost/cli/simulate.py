@@ -20,7 +20,7 @@ from fencepost.model.errors import FencepostError, Invalid
 from fencepost.model.moment import from_us
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.simulation.past import applied, expected_of
+from fencepost.operations.simulation.past_usage import applied, expected_of
 from fencepost.operations.simulation.scenario import (
     CRASHES_MAX,
     DURATION,

@@ -6,10 +6,10 @@ from datetime import timedelta
 from fencepost.cli import options, render
 from fencepost.model.budget import show_usd
 from fencepost.model.instant import format_instant
+from fencepost.operations.phrases import counted, span
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.store_load import StoreLoad, load_rows, short
 from fencepost.operations.simulation.tally import ScheduleTally, SimulationReport
-from fencepost.operations.words import counted, span
 
 HEAD = ("SCHEDULE", "TICKS", "RUNS", "LATEST", "USD", "NOT RUN")
 LOAD_HEAD = ("WHAT", "A SECOND", "TRANSACTIONS", "PROCESSORS")

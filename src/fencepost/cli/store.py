@@ -16,9 +16,9 @@ from fencepost.config.load import load, load_settings
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
-from fencepost.operations import store_care
-from fencepost.operations.audit import Accepted, accept_losses
-from fencepost.operations.who import actor_of
+from fencepost.operations import store_maintenance
+from fencepost.operations.asked_by import actor_of
+from fencepost.operations.audit_verification import Accepted, accept_losses
 from fencepost.ports.store import LeaseStore
 
 EXAMPLES = """\
@@ -93,9 +93,9 @@ def backup(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 
         if args.move:
             by = actor_of(os.environ)
-            done = store_care.send_away(store, args.file, tenant=args.tenant, by=by, progress=tell)
+            done = store_maintenance.send_away(store, args.file, tenant=args.tenant, by=by, progress=tell)
         else:
-            done = store_care.backup(store, args.file, tenant=args.tenant, progress=tell)
+            done = store_maintenance.backup(store, args.file, tenant=args.tenant, progress=tell)
     sentence = f"backed up {done.rows} rows of store {done.store} to {done.path}."
     if args.move:
         sentence += (
@@ -108,7 +108,7 @@ def backup(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Replace the store's content by a backup's."""
     with opened(args) as store, ProgressBar("restoring") as bar:
-        done = store_care.restore(
+        done = store_maintenance.restore(
             store,
             args.file,
             confirm=lambda url: args.yes or bar.aside(lambda: ask(url)),
@@ -144,7 +144,7 @@ def _accept_losses(args: argparse.Namespace) -> list[Accepted]:
 def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Lift the fence floor."""
     with closing(wiring.open_leases(wiring.existing_store(args.store))) as store:
-        floor = store_care.bump(store, to=args.to)
+        floor = store_maintenance.bump(store, to=args.to)
     return f"every fence from now on is above {floor}.", {"floor": floor}
 
 
@@ -158,7 +158,7 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
         closing(wiring.open_runtime(wiring.existing_store(args.store, tenant))) as store,
         ProgressBar("pruning") as bar,
     ):
-        gone = store_care.prune(
+        gone = store_maintenance.prune(
             store,
             tenant=tenant,
             kept_for=kept_for,

@@ -6,9 +6,9 @@ from fencepost.cli import options
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
-from fencepost.operations.looking import list_ticks
+from fencepost.operations.phrases import kept_words, rfc3339
 from fencepost.operations.records.tick_record import tick_record
-from fencepost.operations.words import kept_words, rfc3339
+from fencepost.operations.run_queries import list_ticks
 from fencepost.ports.looking import TickRow
 from fencepost.ports.pruning import Watermark
 

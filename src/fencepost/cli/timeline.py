@@ -12,9 +12,9 @@ from fencepost.model.budget import money
 from fencepost.model.moment import to_us
 from fencepost.model.zone import find_zone
 from fencepost.operations.chart import SPANS, Chart, View, chart
+from fencepost.operations.phrases import counted, rfc3339
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.registry import find_schedule
-from fencepost.operations.words import counted, rfc3339
 
 EXAMPLES = """\
   fencepost timeline nightly

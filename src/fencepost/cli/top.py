@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from fencepost.cli import options, ps, render
 from fencepost.drawing.blocks import LETTERS, strip
 from fencepost.model.budget import money
-from fencepost.operations.glance import Glance, glance
-from fencepost.operations.words import ago, rfc3339
+from fencepost.operations.overview import Glance, glance
+from fencepost.operations.phrases import ago, rfc3339
 
 EXAMPLES = """\
   fencepost top

@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Unknown
-from fencepost.operations.guarded import why_lock, why_named
+from fencepost.operations.command_history import why_lock, why_named
 from fencepost.operations.records.tick_record import answer_record
 from fencepost.operations.why import Explanation, WhyQuestion
 

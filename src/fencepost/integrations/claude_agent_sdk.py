@@ -13,7 +13,7 @@ import asyncio
 from typing import Any
 
 from fencepost.model.errors import FencepostError
-from fencepost.operations import inside
+from fencepost.operations import supervisor_client
 
 EVENT = "PreToolUse"
 SECONDS = 10
@@ -23,7 +23,7 @@ async def check_lease(input_data: Any, tool_use_id: str | None, context: Any) ->
     """Let a tool call pass while the run holds its lease; deny it, and stop the agent, once it does not."""
     del input_data, tool_use_id, context  # whatever it is about, the lease decides
     try:
-        await asyncio.to_thread(inside.ask, "check")
+        await asyncio.to_thread(supervisor_client.ask, "check")
     except FencepostError as error:
         return denied(f"fencepost: {error}")
     return {}

@@ -13,11 +13,11 @@ from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.pause import SKIP_MAX
 from fencepost.operations import registry
 from fencepost.operations.backfill import backfill
-from fencepost.operations.looking import SeenRun, find_run, moment, with_attempts
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import run_record
 from fencepost.operations.records.schedule_record import pause_record, schedule_record
 from fencepost.operations.requests import cancel, discard, replay, request_run
+from fencepost.operations.run_queries import SeenRun, find_run, moment, with_attempts
 
 # What an agent does when it is run, nobody here can know.
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)

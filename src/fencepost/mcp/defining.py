@@ -13,11 +13,11 @@ from fencepost.mcp.seat import Counter, Seat
 from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
 from fencepost.operations.definitions import read_definitions
-from fencepost.operations.looking import Store
 from fencepost.operations.records import as_json
 from fencepost.operations.records.plan_record import planned_record
 from fencepost.operations.registry import apply_config, plan_config
-from fencepost.operations.single import SentDefinition, check_sent, drop_definition, put_definition
+from fencepost.operations.run_queries import Store
+from fencepost.operations.single_definition import SentDefinition, check_sent, drop_definition, put_definition
 
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 Text = Annotated[str, Field(max_length=1_000_000, description="the text of a fencepost.toml")]

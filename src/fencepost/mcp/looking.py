@@ -11,9 +11,8 @@ from fencepost.mcp.seat import Counter
 from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
 from fencepost.operations import registry
-from fencepost.operations.guarded import why_named
-from fencepost.operations.logs import Log, content, log_of
-from fencepost.operations.looking import Detail, Filter, Store, list_dead, list_live
+from fencepost.operations.attempt_logs import Log, content, log_of
+from fencepost.operations.command_history import why_named
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import (
     RunDetailRecord,
@@ -24,7 +23,8 @@ from fencepost.operations.records.run_record import (
 )
 from fencepost.operations.records.schedule_record import agent_record, schedule_detail, schedule_record
 from fencepost.operations.records.tick_record import answer_record
-from fencepost.operations.showing import any_record, list_past, listed_record, show_any
+from fencepost.operations.run_list import any_record, list_past, listed_record, show_any
+from fencepost.operations.run_queries import Detail, Filter, Store, list_dead, list_live
 
 LOG_LINES = 100
 LOG_BYTES_MAX = 65_536

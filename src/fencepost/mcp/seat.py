@@ -9,7 +9,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from fencepost.model.access import Role
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.model.rights import Rights
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from fencepost.config.load import Config
 from fencepost.model.cli_definition import newer_than_tried
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.version import show_version, version_in
-from fencepost.operations.finding import CheckFinding, Status
+from fencepost.operations.doctor_finding import CheckFinding, Status
 
 AskVersion = Callable[[Sequence[str], Mapping[str, str]], str]
 ANSWER_SECONDS = 20.0  # a Python program that imports much takes several

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fencepost.model.run import RunState
-from fencepost.operations.looking import RunListing, SeenRun, Store, list_live
+from fencepost.operations.phrases import SECOND_US, counted, plain, span
 from fencepost.operations.pulse import PATIENCE_US, is_driven
-from fencepost.operations.words import SECOND_US, counted, plain, span
+from fencepost.operations.run_queries import RunListing, SeenRun, Store, list_live
 from fencepost.ports.looking import PauseFacts, ScheduleFacts, Skipped, StorePulse
 
 NEXT_SHOWN = 8

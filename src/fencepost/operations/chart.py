@@ -7,8 +7,8 @@ from datetime import timedelta
 from fencepost.drawing.scale import TimeScale
 from fencepost.drawing.timeline import WIDTH, By, Picture, draw
 from fencepost.model.errors import Invalid
-from fencepost.operations.looking import Store
 from fencepost.operations.records.run_record import project_of
+from fencepost.operations.run_queries import Store
 from fencepost.ports.charts import AttemptFact, RunBin, RunlessTick
 from fencepost.ports.runs import AttemptRow, RunRow
 

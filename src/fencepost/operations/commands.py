@@ -6,7 +6,7 @@ from typing import NamedTuple
 from fencepost.model.lease import Held, Turn, Waiter, project_in
 from fencepost.model.process import ProcessId
 from fencepost.model.project import Working
-from fencepost.operations.places import QueuePosition
+from fencepost.operations.queue_positions import QueuePosition
 
 
 class Command(NamedTuple):

@@ -11,15 +11,15 @@ from fencepost.host.kept_seals import KeptSeals
 from fencepost.host.limits import Room, room_left
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
+from fencepost.operations.agent_hooks import standings
 from fencepost.operations.agent_probe import missing_parts, place_of
 from fencepost.operations.agent_versions import AskVersion, untried
-from fencepost.operations.finding import CheckFinding, Status
+from fencepost.operations.doctor_finding import CheckFinding, Status
 from fencepost.operations.gate_probe import standing_problems, ways_around
-from fencepost.operations.hook_files import standings
 from fencepost.operations.lingering import left_open
-from fencepost.operations.looking import Store
+from fencepost.operations.phrases import SECOND_US, ago, counted, span
 from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
-from fencepost.operations.words import SECOND_US, ago, counted, span
+from fencepost.operations.run_queries import Store
 from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
 from fencepost.ports.looking import StorePulse

@@ -13,8 +13,8 @@ from fencepost.model.moment import from_us
 from fencepost.model.trigger import CronTrigger
 from fencepost.model.zone import Segment
 from fencepost.model.zoned import DstFold, DstGap
-from fencepost.operations.looking import Store
-from fencepost.operations.words import clock
+from fencepost.operations.phrases import clock
+from fencepost.operations.run_queries import Store
 
 SECOND = timedelta(seconds=1)
 YEAR = timedelta(days=365.2425)

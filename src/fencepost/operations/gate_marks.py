@@ -5,7 +5,7 @@ from typing import NamedTuple
 from fencepost.model.definition import agent_from_json, gate_targets
 from fencepost.model.errors import FencepostError
 from fencepost.operations.gate_kinds import open_gate
-from fencepost.operations.places import keys_in
+from fencepost.operations.queue_positions import keys_in
 from fencepost.ports.gate import Fetch
 from fencepost.ports.runs import RunRow
 

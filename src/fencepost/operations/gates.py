@@ -237,6 +237,6 @@ def _fence(text: str) -> int:
 
 
 def _supervisor() -> Ask:
-    from fencepost.operations.inside import ask
+    from fencepost.operations.supervisor_client import ask
 
     return ask

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from fencepost.config.find import config_path, projects_of
-from fencepost.operations.looking import Store
-from fencepost.operations.words import ago
+from fencepost.operations.phrases import ago
+from fencepost.operations.run_queries import Store
 
 RUNS_MAX = 100
 STORED = ("schedule", "agent", "run")

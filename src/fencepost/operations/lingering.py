@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from fencepost.host.file_locks import readers_of
-from fencepost.operations.finding import CheckFinding, Status
-from fencepost.operations.words import SECOND_US, counted, span
+from fencepost.operations.doctor_finding import CheckFinding, Status
+from fencepost.operations.phrases import SECOND_US, counted, span
 from fencepost.ports.looking import Lingering
 from fencepost.ports.store import StoreFacts
 

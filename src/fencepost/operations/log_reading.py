@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fencepost.host.log_reader import LogReader, Spot
-from fencepost.operations.logs import Log, content, log_of
-from fencepost.operations.looking import SeenRun
-from fencepost.operations.words import readable
+from fencepost.operations.attempt_logs import Log, content, log_of
+from fencepost.operations.phrases import readable
+from fencepost.operations.run_queries import SeenRun
 
 TAIL_BYTES = 131_072
 CHUNK_BYTES = 65_536

@@ -4,8 +4,8 @@ from fencepost.model.definition import schedule_from_json, trigger_of
 from fencepost.model.lease import Held
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.trigger import EndedRun, EveryTrigger
-from fencepost.operations.looking import Store
-from fencepost.operations.words import SECOND_US, ago, rfc3339
+from fencepost.operations.phrases import SECOND_US, ago, rfc3339
+from fencepost.operations.run_queries import Store
 from fencepost.ports.looking import ScheduleFacts
 from fencepost.ports.registry import ScheduleRow
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from fencepost.model.notice import Notice
 from fencepost.model.run import RunState
-from fencepost.operations.looking import LIVE_MAX, RunListing, SeenRun, Store, list_live
-from fencepost.operations.words import rfc3339
+from fencepost.operations.phrases import rfc3339
+from fencepost.operations.run_queries import LIVE_MAX, RunListing, SeenRun, Store, list_live
 from fencepost.ports.notices import run_notice
 from fencepost.ports.runs import RunRow
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from fencepost.model.moment import FOREVER_US
-from fencepost.operations.looking import Store
-from fencepost.operations.timeline import ToldTick, tell_ticks
+from fencepost.operations.recorded_ticks import ToldTick, tell_ticks
+from fencepost.operations.run_queries import Store
 
 Place = tuple[int, str, str]
 NEWEST: Place = (FOREVER_US, "", "")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fencepost.config.kinds import check_name, did_you_mean
 from fencepost.model.errors import Unknown
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 
 ALWAYS = "default"  # whoever names no other tenant has this one, from the first moment on
 SHOWN_MAX = 20

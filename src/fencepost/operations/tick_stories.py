@@ -13,8 +13,7 @@ from fencepost.model.instant import parse_wall
 from fencepost.model.moment import FOREVER_US, from_us
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import Zone, find_zone
-from fencepost.operations.looking import SeenRun
-from fencepost.operations.words import (
+from fencepost.operations.phrases import (
     SECOND_US,
     clock,
     gate_words,
@@ -25,6 +24,7 @@ from fencepost.operations.words import (
     wall,
     why_so,
 )
+from fencepost.operations.run_queries import SeenRun
 from fencepost.ports.looking import AuditRow, PauseFacts, TickRow
 from fencepost.ports.runs import RunRow
 

@@ -11,7 +11,7 @@ from fencepost.host.worktree import Repository, Worktree, open_repository, start
 from fencepost.model.errors import FencepostError, Invalid, Misconfigured
 from fencepost.model.project import Project
 from fencepost.model.run import RunState
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 
 Declared = Mapping[str, Mapping[str, Any]]
 

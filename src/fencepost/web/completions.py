@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 
 from fencepost.operations.completion import KeptCompletion, complete_run
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 from fencepost.web.door import Door, door_of
 from fencepost.web.security import OPEN, access
 

@@ -12,7 +12,7 @@ from threading import Lock, local
 from typing import Concatenate, ParamSpec, TypeVar
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 
 THREADS = 6
 WAITING_MAX = 200

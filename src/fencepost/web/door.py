@@ -6,8 +6,8 @@ from typing import NamedTuple
 from fastapi import Request
 
 from fencepost.model.rights import Rights
-from fencepost.operations.keys import Caller
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
+from fencepost.operations.web_keys import Caller
 from fencepost.web.desk import StoreThreads
 from fencepost.web.security import RequestCaller
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 from fencepost.web.door import door_of
 from fencepost.web.security import OPEN, access
 

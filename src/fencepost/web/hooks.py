@@ -9,8 +9,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from fencepost.model.errors import QueueFull
 from fencepost.model.webhook import Hook
-from fencepost.operations.hooks import HookRequest, Received, genuine_hook, receive
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
+from fencepost.operations.webhook_delivery import HookRequest, Received, genuine_hook, receive
 from fencepost.web.door import Door, door_of
 from fencepost.web.security import OPEN, access
 

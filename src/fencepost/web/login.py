@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from fencepost.model.errors import Unauthorised
-from fencepost.operations.keys import SESSION_FOR, Made, is_link, log_in, revoke_key
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
+from fencepost.operations.web_keys import SESSION_FOR, Made, is_link, log_in, revoke_key
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.requests import form_field
 from fencepost.web.security import OPEN, access, cookie_name

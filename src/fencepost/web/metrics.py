@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from starlette.responses import PlainTextResponse, Response
 
-from fencepost.operations.looking import Store, dead_waiting
+from fencepost.operations.run_queries import Store, dead_waiting
 from fencepost.ports.metering import BUCKETS_SECONDS, Figures
 from fencepost.web.desk import StoreThreads
 from fencepost.web.door import caller_of, door_of

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fencepost.model import errors
-from fencepost.operations.cells import Moved
+from fencepost.operations.hosted_cells import Moved
 from fencepost.web.threshold import threshold, wants_page
 
 STATUSES: Mapping[type[errors.FencepostError], int] = {

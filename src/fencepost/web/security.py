@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.model.access import Role, Secret, csrf_of, read_secret
 from fencepost.model.errors import FencepostError, Unauthorised
-from fencepost.operations.keys import Caller, caller_of
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 from fencepost.operations.tenants import check_tenant
+from fencepost.operations.web_keys import Caller, caller_of
 from fencepost.web.desk import StoreThreads
 from fencepost.web.problems import ProblemResponse, problem_of, unauthorised
 from fencepost.web.requests import (

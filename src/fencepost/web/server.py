@@ -15,9 +15,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from fencepost import wiring
 from fencepost.model.errors import Misconfigured, StoreUnavailable
-from fencepost.operations.keys import create_link, link_url
-from fencepost.operations.looking import Store
-from fencepost.operations.words import plain
+from fencepost.operations.phrases import plain
+from fencepost.operations.run_queries import Store
+from fencepost.operations.web_keys import create_link, link_url
 from fencepost.web.app import create_app, create_mcp_app
 from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door

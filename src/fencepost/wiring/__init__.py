@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fencepost.model.light import Callable, Iterator
     from fencepost.model.process import Host
     from fencepost.model.rights import Rights
-    from fencepost.operations.projects import ProjectGround
+    from fencepost.operations.project_lookup import ProjectGround
     from fencepost.operations.simulation.machine import VirtualClock
     from fencepost.ports.clock import Clock
     from fencepost.ports.gate import Gate
@@ -48,7 +48,7 @@ def exec_store_url(explicit: str | None) -> str:
 
 def find_ground(project: str) -> ProjectGround:
     """Find the project that a person means, by its name or by a directory in it."""
-    from fencepost.operations.projects import find_ground as find
+    from fencepost.operations.project_lookup import find_ground as find
 
     return find(project, os.environ, os.getcwd())
 

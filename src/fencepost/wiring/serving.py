@@ -156,7 +156,7 @@ def guard_maker(rights: Rights) -> Become:
 def _look_at_projects(grounds: ReachableProjects) -> None:
     """Say which projects are not here, and remember for the others which configuration is theirs."""
     from fencepost.config.find import config_path
-    from fencepost.operations.projects import note_project
+    from fencepost.operations.project_lookup import note_project
 
     for problem in grounds.problems():
         say(f"warning: {problem}")

@@ -24,7 +24,7 @@ def start_session(data: bytes, *, turn: bool = False) -> str:
     from fencepost.model.errors import Misconfigured
     from fencepost.model.own_program import own_program
     from fencepost.model.process import Fate
-    from fencepost.operations.sessions import Notes, session_of
+    from fencepost.operations.agent_sessions import Notes, session_of
 
     if is_in_a_run(os.environ):
         return ""  # a run holds what it works on by itself
@@ -77,7 +77,7 @@ def may_act(data: bytes, *, seconds: float) -> str:
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.model.check import is_in_a_run
-    from fencepost.operations.sessions import Notes, session_of
+    from fencepost.operations.agent_sessions import Notes, session_of
     from fencepost.service.keeper import HELD
 
     if is_in_a_run(os.environ):
@@ -105,7 +105,7 @@ def end_session(data: bytes) -> None:
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.model.light_signal import SIGTERM
-    from fencepost.operations.sessions import Notes, session_of
+    from fencepost.operations.agent_sessions import Notes, session_of
 
     processes = system_processes(SystemClock())
     session = session_of(data, os.environ, os.getcwd())
@@ -125,8 +125,8 @@ def keep_session(name: str, pid: int, started: str, *, folder: str, label: str, 
     """Be the keeper of a session: hold its project while its process lives, or with a transcript, while its turn lasts."""
     from fencepost.model.lease import TTL_DEFAULT_SECONDS
     from fencepost.model.process import ProcessId
-    from fencepost.operations.projects import ground_at
-    from fencepost.operations.sessions import Notes
+    from fencepost.operations.agent_sessions import Notes
+    from fencepost.operations.project_lookup import ground_at
     from fencepost.service.keeper import Keeper
     from fencepost.service.order import Order
 

@@ -171,7 +171,7 @@ def _close_accounts(world: AdoptionWorld, kinds: set[str]) -> None:
 
 
 def _audit(world: AdoptionWorld) -> list:  # type: ignore[type-arg]
-    from fencepost.operations.looking import list_audit  # noqa: PLC0415  # what a door asks, and not the product's path
+    from fencepost.operations.run_queries import list_audit  # noqa: PLC0415  # what a door asks, and not the product's path
 
     return list_audit(world.store, TENANT, limit=10_000)
 

@@ -11,7 +11,7 @@ from fencepost.model.audit import ChainEntry, Link, Seal, link, seal
 from fencepost.model.ledger import Ambiguous, New, Verdict, judge
 from fencepost.model.project import Workplace
 from fencepost.model.slots import Pool, seat
-from fencepost.operations import hooks
+from fencepost.operations import webhook_delivery
 from fencepost.service.leftovers import Leftovers
 from fencepost.stores import end_rows, grants, pruning, run_ends, run_lines, run_rows, seats
 from fencepost.stores import ledger as store_ledger
@@ -89,7 +89,7 @@ def more_mutations() -> dict[str, Mutation]:
             "kill station, stop station | run agent | tells=1 port_fault=0.05",
         ),
         "a delivery without an id": Mutation(
-            lambda: [patch.object(hooks, "delivery_of", lambda *_: "")], "cut, kill agent | deliver"
+            lambda: [patch.object(webhook_delivery, "delivery_of", lambda *_: "")], "cut, kill agent | deliver"
         ),
         "a lane that settles what is another's": Mutation(
             lambda: [

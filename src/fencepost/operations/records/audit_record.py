@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fencepost.model.audit import Fault, Seal
 from fencepost.model.instant import parse_instant
-from fencepost.operations.audit import VerifiedAudit
+from fencepost.operations.audit_verification import VerifiedAudit
 from fencepost.operations.records import Record, at
 from fencepost.ports.looking import AuditRow
 

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Annotated
 
-from fencepost.operations.keys import KeyMade, Made
 from fencepost.operations.records import Record, at, fields_of
+from fencepost.operations.web_keys import KeyMade, Made
 from fencepost.ports.keys import KeyRow
 
 

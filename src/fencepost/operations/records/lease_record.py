@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from fencepost.operations.leases import ListedLease
+from fencepost.operations.lease_admin import ListedLease
 from fencepost.operations.records import Record, at
 
 

@@ -13,14 +13,14 @@ from fencepost.model.moment import from_us
 from fencepost.model.request_key import shown_key
 from fencepost.model.usage import is_partial, llm_tokens
 from fencepost.operations.commands import Command
-from fencepost.operations.looking import Detail, RunListing, SeenRun
-from fencepost.operations.places import resources_in
+from fencepost.operations.queue_positions import resources_in
 from fencepost.operations.records import Record, at, fields_of, usd
+from fencepost.operations.run_queries import Detail, RunListing, SeenRun
 from fencepost.ports.looking import CommandRow
 from fencepost.ports.runs import AttemptRow, RunRow
 
 if TYPE_CHECKING:
-    from fencepost.operations.logs import Log
+    from fencepost.operations.attempt_logs import Log
     from fencepost.operations.requests import Requested
 
 

@@ -8,12 +8,12 @@ from fencepost.model.definition import AgentDefinition, ScheduleDefinition, agen
 from fencepost.model.effects import Effects, effects_of
 from fencepost.model.moment import to_us
 from fencepost.operations.budget_use import Use, budget_use
-from fencepost.operations.looking import Store
+from fencepost.operations.phrases import plain
 from fencepost.operations.pulse import next_tick_us
 from fencepost.operations.records import Record, at, fields_of
 from fencepost.operations.registry import Listed, Upcoming, coming, find_schedule
-from fencepost.operations.single import agent_tag
-from fencepost.operations.words import plain
+from fencepost.operations.run_queries import Store
+from fencepost.operations.single_definition import agent_tag
 from fencepost.ports.registry import AgentRow, PauseEntry, VersionRow
 
 COMING = 10

@@ -11,12 +11,12 @@ from fencepost.flow.ticker import Ticker
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
+from fencepost.operations.simulation.fast_forward import QuietTimes
 from fencepost.operations.simulation.machine import VirtualClock
-from fencepost.operations.simulation.quiet import QuietTimes
 from fencepost.operations.simulation.scenario import Scenario
-from fencepost.operations.simulation.stage import SimulatedRun, Stage, in_us
 from fencepost.operations.simulation.tally import ScheduleTally, SimulationReport
-from fencepost.operations.simulation.working import Workers
+from fencepost.operations.simulation.workers import Workers
+from fencepost.operations.simulation.world import SimulatedRun, Stage, in_us
 from fencepost.ports.ticks import Around, DueSchedule, NewRun, TickPlan
 
 if TYPE_CHECKING:

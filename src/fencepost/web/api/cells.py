@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from fencepost.model.errors import Invalid
-from fencepost.operations.cells import KeptCell, list_cells, read_cell, swap_cell
-from fencepost.operations.looking import Store
+from fencepost.operations.hosted_cells import KeptCell, list_cells, read_cell, swap_cell
+from fencepost.operations.run_queries import Store
 from fencepost.web.api import models
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import access

@@ -11,11 +11,11 @@ from fencepost.model.moment import from_us
 from fencepost.model.rights import Rights
 from fencepost.model.trigger import cron_trigger
 from fencepost.operations.definitions import read_definitions
-from fencepost.operations.looking import Store
 from fencepost.operations.preview import known_ahead, parse_moment, preview, preview_schedule
 from fencepost.operations.records.plan_record import PlannedRecord, planned_record
 from fencepost.operations.records.preview_record import preview_record
 from fencepost.operations.registry import apply_config, find_schedule, plan_config
+from fencepost.operations.run_queries import Store
 from fencepost.web.api import asking, models
 from fencepost.web.api.paging import LIMIT, Limit
 from fencepost.web.door import caller_of, door_of

@@ -7,15 +7,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fencepost.model.access import Role
 from fencepost.model.duration import parse_duration
-from fencepost.operations.keys import (
-    create_key,
-    create_key_once,
-    create_link,
-    create_link_once,
-    link_url,
-    revoke_key,
-)
-from fencepost.operations.looking import Store
 from fencepost.operations.records.key_record import (
     KeyRecord,
     NewKeyRecord,
@@ -23,6 +14,15 @@ from fencepost.operations.records.key_record import (
     key_record,
     new_key_record,
     new_link_record,
+)
+from fencepost.operations.run_queries import Store
+from fencepost.operations.web_keys import (
+    create_key,
+    create_key_once,
+    create_link,
+    create_link_once,
+    link_url,
+    revoke_key,
 )
 from fencepost.ports.keys import KeyRow
 from fencepost.web.api import asking, models

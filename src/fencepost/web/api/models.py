@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model, model_validator
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.operations.finding import CheckFinding
+from fencepost.operations.doctor_finding import CheckFinding
 from fencepost.operations.records import as_json
 from fencepost.operations.records.preview_record import PreviewedTickRecord
 from fencepost.operations.records.schedule_record import PauseRecord, VersionRecord

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Query, Request
 
 from fencepost.model.errors import QueueFull
 from fencepost.model.notice import EVENTS
-from fencepost.operations.notices import list_notices, revive_notices
 from fencepost.operations.records.notice_record import NoticeRecord, notice_record
+from fencepost.operations.sent_notices import list_notices, revive_notices
 from fencepost.web.api import models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, numbers, page
 from fencepost.web.door import caller_of, door_of

@@ -13,24 +13,24 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import parse_resource
 from fencepost.model.ledger import Entry
-from fencepost.operations.audit import VerifiedAudit, audit_head, export_part, verify_audit
+from fencepost.operations.audit_verification import VerifiedAudit, audit_head, export_part, verify_audit
 from fencepost.operations.doctor import examine, patient
+from fencepost.operations.doctor_finding import CheckFinding
 from fencepost.operations.dst import DstEffect, check
-from fencepost.operations.finding import CheckFinding
-from fencepost.operations.leases import (
+from fencepost.operations.lease_admin import (
     break_lease,
     forget_gate,
     forget_lost,
     lease_place,
     leases_after,
 )
-from fencepost.operations.ledger import STANDINGS, find_entry, resolve
-from fencepost.operations.looking import Store, list_audit
+from fencepost.operations.ledger_admin import STANDINGS, find_entry, resolve
 from fencepost.operations.prove import prove
 from fencepost.operations.records.audit_record import AuditEntryRecord, AuditReportRecord, audit_record, report_record
 from fencepost.operations.records.lease_record import LeaseRecord, lease_record
 from fencepost.operations.records.ledger_record import LedgerEntryRecord, entry_record
 from fencepost.operations.records.proof_record import ProofRecord, proof_record
+from fencepost.operations.run_queries import Store, list_audit
 from fencepost.web.api import asking, models
 from fencepost.web.api.paging import BIGGEST, LIMIT, LIMIT_MAX, Cursor, Limit, names, number, page, pair, wrong_cursor
 from fencepost.web.door import Door, caller_of, door_of

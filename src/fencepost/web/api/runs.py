@@ -6,18 +6,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
+from fencepost.operations.attempt_logs import content, log_of
 from fencepost.operations.bulk import Triggered, WantedRun, request_many
-from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import (
-    Detail,
-    Filter,
-    Store,
-    find_run,
-    list_dead,
-    moment,
-    show,
-    with_attempts,
-)
+from fencepost.operations.queue_paging import LivePlace, live_after, live_place
 from fencepost.operations.records import Record
 from fencepost.operations.records.run_record import (
     DeadLetterRecord,
@@ -33,8 +24,17 @@ from fencepost.operations.records.run_record import (
     run_record,
 )
 from fencepost.operations.requests import Requested, cancel, check_same, discard, replay, request_run
-from fencepost.operations.showing import any_record, list_past, listed_record, past_place, show_any
-from fencepost.operations.turns import LivePlace, live_after, live_place
+from fencepost.operations.run_list import any_record, list_past, listed_record, past_place, show_any
+from fencepost.operations.run_queries import (
+    Detail,
+    Filter,
+    Store,
+    find_run,
+    list_dead,
+    moment,
+    show,
+    with_attempts,
+)
 from fencepost.web.api import asking, models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair, turn
 from fencepost.web.door import Door, caller_of, door_of

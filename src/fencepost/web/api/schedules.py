@@ -11,8 +11,7 @@ from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations import registry as operations
 from fencepost.operations.backfill import Backfilled, backfill
-from fencepost.operations.guarded import why_named
-from fencepost.operations.looking import Store, list_ticks, moment
+from fencepost.operations.command_history import why_named
 from fencepost.operations.records.schedule_record import (
     PauseRecord,
     ScheduleDetailRecord,
@@ -23,7 +22,8 @@ from fencepost.operations.records.schedule_record import (
 )
 from fencepost.operations.records.schedule_record import schedule_detail as full
 from fencepost.operations.records.tick_record import DecidedTickRecord, answer_record, tick_record
-from fencepost.operations.single import tag_of
+from fencepost.operations.run_queries import Store, list_ticks, moment
+from fencepost.operations.single_definition import tag_of
 from fencepost.ports.looking import TickRow
 from fencepost.ports.registry import BEYOND
 from fencepost.web.api import asking, models

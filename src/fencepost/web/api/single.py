@@ -10,10 +10,10 @@ from fastapi import APIRouter, Header, Path, Request, Response
 
 from fencepost.model.errors import Invalid
 from fencepost.model.rights import Rights
-from fencepost.operations.looking import Store
 from fencepost.operations.records.plan_record import PlannedRecord, planned_record
 from fencepost.operations.records.schedule_record import AgentRecord, agent_record
-from fencepost.operations.single import (
+from fencepost.operations.run_queries import Store
+from fencepost.operations.single_definition import (
     ABSENT,
     Put,
     SentDefinition,

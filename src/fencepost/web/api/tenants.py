@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request
 
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 from fencepost.operations.tenants import TenantFigures, standings
 from fencepost.web.api import models
 from fencepost.web.door import caller_of, door_of

@@ -9,8 +9,8 @@ from fencepost.model.errors import FencepostError, StoreUnavailable
 from fencepost.model.instant import format_instant
 from fencepost.operations import registry
 from fencepost.operations.backfill import Backfilled, Foreseen, backfill, foresee_backfill
-from fencepost.operations.looking import Store, moment
-from fencepost.operations.words import counted
+from fencepost.operations.phrases import counted
+from fencepost.operations.run_queries import Store, moment
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out, read_form
 from fencepost.web.dashboard.words import segment
 from fencepost.web.door import Door, caller_of, door_of

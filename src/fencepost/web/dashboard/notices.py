@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import FOREVER_US
-from fencepost.operations.notices import list_notices, outbox, revive_notices
+from fencepost.operations.sent_notices import list_notices, outbox, revive_notices
 from fencepost.web.api.paging import Cursor, numbers, spelled
 from fencepost.web.dashboard.acts import Act, Form, ask_about, carry_out
 from fencepost.web.dashboard.pages import page

@@ -4,9 +4,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.operations.board import look_around
-from fencepost.operations.looking import Store
-from fencepost.operations.plots import now_plots
 from fencepost.operations.registry import halt, unhalt
+from fencepost.operations.run_queries import Store
+from fencepost.operations.schedule_plots import now_plots
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.pages import page
 from fencepost.web.door import caller_of, door_of

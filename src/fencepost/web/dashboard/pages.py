@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fencepost.model.access import Role
-from fencepost.operations.words import plain, span
+from fencepost.operations.phrases import plain, span
 from fencepost.web.dashboard import words
 from fencepost.web.door import admission_of
 

@@ -10,10 +10,10 @@ from fencepost.model.access import Role
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.proof import TenantProof
-from fencepost.operations.audit import VerifiedAudit, audit_state
-from fencepost.operations.keys import Made, create_key, revoke_key
-from fencepost.operations.looking import Store, list_audit
+from fencepost.operations.audit_verification import VerifiedAudit, audit_state
 from fencepost.operations.prove import prove as prove_ticks
+from fencepost.operations.run_queries import Store, list_audit
+from fencepost.operations.web_keys import Made, create_key, revoke_key
 from fencepost.ports.keys import KeyRow
 from fencepost.web.api.paging import Cursor, number, spelled
 from fencepost.web.api.records import examined, verified

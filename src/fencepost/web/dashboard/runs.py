@@ -11,16 +11,16 @@ from fencepost.model.effects import Effects, effects_of
 from fencepost.model.errors import Invalid, StoreUnavailable
 from fencepost.model.ledger import Entry
 from fencepost.model.run import RunState
-from fencepost.operations.conversation import AnsweredTurn, conversation
+from fencepost.operations.attempt_logs import content, log_of
+from fencepost.operations.command_history import why_lock
 from fencepost.operations.gate_marks import marks_of
-from fencepost.operations.guarded import why_lock
 from fencepost.operations.log_reading import Glimpse, glimpse
-from fencepost.operations.logs import content, log_of
-from fencepost.operations.looking import Detail, Filter, Store, find_run, show
-from fencepost.operations.places import resources_in
+from fencepost.operations.phrases import fate, readable, why_so
+from fencepost.operations.queue_positions import resources_in
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import project_of, usage_of
-from fencepost.operations.showing import (
+from fencepost.operations.run_conversation import AnsweredTurn, conversation
+from fencepost.operations.run_list import (
     CommandAt,
     Present,
     any_record,
@@ -29,7 +29,7 @@ from fencepost.operations.showing import (
     past_place,
     show_any,
 )
-from fencepost.operations.words import fate, readable, why_so
+from fencepost.operations.run_queries import Detail, Filter, Store, find_run, show
 from fencepost.web.api.paging import Cursor, pair, spelled
 from fencepost.web.dashboard.pages import page
 from fencepost.web.door import caller_of, door_of

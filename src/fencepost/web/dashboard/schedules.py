@@ -14,12 +14,12 @@ from fencepost.model.moment import to_us
 from fencepost.operations import registry
 from fencepost.operations.budget_use import Use, budget_use
 from fencepost.operations.chart import Chart, View, chart
-from fencepost.operations.looking import Store
-from fencepost.operations.plots import schedule_plots, tick_plots
+from fencepost.operations.recorded_ticks import Timeline, timeline
 from fencepost.operations.records import as_json
 from fencepost.operations.records.schedule_record import past_record
+from fencepost.operations.run_queries import Store
+from fencepost.operations.schedule_plots import schedule_plots, tick_plots
 from fencepost.operations.skips import NEWEST, skips
-from fencepost.operations.timeline import Timeline, timeline
 from fencepost.operations.why import why
 from fencepost.ports.registry import PauseEntry, VersionRow
 from fencepost.web.api.paging import Cursor, name, names, pair, spelled

@@ -15,11 +15,11 @@ from starlette.responses import Response, StreamingResponse
 
 from fencepost.model.errors import FencepostError, QueueFull, Unauthorised
 from fencepost.model.run import RunState
-from fencepost.operations.keys import Caller, is_in_force
+from fencepost.operations.attempt_logs import log_of
 from fencepost.operations.log_reading import LogPart, LogReading
-from fencepost.operations.logs import log_of
-from fencepost.operations.looking import SeenRun, Store, ending_words, find_run, list_audit, show
-from fencepost.operations.words import readable
+from fencepost.operations.phrases import readable
+from fencepost.operations.run_queries import SeenRun, Store, ending_words, find_run, list_audit, show
+from fencepost.operations.web_keys import Caller, is_in_force
 from fencepost.web.door import Door, caller_of, door_of
 
 router = APIRouter(include_in_schema=False)

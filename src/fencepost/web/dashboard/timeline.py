@@ -15,8 +15,8 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations.chart import SPANS, Chart, View, chart
-from fencepost.operations.looking import RunListing, Store, list_live
-from fencepost.operations.words import counted, plain, rfc3339, span
+from fencepost.operations.phrases import counted, plain, rfc3339, span
+from fencepost.operations.run_queries import RunListing, Store, list_live
 from fencepost.ports.charts import AttemptFact
 from fencepost.web.dashboard import words
 from fencepost.web.dashboard.pages import page

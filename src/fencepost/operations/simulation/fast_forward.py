@@ -18,9 +18,9 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.run import RunState
 from fencepost.model.trigger import CronTrigger, EndedRun, EveryTrigger
-from fencepost.operations.simulation.ahead import Plain, Quiet, look_ahead
-from fencepost.operations.simulation.stage import EVER_US, SimulatedRun, Stage, in_us
-from fencepost.operations.simulation.working import Workers
+from fencepost.operations.simulation.lookahead import Plain, Quiet, look_ahead
+from fencepost.operations.simulation.workers import Workers
+from fencepost.operations.simulation.world import EVER_US, SimulatedRun, Stage, in_us
 from fencepost.ports.ticks import Around, DueSchedule, TickPlan
 
 BATCH = 500

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fencepost.flow.once import Once, once
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.ledger import ANSWER_MAX, COMPLETED, IN_PROGRESS, Done, Entry, NotDone, check_key
-from fencepost.operations.inside import ask
+from fencepost.operations.supervisor_client import ask
 from fencepost.ports.ledger import LedgerStore
 
 STANDINGS = ("in_progress", "completed", "ambiguous")

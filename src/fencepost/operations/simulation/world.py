@@ -17,8 +17,8 @@ from fencepost.model.registry import spell
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import CronTrigger, EveryTrigger, jitter_offset
 from fencepost.operations.dst import DstEffect, effects_on
+from fencepost.operations.simulation.budget_sums import Purse
 from fencepost.operations.simulation.machine import Crew, VirtualClock
-from fencepost.operations.simulation.purse import Purse
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.tally import ScheduleTally
 from fencepost.ports.ticks import DueSchedule

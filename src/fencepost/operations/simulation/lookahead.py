@@ -13,7 +13,7 @@ from fencepost.model.merged import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger
-from fencepost.operations.simulation.purse import Purse
+from fencepost.operations.simulation.budget_sums import Purse
 
 
 class Plain(NamedTuple):

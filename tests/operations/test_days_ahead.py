@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.operations.coming import look_ahead
+from fencepost.operations.days_ahead import look_ahead
 from tests.support.desk import Desk
 
 

@@ -2,7 +2,7 @@
 
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import FOREVER_US
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 from fencepost.ports.notices import NoticeHealth, NoticeRow
 
 

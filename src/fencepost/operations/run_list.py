@@ -5,21 +5,10 @@ from heapq import merge
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid, Unknown
+from fencepost.operations.attempt_logs import Log
+from fencepost.operations.command_history import list_commands
 from fencepost.operations.commands import Command
-from fencepost.operations.guarded import list_commands
-from fencepost.operations.logs import Log
-from fencepost.operations.looking import (
-    LIKE_MAX,
-    LIVE_MAX,
-    Detail,
-    Filter,
-    RunListing,
-    SeenRun,
-    Store,
-    list_live,
-    list_runs,
-    show,
-)
+from fencepost.operations.phrases import ago, counted, plain, rfc3339, span
 from fencepost.operations.records.run_record import (
     CommandRecord,
     GuardedCommandRecord,
@@ -31,7 +20,18 @@ from fencepost.operations.records.run_record import (
     live_record,
     run_record,
 )
-from fencepost.operations.words import ago, counted, plain, rfc3339, span
+from fencepost.operations.run_queries import (
+    LIKE_MAX,
+    LIVE_MAX,
+    Detail,
+    Filter,
+    RunListing,
+    SeenRun,
+    Store,
+    list_live,
+    list_runs,
+    show,
+)
 from fencepost.ports.looking import CommandRow
 
 

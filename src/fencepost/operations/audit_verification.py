@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from fencepost.host.kept_seals import KeptSeals
 from fencepost.model.audit import ChainEntry, Fault, Loose, Seal, Sealed, Verifier, head_line
 from fencepost.model.errors import AuditCut, Invalid
-from fencepost.operations.looking import Store
-from fencepost.operations.words import rfc3339
+from fencepost.operations.phrases import rfc3339
+from fencepost.operations.run_queries import Store
 
 if TYPE_CHECKING:
     from fencepost.stores.audit import SqlAudit

@@ -12,7 +12,7 @@ from fencepost.model.moment import from_us
 from fencepost.model.outcome import Outcome, OverBudget, Stopped, Succeeded, TimedOut
 from fencepost.model.retry import settle
 from fencepost.model.run import Reason, RunId, RunState
-from fencepost.operations.simulation.stage import TTL_SECONDS, SimulatedRun, Stage, in_us
+from fencepost.operations.simulation.world import TTL_SECONDS, SimulatedRun, Stage, in_us
 from fencepost.ports.runs import LeasedRun, Report, RunRow, Standing
 
 BATCH = 500

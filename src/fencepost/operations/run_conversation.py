@@ -10,7 +10,7 @@ from fencepost.model.conversation import Conversation, ConversationTurn, TurnKin
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Invalid
 from fencepost.model.output_rules import OutputRules
-from fencepost.operations.words import readable
+from fencepost.operations.phrases import readable
 from fencepost.ports.runs import RunRow
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from fencepost.host import logs as files
 from fencepost.model.errors import Invalid
-from fencepost.operations.looking import SeenRun
+from fencepost.operations.run_queries import SeenRun
 from fencepost.ports.runs import AttemptRow
 
 

@@ -3,7 +3,7 @@
 import os
 from pwd import getpwuid
 
-from fencepost.operations.who import actor_of
+from fencepost.operations.asked_by import actor_of
 
 
 def test_a_person_is_named_by_login_and_machine() -> None:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from fencepost.model.errors import Invalid
 from fencepost.model.run import Reason, RunState
-from fencepost.operations.looking import Filter, exit_code_of, find_run, list_runs, moment
-from fencepost.operations.words import ago, counted, fate, last_line, plain, rfc3339, span, why_so
+from fencepost.operations.phrases import ago, counted, fate, last_line, plain, rfc3339, span, why_so
+from fencepost.operations.run_queries import Filter, exit_code_of, find_run, list_runs, moment
 from fencepost.ports.runs import RunRow
 from tests.support.desk import Desk
 

@@ -12,9 +12,9 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.trigger import CronTrigger
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.dst import effects_on
-from fencepost.operations.looking import Store
+from fencepost.operations.phrases import clock
 from fencepost.operations.preview import PreviewedTick, known_ahead, preview_schedule
-from fencepost.operations.words import clock
+from fencepost.operations.run_queries import Store
 
 DAYS = 7
 SCHEDULES_MAX = 500

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fencepost.model.lease import Held, Turn, Waiter, key_of, keys_of, slots_of
 from fencepost.model.project import MANUAL, Working, Workplace
 from fencepost.model.run import Reason, RunState
-from fencepost.operations.words import ago, rfc3339, span
+from fencepost.operations.phrases import ago, rfc3339, span
 from fencepost.ports.runs import RunRow
 
 Key = tuple[str, str]

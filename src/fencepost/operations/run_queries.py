@@ -14,9 +14,9 @@ from fencepost.model.moment import FOREVER_US
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone
 from fencepost.operations.commands import Command, commands
-from fencepost.operations.places import QueuePosition, line_up
+from fencepost.operations.phrases import fate, kept_words, rfc3339, span
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.words import fate, kept_words, rfc3339, span
+from fencepost.operations.queue_positions import QueuePosition, line_up
 from fencepost.ports.looking import AuditRow, Replay, TickRow
 from fencepost.ports.runs import AttemptRow, RunRow
 from fencepost.stores.runtime import RuntimeStore

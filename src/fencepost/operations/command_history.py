@@ -10,10 +10,10 @@ from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
 from fencepost.model.tick_claim import record_of
 from fencepost.model.zone import find_zone
-from fencepost.operations.looking import Filter, Store
+from fencepost.operations.phrases import ago, counted, rfc3339, span
 from fencepost.operations.preview import parse_moment
+from fencepost.operations.run_queries import Filter, Store
 from fencepost.operations.why import Explanation, WhyQuestion, why
-from fencepost.operations.words import ago, counted, rfc3339, span
 from fencepost.ports.looking import CommandRow
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fencepost.model.budget import MicroUsd
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, agent_from_json, schedule_from_json
+from fencepost.operations.phrases import counted
 from fencepost.operations.simulation.scenario import Expected
-from fencepost.operations.words import counted
 
 if TYPE_CHECKING:
     from fencepost.stores.looking import SqlLooking

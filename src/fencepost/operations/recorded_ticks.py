@@ -8,7 +8,7 @@ from fencepost.model.definition import schedule_from_json
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.moment import FOREVER_US
 from fencepost.model.zone import Zone, find_zone
-from fencepost.operations.looking import Store, unknown
+from fencepost.operations.run_queries import Store, unknown
 from fencepost.operations.tick_stories import Storyteller, behind_of
 from fencepost.ports.looking import AuditRow, PauseFacts, ScheduleFacts, TickRow
 from fencepost.ports.runs import RunRow

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fencepost.operations.board import Board, look_around
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 from fencepost.ports.looking import ScheduleFacts, TickRow
 
 if TYPE_CHECKING:

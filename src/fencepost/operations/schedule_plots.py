@@ -16,7 +16,7 @@ from fencepost.drawing.plots import (
     starts,
 )
 from fencepost.model.disposition import DispositionKind
-from fencepost.operations.looking import Store
+from fencepost.operations.run_queries import Store
 
 DAY_US = 86_400_000_000
 DAYS, HOURS = 30, 24
