@@ -54,7 +54,7 @@ docs: $(READY)
 man: $(READY)
 	$(BIN)/python -m fencepost.cli.man_page > packaging/fencepost.1
 	$(BIN)/python -m fencepost.cli.reference > docs/reference/commands.md
-	$(BIN)/python -c 'from fencepost.config.manual import page; print(page(), end="")' > docs/reference/configuration.md
+	$(BIN)/python -c 'from fencepost.config.reference_page import page; print(page(), end="")' > docs/reference/configuration.md
 
 check: lint types imports
 

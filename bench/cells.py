@@ -19,7 +19,7 @@ from fencepost.cells.opening import open_cell_store
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import ProcessId
 from fencepost.ports.cells import Cells
-from fencepost.wiring.cells import here, open_cells
+from fencepost.wiring.cell_stores import here, open_cells
 from tests.cells.grounds import ONCE, LeaseDoor, ground_of
 from tests.support.etcd import EtcdServer
 from tests.support.redis import RedisServer

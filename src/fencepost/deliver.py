@@ -15,9 +15,9 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from fencepost.host.clock import SystemClock
-from fencepost.host.outgoing import connect
+from fencepost.host.outgoing_connection import connect
 from fencepost.host.secrets import hand_over
-from fencepost.host.unreadable import become_unreadable
+from fencepost.host.unreadable_process import become_unreadable
 from fencepost.model.address import Network, check_address, networks_of, target_of
 from fencepost.model.errors import FencepostError, Invalid, Misconfigured
 from fencepost.model.notice import envelope, message_id, ping_url, text_of, title_of

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from fencepost.host.clock import SystemClock
-from fencepost.host.outgoing import connect
+from fencepost.host.outgoing_connection import connect
 from fencepost.model.address import target_of
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid, LeaseLost, Misconfigured
 from fencepost.model.http_secrets import SECRET

@@ -16,7 +16,7 @@ from typing import Any
 
 from fencepost.context import RunContext, load
 from fencepost.host.clock import SystemClock
-from fencepost.host.logs import LogFile, log_path
+from fencepost.host.log_files import LogFile, log_path
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.operations import supervisor_client
 from fencepost.service.agent_environment import variables_like

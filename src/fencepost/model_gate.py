@@ -16,7 +16,7 @@ from fencepost.gates.model.passes import Pass, Passes, Terms
 from fencepost.gates.model.prices import listed_prices
 from fencepost.host.clock import SystemClock
 from fencepost.host.life_lock import try_life_lock
-from fencepost.host.unreadable import become_unreadable
+from fencepost.host.unreadable_process import become_unreadable
 from fencepost.service.model_line import LAST_PORT_FILE, PORT_FILE, PROTOCOL, SOCKET_FILE
 
 LINE_MAX = 1_048_576

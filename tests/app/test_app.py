@@ -17,7 +17,7 @@ import fencepost
 from fencepost import Busy, Fencepost, RunContext
 from fencepost.app.options import AgentOptions, PolicyOptions
 from fencepost.config.problems import InvalidConfig
-from fencepost.config.schema import AGENTS, SCHEDULES
+from fencepost.config.sections import AGENTS, SCHEDULES
 from fencepost.model.errors import Invalid, Misconfigured, Outdated, StoreUnavailable
 from tests.support.site import Site
 

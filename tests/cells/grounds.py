@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from fencepost.cells.memory import MemoryFolder, StoreMemory
+from fencepost.cells.local_memory import MemoryFolder, StoreMemory
 from fencepost.cells.opening import open_cell_store
 from fencepost.cells.store import CellStore, Here
 from fencepost.model.access import Role
@@ -20,7 +20,7 @@ from fencepost.operations.web_keys import create_key
 from fencepost.ports.cells import Cells
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import open_store
-from fencepost.wiring.cells import open_cells
+from fencepost.wiring.cell_stores import open_cells
 from tests.stores.rig import ManualClock
 from tests.support.s3 import CREDENTIALS
 from tests.support.scratch import free_port, wait_until

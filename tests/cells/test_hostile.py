@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fencepost.cells.etcd import EtcdCells
-from fencepost.cells.http import HttpCells
-from fencepost.cells.requests import Server
+from fencepost.cells.fencepost_http import HttpCells
+from fencepost.cells.http_requests import Server
 from fencepost.cells.store import cell_name
 from fencepost.host.clock import SystemClock
 from fencepost.model.cell import SIZE_MAX, decode

@@ -141,7 +141,7 @@ def race(takers: list[Machine]) -> list[object]:
 
 def test_a_bucket_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from fencepost.cells.probe import probe  # noqa: PLC0415
-    from fencepost.wiring.cells import open_cells  # noqa: PLC0415
+    from fencepost.wiring.cell_stores import open_cells  # noqa: PLC0415
 
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
@@ -158,7 +158,7 @@ def test_a_bucket_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyP
 )
 def test_a_redis_that_forgets_is_refused_or_warned_about(settings: str, words: str) -> None:
     from fencepost.cells.probe import probe  # noqa: PLC0415
-    from fencepost.wiring.cells import open_cells  # noqa: PLC0415
+    from fencepost.wiring.cell_stores import open_cells  # noqa: PLC0415
 
     with RedisServer.running(settings) as server:
         cells = open_cells(server.url)
@@ -175,7 +175,7 @@ def test_a_remote_that_refuses_the_refs_is_told_by_the_probe(tmp_path: Path) -> 
 
     from fencepost.cells.probe import probe  # noqa: PLC0415
     from fencepost.operations.gate_kinds import open_gate  # noqa: PLC0415
-    from fencepost.wiring.cells import open_cells  # noqa: PLC0415
+    from fencepost.wiring.cell_stores import open_cells  # noqa: PLC0415
 
     path = tmp_path / "site.git"
     subprocess.run(["git", "init", "--quiet", "--bare", str(path)], check=True)

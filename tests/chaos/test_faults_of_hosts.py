@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.host.logs import read_log
+from fencepost.host.log_files import read_log
 from tests.support.ground import children, send, until
 from tests.support.limits import limited
 from tests.support.site import Site

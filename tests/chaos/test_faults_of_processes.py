@@ -12,7 +12,7 @@ from subprocess import Popen
 
 import apsw
 
-from fencepost.host.logs import read_log
+from fencepost.host.log_files import read_log
 from tests.support.ground import Ground, children, is_alive, send, until
 from tests.support.site import Site
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.host.logs import read_log
+from fencepost.host.log_files import read_log
 from tests.support.repository import git, make_repository
 from tests.support.site import Site
 

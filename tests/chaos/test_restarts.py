@@ -11,7 +11,7 @@ from threading import Event
 
 import pytest
 
-from fencepost.host.logs import log_path
+from fencepost.host.log_files import log_path
 from tests.chaos.test_stations import heeds_signals
 from tests.support.ground import is_alive
 from tests.support.site import Site

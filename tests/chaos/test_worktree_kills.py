@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fencepost import wiring
 from fencepost.host import worktree as worktrees
-from fencepost.host.project import resolve
+from fencepost.host.project_identity import resolve
 from fencepost.host.worktree import open_repository, worktrees_of
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.project import Project

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli.options import harmless
-from fencepost.host.logs import LogFile
+from fencepost.host.log_files import LogFile
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.attempt_logs import content, log_of

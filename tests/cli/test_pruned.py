@@ -7,7 +7,7 @@ import pytest
 
 from fencepost import wiring
 from fencepost.host.identity import this_host
-from fencepost.host.logs import LogFile, log_path, remove_log
+from fencepost.host.log_files import LogFile, log_path, remove_log
 from fencepost.stores.runtime import RuntimeStore
 from tests.support.desk import Desk
 from tests.support.site import Site

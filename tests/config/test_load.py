@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fencepost.config.find import store_url_of, tenant_of
 from fencepost.config.load import Config, load
-from fencepost.config.manual import page
 from fencepost.config.read import BYTES_MAX
-from fencepost.config.schema import AGENTS, OPTIONS, SCHEDULES
+from fencepost.config.reference_page import page
+from fencepost.config.sections import AGENTS, OPTIONS, SCHEDULES
 from fencepost.config.template import TEMPLATE, guess_zone
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, agent_from_json, to_json
 from fencepost.model.errors import Invalid
@@ -199,7 +199,7 @@ def test_every_field_of_a_definition_has_a_key_and_every_key_a_field() -> None:
 
 
 def test_the_reference_page_is_written_from_the_code() -> None:
-    renew = "renew it: python -c 'from fencepost.config.manual import page; print(page(), end=\"\")'"
+    renew = "renew it: python -c 'from fencepost.config.reference_page import page; print(page(), end=\"\")'"
     assert REFERENCE.read_text(encoding="utf-8") == page(), f"{renew} > docs/reference/configuration.md"
 
 

@@ -20,7 +20,7 @@ from fencepost.cli import lease as lease_door
 from fencepost.cli.main import COMMANDS
 from fencepost.config.load import load
 from fencepost.config.problems import InvalidConfig
-from fencepost.host.logs import LogFile, read_log
+from fencepost.host.log_files import LogFile, read_log
 from fencepost.model import webhook
 from fencepost.model.cron import parse_cron
 from fencepost.model.duration import DIGITS_MAX, format_duration, parse_duration

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from fencepost.gates.file import FileGate
-from fencepost.gates.place import FOLDER
+from fencepost.gates.file_target import FOLDER
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError
 from fencepost.model.gate import Proof

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 
-from fencepost.gates.git.hook import install
+from fencepost.gates.git.receive_hooks import install
 from fencepost.gates.sql.gate import SqlGate
 from fencepost.model.errors import FenceRefused
 from fencepost.model.gate import Proof

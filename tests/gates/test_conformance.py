@@ -30,7 +30,7 @@ def harness(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Harness]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fencepost.gates.sql.open.WAIT_SECONDS", 2)
+    monkeypatch.setattr("fencepost.gates.sql.open_database.WAIT_SECONDS", 2)
     for name in [name for name in os.environ if name.startswith("FENCEPOST_") and "TEST" not in name]:
         monkeypatch.delenv(name)
     with HARNESSES[kind](tmp_path, request.getfixturevalue) as made:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.gates.file import FileGate
-from fencepost.gates.place import FOLDER
+from fencepost.gates.file_target import FOLDER
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FenceRefused, Misconfigured
 from fencepost.model.gate import Proof

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.gates.file import FileGate
-from fencepost.gates.place import FOLDER
+from fencepost.gates.file_target import FOLDER
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FenceRefused, Misconfigured
 from tests.gates.file_gate_victim import NEW, OLD, gate, proof

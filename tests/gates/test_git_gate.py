@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.gates.git.gate import GitGate
-from fencepost.gates.git.hook import install
+from fencepost.gates.git.receive_hooks import install
 from fencepost.model.errors import FenceRefused, GateUnreachable, Invalid, Misconfigured
 from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate

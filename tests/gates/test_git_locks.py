@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.gates.git.gate import GitGate
 from fencepost.gates.git.locks import Locks
-from fencepost.host import at_work
+from fencepost.host import git_users
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import GateUnreachable
 from fencepost.model.gate import Proof
@@ -139,29 +139,29 @@ def test_a_lock_whose_owner_cannot_be_told_says_which_file_since_when_and_what_t
 def test_a_lock_that_was_made_just_now_is_left_alone_and_a_remote_elsewhere_has_none(site: GitHarness) -> None:
     (remote(site) / "HEAD.lock").touch()
 
-    assert Locks(str(remote(site)), clock=SystemClock(), witness=at_work).cleared([])
-    assert Locks("https://example.org/r.git", clock=SystemClock(), witness=at_work).cleared([]) == []
+    assert Locks(str(remote(site)), clock=SystemClock(), witness=git_users).cleared([])
+    assert Locks("https://example.org/r.git", clock=SystemClock(), witness=git_users).cleared([]) == []
     assert (remote(site) / "HEAD.lock").exists()
 
 
 def test_who_only_stands_in_a_repository_holds_no_lock_and_who_has_a_file_open_may(site: GitHarness) -> None:
     folder, uid = str(remote(site)), os.getuid()
     with subprocess.Popen(["sleep", "60"], cwd=folder) as standing:
-        assert at_work.at_work([folder], uid) == []
+        assert git_users.at_work([folder], uid) == []
         standing.kill()
     with open(remote(site) / "HEAD") as file, subprocess.Popen(["sleep", "60"], stdin=file) as reading:
-        assert at_work.at_work([folder], uid) == [f"process {reading.pid} (sleep 60)"]
+        assert git_users.at_work([folder], uid) == [f"process {reading.pid} (sleep 60)"]
         reading.kill()
     with subprocess.Popen(["git", "-C", folder, "cat-file", "--batch"], stdin=subprocess.PIPE) as working:
-        wait_until(lambda: bool(at_work.at_work([folder], uid)), what="git is at work there")
+        wait_until(lambda: bool(git_users.at_work([folder], uid)), what="git is at work there")
         working.kill()
     relative = os.path.relpath(folder, "/tmp")
     with subprocess.Popen(
         ["git", f"--git-dir={relative}", "hash-object", "--stdin"], cwd="/tmp", stdin=subprocess.PIPE
     ) as sent:
-        wait_until(lambda: bool(at_work.at_work([folder], uid)), what="git is at work there from elsewhere")
+        wait_until(lambda: bool(git_users.at_work([folder], uid)), what="git is at work there from elsewhere")
         sent.kill()
-    assert at_work.at_work([folder], uid) == []
+    assert git_users.at_work([folder], uid) == []
 
 
 def test_a_repository_of_this_machine_clears_its_locks_too(site: GitHarness) -> None:

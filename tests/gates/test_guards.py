@@ -23,7 +23,7 @@ def proof(fence: int) -> Proof:
 def harness(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Harness]:
-    monkeypatch.setattr("fencepost.gates.sql.open.WAIT_SECONDS", 1)
+    monkeypatch.setattr("fencepost.gates.sql.open_database.WAIT_SECONDS", 1)
     with GUARDS[kind](tmp_path, request.getfixturevalue) as made:
         yield made
 

@@ -39,7 +39,7 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("fencepost.gates.sql.open.WAIT_SECONDS", 2)
+    monkeypatch.setattr("fencepost.gates.sql.open_database.WAIT_SECONDS", 2)
     found: str = request.getfixturevalue(f"{request.param}_url")
     if request.param == "postgres":
         with psycopg.connect(found) as connection:
@@ -213,7 +213,7 @@ def test_a_raise_waits_for_a_guarded_session_that_has_written_and_not_committed(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GATED_URL", postgres_url)
-    monkeypatch.setattr("fencepost.gates.sql.open.WAIT_SECONDS", 1)
+    monkeypatch.setattr("fencepost.gates.sql.open_database.WAIT_SECONDS", 1)
     with psycopg.connect(postgres_url) as connection:
         connection.execute("CREATE TABLE report (text text)")
     gate = open_gate("sql:env:GATED_URL")

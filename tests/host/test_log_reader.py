@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from fencepost.host.log_files import LogFile
 from fencepost.host.log_reader import LogReader, Spot
-from fencepost.host.logs import LogFile
 
 HALF = 100
 ALL = 10_000

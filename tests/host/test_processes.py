@@ -10,8 +10,8 @@ from fencepost.host import cgroup
 from fencepost.host.clock import SystemClock
 from fencepost.host.identity import this_host
 from fencepost.host.proc_table import ProcTable, parse
+from fencepost.host.process_table import MarkedProcesses, ProcessRow
 from fencepost.host.processes import SystemProcesses, system_processes
-from fencepost.host.table import MarkedProcesses, ProcessRow
 from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.processes import Traces
 from tests.host.conftest import Spawn, Spawned

@@ -13,7 +13,7 @@ import pytest
 
 from fencepost import wiring
 from fencepost.host import filesystem
-from fencepost.host.project import project_resource, resolve
+from fencepost.host.project_identity import project_resource, resolve
 from fencepost.host.worktree import Worktree, open_repository, worktrees_of
 from fencepost.model.errors import Misconfigured
 from fencepost.model.lease import Claim, Granted, Lease
@@ -369,7 +369,7 @@ def test_a_bind_mount_is_the_same_project(yard: Yard) -> None:
     there = yard.folder / "mounted"
     there.mkdir()
     words = ["mount", "--bind", str(yard.repo), str(there)]
-    script = "import sys; from fencepost.host.project import project_resource as p; print(p(sys.argv[1]))"
+    script = "import sys; from fencepost.host.project_identity import project_resource as p; print(p(sys.argv[1]))"
     ran = subprocess.run(
         [
             "unshare",

@@ -10,7 +10,7 @@ import pytest
 
 from fencepost import wiring
 from fencepost.gates.git.pending import pending_in
-from fencepost.host.project import merge_gate, resolve
+from fencepost.host.project_identity import merge_gate, resolve
 from fencepost.model.lease import Claim, Granted, Lease
 from fencepost.model.project import Project
 from fencepost.service.admission import Admission

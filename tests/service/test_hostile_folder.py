@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from fencepost.engines.claude import MCP_FILE, SETTINGS_FILE, settings_files
-from fencepost.gates.git.hook import install
+from fencepost.gates.git.receive_hooks import install
 from fencepost.model.hook_settings import BY_TURN, CLIS, SessionHold, wanted
 from fencepost.model.own_program import own_program
 from fencepost.operations.os_service import unit_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.host.outgoing import connect
+from fencepost.host.outgoing_connection import connect
 from fencepost.model.address import target_of
 from fencepost.model.errors import Invalid
 from tests.support.receiver import Receiver, receiver

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.host.logs import LogFile, read_log
+from fencepost.host.log_files import LogFile, read_log
 from fencepost.service.output import HIDDEN, Blotter, Output
 
 SECRET = "hunter2-hunter2"

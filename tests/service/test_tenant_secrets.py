@@ -139,7 +139,7 @@ def test_the_key_of_an_http_gate_goes_to_a_service_only_if_it_is_the_tenants(
 # Who else reads `env:NAME`: what checks its spelling, and what a process looks up for itself and hands to nobody.
 FOR_ITSELF = {
     "config/find.py": "where a machine's own store is",
-    "config/kinds.py": "how a reference is spelled",
+    "config/value_kinds.py": "how a reference is spelled",
     "host/audit_key.py": "the key that seals the audit, which no tenant names",
     "service/mcp_http.py": "a header of the gateway in the agent's own tree, from the agent's own variables",
 }

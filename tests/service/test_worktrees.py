@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.config.load import load
 from fencepost.gates.git.pending import Checkout, note
-from fencepost.host.project import resolve
+from fencepost.host.project_identity import resolve
 from fencepost.host.worktree import add, open_repository
 from fencepost.ports.runs import RunRow
 from tests.support.repository import files_of, git, make_repository

@@ -15,7 +15,7 @@ from fencepost.cli import main as door
 from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.host.identity import this_host
-from fencepost.host.logs import LogFile, log_path
+from fencepost.host.log_files import LogFile, log_path
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us

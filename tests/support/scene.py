@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-from fencepost.host.logs import LogFile, log_path
+from fencepost.host.log_files import LogFile, log_path
 from fencepost.model.access import Role
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Misconfigured
@@ -21,8 +21,8 @@ from fencepost.operations.requests import request_run
 from fencepost.operations.web_keys import Made, create_key, create_link
 from fencepost.ports.runs import LeasedRun
 from fencepost.web.app import create_app
-from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
+from fencepost.web.store_threads import StoreThreads
 from tests.stores.rig import claim
 from tests.support.runtime import DEAD, SUCCEEDED, TENANT, Runtime, new_id, new_ids
 

@@ -15,8 +15,8 @@ from fencepost.model.rights import Rights
 from fencepost.operations.web_keys import Made, create_key, create_link
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.web.app import create_app
-from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
+from fencepost.web.store_threads import StoreThreads
 from tests.support.runtime import Runtime, new_ids
 
 HOST = "127.0.0.1:7420"

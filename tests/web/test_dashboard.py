@@ -19,7 +19,7 @@ from fencepost.operations.gates import GateWriter, raise_gate
 from fencepost.operations.requests import request_run
 from fencepost.operations.run_queries import list_audit
 from fencepost.web.dashboard.routes import ROOMS
-from fencepost.web.desk import StoreThreads
+from fencepost.web.store_threads import StoreThreads
 from tests.stores.rig import claim
 from tests.support.runtime import DEAD, new_id
 from tests.support.webdoor import HOST, WebDoor

@@ -12,7 +12,7 @@ import pytest
 from fencepost import Fencepost, lease
 from fencepost.app.run import Run
 from fencepost.cli.main import main
-from fencepost.mcp.seat import Counter, Seat
+from fencepost.mcp.caller import Counter, Seat
 from fencepost.mcp.server import build
 from fencepost.model.access import Role
 from fencepost.model.definition import AgentDefinition
@@ -46,7 +46,7 @@ from fencepost.operations.records.schedule_record import (
     VersionRecord,
 )
 from fencepost.operations.records.tick_record import AnswerRecord, DecidedTickRecord
-from fencepost.web.api.models import model_of
+from fencepost.web.api.response_models import model_of
 from tests.stores.rig import claim
 from tests.support.runtime import DEAD
 from tests.support.webdoor import WebDoor, asking

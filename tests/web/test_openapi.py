@@ -15,7 +15,7 @@ from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
 from fencepost.model.definition import AgentDefinition
-from fencepost.web.api import asking
+from fencepost.web.api import request_models
 from fencepost.web.openapi import STATUSES
 from tests.support.webdoor import HOST, WebDoor
 
@@ -73,7 +73,7 @@ def test_every_parameter_and_field_that_is_sent_says_what_it_means_and_every_bod
         schema = found["components"]["schemas"][name]
         assert [field for field, one in schema["properties"].items() if not one.get("description")] == [], name
         (example,) = schema["examples"]
-        getattr(asking, name).model_validate(example)
+        getattr(request_models, name).model_validate(example)
 
 
 def test_every_operation_tells_every_error_and_every_list_has_a_cursor(web: WebDoor) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.web.dashboard.words import FILLS
+from fencepost.web.dashboard.filters import FILLS
 
 SHEET = Path(__file__).parents[2] / "src" / "fencepost" / "web" / "dashboard" / "static" / "dashboard.css"
 LIGHT, DARK = SHEET.read_text("utf-8").split("@media (prefers-color-scheme: dark)", 1)

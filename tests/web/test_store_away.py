@@ -14,8 +14,8 @@ from fencepost import wiring
 from fencepost.model.access import Role
 from fencepost.operations.web_keys import create_key
 from fencepost.web.app import create_app
-from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
+from fencepost.web.store_threads import StoreThreads
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import FaultyProxy, Pass, Silence
 from tests.support.scratch import free_port

@@ -13,7 +13,7 @@ from fencepost.app.options import AgentOptions, Moment, ScheduleOptions, Span
 from fencepost.app.run import ExecRun, Run, exec_run_of, run_of
 from fencepost.app.single import SingleDefinitions
 from fencepost.config.find import resolved_store
-from fencepost.config.schema import AGENTS
+from fencepost.config.sections import AGENTS
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid, Misconfigured, Rollback, Unknown
 from fencepost.operations import bulk, requests, run_queries

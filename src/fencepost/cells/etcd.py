@@ -6,7 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cells.requests import NoReply, NotSent, Reply, Server
+from fencepost.cells.http_requests import NoReply, NotSent, Reply, Server
 from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
 

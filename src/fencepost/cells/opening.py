@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from fencepost.cells.exchange import Exchange
-from fencepost.cells.memory import StoreMemory
+from fencepost.cells.local_memory import StoreMemory
 from fencepost.cells.store import CellStore, Here
 from fencepost.model.cell import ROOT, Root, decode_root, encode_root
 from fencepost.model.errors import StoreUnavailable

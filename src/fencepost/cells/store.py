@@ -15,7 +15,7 @@ from fencepost.model.tick_claim import ClaimFacts, Leave, Take
 from fencepost.ports.store import StoreFacts
 
 if TYPE_CHECKING:
-    from fencepost.cells.memory import MemoryFolder, Remembered
+    from fencepost.cells.local_memory import MemoryFolder, Remembered
     from fencepost.model.process import Host
     from fencepost.ports.cells import Cells, Read
     from fencepost.ports.clock import Clock

@@ -22,7 +22,7 @@ from fencepost.model.tick_claim import (
 
 if TYPE_CHECKING:
     from fencepost.service.order import Order, Tools
-    from fencepost.wiring.ticks import TickJournal
+    from fencepost.wiring.tick_memory import TickJournal
 
 RETRY_MAX = 100
 LOST_EXIT = 76

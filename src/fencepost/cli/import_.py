@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 from fencepost.cli import options
+from fencepost.cli.new_file import write_new
 from fencepost.cli.render import tell
-from fencepost.cli.writing import write_new
 from fencepost.config.find import FILE
 from fencepost.config.template import guess_zone
 from fencepost.model.errors import Invalid

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from fencepost.cli.writing import write_new
+from fencepost.cli.new_file import write_new
 from fencepost.config.find import FILE
 from fencepost.config.template import TEMPLATE, guess_zone, name_for
 from fencepost.model.errors import Invalid

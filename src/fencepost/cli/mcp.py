@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
     """Serve until the other side leaves, or until asked to stop."""
     args = parser().parse_args(argv)
     try:
-        from fencepost.mcp.seat import Counter, Seat
+        from fencepost.mcp.caller import Counter, Seat
         from fencepost.mcp.server import build
     except ImportError:
         raise Misconfigured("the MCP door is not installed here; add it with: pip install 'fencepost[mcp]'") from None

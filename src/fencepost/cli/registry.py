@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from fencepost import wiring
 from fencepost.config.find import config_path
-from fencepost.config.kinds import check_name
 from fencepost.config.load import Config
+from fencepost.config.value_kinds import check_name
 from fencepost.model.errors import Invalid
 from fencepost.model.ownership import FileId
 from fencepost.operations.asked_by import actor_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.config.find import config_path
-from fencepost.config.kinds import check_name
 from fencepost.config.load import load
+from fencepost.config.value_kinds import check_name
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.operations import os_service

@@ -200,7 +200,7 @@ def _duration(text: str) -> timedelta:
 
 def _words(option: str, said: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """Read NAME=VALUE, or a VALUE for all."""
-    from fencepost.config.kinds import did_you_mean
+    from fencepost.config.value_kinds import did_you_mean
 
     found = {}
     for text in said:

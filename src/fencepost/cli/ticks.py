@@ -67,19 +67,23 @@ def main(argv: list[str]) -> int:
 
 def _schedule(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Preview a schedule of the registry."""
-    from fencepost.cli import ticks_of
+    from fencepost.cli import ticks_schedule
 
     if args.cron or args.timezone or args.dst_gap or args.dst_fold:
         parser.error("SCHEDULE has its own expression, zone and policies; leave --cron, --timezone and --dst-... out")
-    asked = ticks_of.ask(args)
+    asked = ticks_schedule.ask(args)
     limit = args.limit or (SHOWN_UNTIL_DEFAULT if asked.end else SHOWN_DEFAULT)
     if args.json:
         known = map(preview_record, islice(asked.lines, limit))
         row = asked.listed.row
-        texts = _json_lines(known if asked.trigger else ticks_of.fields_after_an_end(asked), row.name, row.version)
+        texts = _json_lines(
+            known if asked.trigger else ticks_schedule.fields_after_an_end(asked), row.name, row.version
+        )
     else:
         rows = _rows(asked.zone, asked.lines, limit, bounded=asked.end is not None)
-        texts = chain(map(_fit, ticks_of.head(asked)), rows if asked.trigger else ticks_of.after_an_end(asked))
+        texts = chain(
+            map(_fit, ticks_schedule.head(asked)), rows if asked.trigger else ticks_schedule.after_an_end(asked)
+        )
     for text in texts:
         print(text)
     _warn(asked.listed.definition.cron, asked.listed.definition.timezone)

@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.config.check import Checker, NamedSection
 from fencepost.config.check_engines import check_engine_options
 from fencepost.config.check_rights import Refused, check_asked_by_agent
-from fencepost.config.kinds import did_you_mean
-from fencepost.config.schema import AGENTS, GATES, OPTIONS
+from fencepost.config.check_shape import Checker, NamedSection
+from fencepost.config.sections import AGENTS, GATES, OPTIONS
+from fencepost.config.value_kinds import did_you_mean
 from fencepost.model.definition import AgentDefinition, retry_of, timeouts_of
 from fencepost.model.errors import Invalid
 from fencepost.model.target import is_target, parse_target

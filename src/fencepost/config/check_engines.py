@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.config.check import Checker, NamedSection
-from fencepost.config.kinds import did_you_mean
+from fencepost.config.check_shape import Checker, NamedSection
 from fencepost.config.presets import shipped, shipped_names
-from fencepost.config.schema import ENGINE
+from fencepost.config.sections import ENGINE
+from fencepost.config.value_kinds import did_you_mean
 from fencepost.model.address import target_of
 from fencepost.model.check import is_checked
 from fencepost.model.cli_definition import CliDefinition, definition_from, manifest_of

@@ -1,7 +1,7 @@
 """Checks what a gate's keys mean together."""
 
-from fencepost.config.check import Checker, NamedSection
-from fencepost.config.schema import GATE
+from fencepost.config.check_shape import Checker, NamedSection
+from fencepost.config.sections import GATE
 from fencepost.model.errors import Invalid
 from fencepost.model.target import PATHS, target_of
 

@@ -1,6 +1,6 @@
 """Checks what the keys of a notification mean together."""
 
-from fencepost.config.check import Checker, NamedSection
+from fencepost.config.check_shape import Checker, NamedSection
 from fencepost.model.address import target_of
 from fencepost.model.errors import Invalid
 

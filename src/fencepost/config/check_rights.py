@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from fencepost.config.check import Checker, NamedSection, Path
+from fencepost.config.check_shape import Checker, NamedSection, Path
 from fencepost.model.errors import Invalid
 from fencepost.model.http_secrets import SECRET, URL, header_secret
 from fencepost.model.rights import Rights, is_ordinary, is_reference, is_referred_place, references_in, refusal

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fencepost.config.check import Checker, NamedSection
+from fencepost.config.check_shape import Checker, NamedSection
 from fencepost.model.budget import never_affordable
 from fencepost.model.cron import parse_cron
 from fencepost.model.definition import (

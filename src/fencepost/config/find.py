@@ -49,7 +49,7 @@ def user_path(environ: Mapping[str, str]) -> str | None:
 
 
 def _demand_own(path: str, folders: list[str], environ: Mapping[str, str], otherwise: str) -> None:
-    from fencepost.config.trust import demand_own  # bare exec finds no file, and need not load this
+    from fencepost.config.file_trust import demand_own  # bare exec finds no file, and need not load this
     from fencepost.model.check import quoted
 
     demand_own(path, folders, environ, otherwise=otherwise.format(path=quoted(path)))
@@ -237,7 +237,7 @@ def _table(path: str, *, is_ours: bool = True) -> dict[str, Any]:
     """Parse a file; one that is ours may not be changed by every user."""
     import tomllib
 
-    from fencepost.config.trust import refuse_open_to_all
+    from fencepost.config.file_trust import refuse_open_to_all
 
     try:
         with open(path, "rb") as file:

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fencepost.config import schema
-from fencepost.config.check import Checker, NamedSection
+from fencepost.config import sections
 from fencepost.config.check_agents import check_agent
 from fencepost.config.check_engines import check_definitions
 from fencepost.config.check_gates import check_gate
 from fencepost.config.check_notifications import check_notification
 from fencepost.config.check_rights import check_asked, refused_by
 from fencepost.config.check_schedules import check_affordable, check_schedule
+from fencepost.config.check_shape import Checker, NamedSection
 from fencepost.config.find import FILE, anchor_store, user_path
-from fencepost.config.kinds import check_name, did_you_mean
 from fencepost.config.problems import InvalidConfig, Problem
 from fencepost.config.read import Document, read_document
+from fencepost.config.value_kinds import check_name, did_you_mean
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
 from fencepost.model.ownership import FileId
@@ -98,11 +98,11 @@ def load_settings(*, but: str = "") -> Settings:
     checker = Checker(document)
     checker.check_sections()
     for name in document.table:
-        if name in schema.BY_NAME and name != schema.FENCEPOST.name:
-            message = f"only [{schema.FENCEPOST.name}] stands in a user's own file; write this in a project's {FILE}."
+        if name in sections.BY_NAME and name != sections.FENCEPOST.name:
+            message = f"only [{sections.FENCEPOST.name}] stands in a user's own file; write this in a project's {FILE}."
             checker.complain(message, name)
-    if "name" in checker.single(schema.FENCEPOST).values:
-        checker.complain("a name is one file's own; write it in a project's.", schema.FENCEPOST.name, "name")
+    if "name" in checker.single(sections.FENCEPOST).values:
+        checker.complain("a name is one file's own; write it in a project's.", sections.FENCEPOST.name, "name")
     settings = _settings(checker, Settings())
     if checker.problems:
         raise InvalidConfig(document.path, checker.problems)
@@ -127,7 +127,7 @@ def check(
 
 
 def _settings(checker: Checker, defaults: Settings) -> Settings:
-    entry = checker.single(schema.FENCEPOST)
+    entry = checker.single(sections.FENCEPOST)
     for key in ("tenant", "name"):
         try:
             check_name(entry.values.get(key, defaults.tenant))
@@ -149,10 +149,10 @@ class _Loading:
         checker = self._checker
         checker.check_sections()
         settings = _settings(checker, defaults)
-        projects = self._plain(schema.PROJECTS)
+        projects = self._plain(sections.PROJECTS)
         self._check_projects(projects)
         gates = self._gates()
-        tenants = self._plain(schema.TENANTS)
+        tenants = self._plain(sections.TENANTS)
         notifications = self._notifications()
         engines = check_definitions(checker)
         known = {
@@ -164,11 +164,11 @@ class _Loading:
         refused = refused_by(rights, tenant)
         agents = {
             entry.name: agent
-            for entry in checker.named(schema.AGENTS)
+            for entry in checker.named(sections.AGENTS)
             if (agent := check_agent(checker, entry, known, refused)) is not None
         }
         schedules = self._schedules(settings)
-        hooks = self._plain(schema.HOOKS)
+        hooks = self._plain(sections.HOOKS)
         strangers = self._strangers()
         self._check_hooks(hooks)
         for section, named, keys in (("hooks", hooks, HOOK_SECRETS), ("notifications", notifications, NOTICE_SECRETS)):
@@ -191,22 +191,22 @@ class _Loading:
             engines=engines,
         )
 
-    def _plain(self, section: schema.Section) -> dict[str, dict[str, Any]]:
+    def _plain(self, section: sections.Section) -> dict[str, dict[str, Any]]:
         defaults = {key.name: key.default for key in section.keys if not key.required}
         return {entry.name: {**defaults, **entry.values} for entry in self._checker.named(section)}
 
     def _gates(self) -> dict[str, dict[str, Any]]:
-        defaults = {key.name: key.default for key in schema.GATE.keys if not key.required}
+        defaults = {key.name: key.default for key in sections.GATE.keys if not key.required}
         found = {}
-        for entry in self._checker.named(schema.GATE):
+        for entry in self._checker.named(sections.GATE):
             check_gate(self._checker, entry)
             found[entry.name] = {**defaults, **entry.values}
         return found
 
     def _notifications(self) -> dict[str, dict[str, Any]]:
-        defaults = {key.name: key.default for key in schema.NOTIFICATIONS.keys if not key.required}
+        defaults = {key.name: key.default for key in sections.NOTIFICATIONS.keys if not key.required}
         found = {}
-        for entry in self._checker.named(schema.NOTIFICATIONS):
+        for entry in self._checker.named(sections.NOTIFICATIONS):
             check_notification(self._checker, entry)
             found[entry.name] = {**defaults, **entry.values}
         return found
@@ -214,7 +214,7 @@ class _Loading:
     def _check_projects(self, projects: Mapping[str, Mapping[str, Any]]) -> None:
         for name, values in projects.items():
             written = self._written("projects")[name]
-            for key in schema.WORKTREE_KEYS:
+            for key in sections.WORKTREE_KEYS:
                 if key in written and values.get("isolation") == "none":
                     message = 'it has no meaning without isolation = "worktree"; add that, or remove it.'
                     self._checker.complain(message, "projects", name, key)
@@ -223,7 +223,7 @@ class _Loading:
         agents = self._written("agents")
         found = {}
         limits: dict[str, ScheduleDefinition] = {}
-        for entry in self._checker.named(schema.SCHEDULES):
+        for entry in self._checker.named(sections.SCHEDULES):
             if entry.name in agents:
                 self._checker.complain(
                     f'an agent has this name too, and "fencepost run {entry.name}" could mean either; rename one.',

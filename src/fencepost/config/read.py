@@ -9,10 +9,10 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from fencepost.config.file_trust import refuse_open_to_all
 from fencepost.config.find import FALLBACK
-from fencepost.config.lines import TomlPositions
 from fencepost.config.problems import InvalidConfig, Problem, TextPlace
-from fencepost.config.trust import refuse_open_to_all
+from fencepost.config.toml_positions import TomlPositions
 from fencepost.model.errors import Invalid
 
 BYTES_MAX = 10_000_000

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from fencepost.config.kinds import NAME_MAX
+from fencepost.config.value_kinds import NAME_MAX
 from fencepost.model.zone import zone_names
 
 LOCALTIME = "/etc/localtime"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from fencepost.engines.facts import facts_of
+from fencepost.engines.run_facts import facts_of
 from fencepost.model.cli_definition import ENDINGS, CliDefinition, command_line, definition_from
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.duration import parse_duration

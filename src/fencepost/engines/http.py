@@ -4,7 +4,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from fencepost.engines.facts import facts_of
+from fencepost.engines.run_facts import facts_of
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Misconfigured

@@ -3,9 +3,9 @@
 import os
 import stat
 
-from fencepost.gates.generation import Generation, current_of
+from fencepost.gates.directory_draft import Generation, current_of
+from fencepost.gates.file_target import Place, named_place
 from fencepost.gates.path import PathGate, explained
-from fencepost.gates.place import Place, named_place
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import Proof
 from fencepost.model.light import TYPE_CHECKING, Callable

@@ -3,9 +3,9 @@
 import os
 import stat
 
-from fencepost.gates.draft import Draft
+from fencepost.gates.file_draft import Draft
+from fencepost.gates.file_target import Place, beneath_of, place_of
 from fencepost.gates.path import WAIT_SECONDS, PathGate, explained
-from fencepost.gates.place import Place, beneath_of, place_of
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import Proof
 from fencepost.model.light import TYPE_CHECKING, Callable, Iterable

@@ -6,10 +6,10 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 
-from fencepost.gates.beneath import NO_LINK, sync
-from fencepost.gates.draft import Draft
+from fencepost.gates.file_draft import Draft
+from fencepost.gates.file_target import FOLDER, Place
 from fencepost.gates.mark_text import decode, encode
-from fencepost.gates.place import FOLDER, Place
+from fencepost.gates.open_beneath import NO_LINK, sync
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import Mark
 from fencepost.model.light import TYPE_CHECKING, Iterator

@@ -5,10 +5,10 @@ import os
 import stat
 from contextlib import ExitStack, contextmanager
 
-from fencepost.gates.beneath import descend, open_directory
-from fencepost.gates.draft import sweep
+from fencepost.gates.file_draft import sweep
+from fencepost.gates.file_target import Place, beneath_of
 from fencepost.gates.marks import BrokenMarks, FileMarks, make_folder, open_folder
-from fencepost.gates.place import Place, beneath_of
+from fencepost.gates.open_beneath import descend, open_directory
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import Mark, Proof, check, closed_below, raised
 from fencepost.model.light import TYPE_CHECKING, Callable, Iterator, NamedTuple

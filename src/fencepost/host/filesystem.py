@@ -4,7 +4,7 @@ import os
 import sys
 
 from fencepost.host.mounts import Mount, mounts
-from fencepost.host.synced import is_synced_folder, nearest_existing
+from fencepost.host.synced_folders import is_synced_folder, nearest_existing
 
 # Shared between machines, or between a virtual machine and its host: locks and shared memory do not work across it.
 _NETWORK = frozenset(
@@ -47,7 +47,7 @@ def _is_below(path: str, point: str) -> bool:
 
 def _all_mounts() -> list[Mount]:
     if sys.platform == "darwin":
-        from fencepost.host.command import ask
+        from fencepost.host.host_tools import ask
 
         return [parse_mount(line) for line in ask("mount").text.splitlines() if line.endswith(")")]
     return mounts()

@@ -35,7 +35,7 @@ def sees_every_process() -> bool:
 
 def _boot() -> str:
     if sys.platform == "darwin":
-        from fencepost.host.command import ask
+        from fencepost.host.host_tools import ask
 
         return ask("sysctl", "-n", "kern.bootsessionuuid").text.strip()
     return _read("/proc/sys/kernel/random/boot_id")
@@ -51,7 +51,7 @@ def _machine() -> str:
 
 
 def _platform_uuid() -> str:
-    from fencepost.host.command import ask
+    from fencepost.host.host_tools import ask
 
     for line in ask("ioreg", "-rd1", "-c", "IOPlatformExpertDevice").text.splitlines():
         name, _, value = line.partition("=")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.host.table import MarkedProcesses, ProcessRow
+from fencepost.host.process_table import MarkedProcesses, ProcessRow
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, Mapping, 
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
 
 if TYPE_CHECKING:
-    from fencepost.host.table import ProcessRow, Table
+    from fencepost.host.process_table import ProcessRow, Table
     from fencepost.ports.clock import Clock
     from fencepost.ports.processes import Traces
 

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Iterable, Mapping
 
-from fencepost.host.command import ask
-from fencepost.host.table import MarkedProcesses, ProcessRow
+from fencepost.host.host_tools import ask
+from fencepost.host.process_table import MarkedProcesses, ProcessRow
 
 _COLUMNS = ("-o", "pid=", "-o", "ppid=", "-o", "state=", "-o", "lstart=")
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from glob import iglob
 from hashlib import sha256
 
-from fencepost.host.git import Git, GitFailed
+from fencepost.host.git_command import Git, GitFailed
 from fencepost.model.errors import Misconfigured
 from fencepost.model.project import Project
 

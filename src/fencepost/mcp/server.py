@@ -5,10 +5,10 @@ from typing import Any
 
 from mcp.server import MCPServer
 
-from fencepost.mcp.acting import add_acting
-from fencepost.mcp.defining import add_defining
-from fencepost.mcp.looking import add_looking
-from fencepost.mcp.seat import Counter
+from fencepost.mcp.caller import Counter
+from fencepost.mcp.definition_tools import add_defining
+from fencepost.mcp.read_tools import add_looking
+from fencepost.mcp.write_tools import add_acting
 
 INSTRUCTIONS = """\
 Fencepost runs scheduled agents. Look before you act: 'why' says from recorded facts why something ran or did not, and

@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.config.load import Config
 from fencepost.config.presets import shipped
 from fencepost.engines.cli import definition_of
-from fencepost.host.synced import is_synced_folder
+from fencepost.host.synced_folders import is_synced_folder
 from fencepost.model.cli_definition import definition_from
 from fencepost.model.definition import AgentDefinition, gate_targets
 from fencepost.model.errors import Invalid

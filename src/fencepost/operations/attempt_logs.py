@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 
-from fencepost.host import logs as files
+from fencepost.host import log_files as files
 from fencepost.model.errors import Invalid
 from fencepost.operations.run_queries import SeenRun
 from fencepost.ports.runs import AttemptRow

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fencepost.config.find import config_path, gate_target, gates_of, gates_of_agents, projects_of, state_folder
 from fencepost.config.load import Config
-from fencepost.host import cgroup, filesystem, libc, unreadable
+from fencepost.host import cgroup, filesystem, libc, unreadable_process
 from fencepost.host.kept_seals import KeptSeals
 from fencepost.host.limits import Room, room_left
 from fencepost.model.errors import AuditCut, FencepostError
@@ -454,14 +454,14 @@ def _host() -> Iterator[CheckFinding]:
 
 def _secrecy() -> CheckFinding:
     """Tell whether an agent could look up in a worker's or guard's environment what it was not handed."""
-    if unreadable.reads_everything():
+    if unreadable_process.reads_everything():
         return CheckFinding(
             "secrets",
             Status.WARN,
             "agents run as root here, from whom no variable of the worker is hidden",
             "run fencepost as a user of its own",
         )
-    if unreadable.become_unreadable():
+    if unreadable_process.become_unreadable():
         return CheckFinding("secrets", Status.OK, "no agent can read the variables of the worker and its guards")
     return CheckFinding(
         "secrets",

@@ -34,7 +34,7 @@ def load_kinds() -> None:
     from pkgutil import walk_packages
 
     from fencepost import gates
-    from fencepost.host import at_work, clock, filesystem, secrets  # noqa: F401  # what opening them loads
+    from fencepost.host import clock, filesystem, git_users, secrets  # noqa: F401  # what opening them loads
 
     for module in walk_packages(gates.__path__, f"{gates.__name__}."):
         with suppress(ModuleNotFoundError):  # an extra that is not there; opening such a gate says so
@@ -88,10 +88,10 @@ def _sql(target: Target, fetch: "Fetch") -> "Gate":
 
 def _git(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.git.gate import open_git_gate
-    from fencepost.host import at_work
+    from fencepost.host import git_users
     from fencepost.host.clock import SystemClock
 
-    return open_git_gate(target, clock=SystemClock(), fetch=fetch, witness=at_work)
+    return open_git_gate(target, clock=SystemClock(), fetch=fetch, witness=git_users)
 
 
 def _redis(target: Target, fetch: "Fetch") -> "Gate":
@@ -123,11 +123,11 @@ def _directory(target: Target, _: "Fetch") -> "Gate":
 
 def _repository(target: Target, _: "Fetch") -> "Gate":
     from fencepost.gates.git.repository import RepositoryGate
-    from fencepost.host import at_work
+    from fencepost.host import git_users
     from fencepost.host.clock import SystemClock
     from fencepost.host.identity import this_host
 
-    return RepositoryGate(target, clock=SystemClock(), machine=this_host().machine, witness=at_work)
+    return RepositoryGate(target, clock=SystemClock(), machine=this_host().machine, witness=git_users)
 
 
 OPENERS: "dict[str, Opener]" = {

@@ -117,14 +117,14 @@ def push_git(writer: GateWriter, target: str, revision: str, *, clone: str) -> s
 
 def install_git_hooks(repository: str) -> list[str]:
     """Put the gate's hooks into a bare repository and return their paths."""
-    from fencepost.gates.git.hook import install
+    from fencepost.gates.git.receive_hooks import install
 
     return install(repository)
 
 
 def judge_git(moves: Iterable[str], *, refs_are_locked: bool) -> None:
     """Be such a hook: raise FenceRefused if git must not make these moves."""
-    from fencepost.gates.git.hook import judge
+    from fencepost.gates.git.receive_hooks import judge
 
     judge(moves, refs_are_locked=refs_are_locked)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from fencepost.gates.git.addresses import Likeness, likeness, read_address, rewritten
 from fencepost.gates.git.clone import Clone
 from fencepost.gates.git.helper import Options, Spec
+from fencepost.gates.git.push_settings import SECTION, environment_before
 from fencepost.gates.git.pushing import Along, push_all
-from fencepost.gates.git.road import SECTION, environment_before
-from fencepost.gates.git.words import DEFAULT_BRANCH, FENCES, branch_ref, fence_ref
+from fencepost.gates.git.refs import DEFAULT_BRANCH, FENCES, branch_ref, fence_ref
 from fencepost.model.errors import FencepostError
 from fencepost.model.target import parse_target
 from fencepost.operations.gates import let_in, writer_from
@@ -91,12 +91,12 @@ class RemoteSide:
 
     def _opened(self, gate: Gated) -> "GitGate":
         from fencepost.gates.git.gate import GitGate
-        from fencepost.host import at_work
+        from fencepost.host import git_users
         from fencepost.host.clock import SystemClock
         from fencepost.host.secrets import own_secret
 
         target = parse_target(gate.target)
-        return GitGate(target, clock=SystemClock(), fetch=own_secret, witness=at_work, remote=self._address)
+        return GitGate(target, clock=SystemClock(), fetch=own_secret, witness=git_users, remote=self._address)
 
     def _pass_on(self, specs: list[Spec], options: Options) -> dict[str, str | None]:
         """Let git push as it would have; its hook has run before, for what we stand in for."""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fencepost.host.command import ask
+from fencepost.host.host_tools import ask
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.model.own_program import own_program
 from fencepost.model.unit import MARK, Unit, label, launchd_plist, systemd_unit

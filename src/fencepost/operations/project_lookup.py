@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from fencepost.config.find import config_path, projects_of, resolved_store_of, state_folder
-from fencepost.host.project import containing, project_resource, resolve
+from fencepost.host.project_identity import containing, project_resource, resolve
 from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 

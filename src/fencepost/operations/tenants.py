@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fencepost.config.kinds import check_name, did_you_mean
+from fencepost.config.value_kinds import check_name, did_you_mean
 from fencepost.model.errors import Unknown
 from fencepost.operations.run_queries import Store
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fencepost.config.presets import shipped_names
-from fencepost.config.schema import PERMISSION_MODES
+from fencepost.config.sections import PERMISSION_MODES
 from fencepost.model.errors import Invalid
 from fencepost.model.json_path import parse_path
 from fencepost.model.zone import find_zone

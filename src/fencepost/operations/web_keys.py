@@ -5,7 +5,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from fencepost.config.kinds import check_name
+from fencepost.config.value_kinds import check_name
 from fencepost.model.access import ID_BYTES, RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
 from fencepost.model.errors import Invalid, KeyReused, Unauthorised, Unknown
 from fencepost.model.moment import MICROSECOND

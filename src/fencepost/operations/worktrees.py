@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fencepost.gates.git.pending import pending_in
-from fencepost.host.git import Git, GitFailed
-from fencepost.host.project import resolve
+from fencepost.host.git_command import Git, GitFailed
+from fencepost.host.project_identity import resolve
 from fencepost.host.worktree import Repository, Worktree, open_repository, starting_point, worktrees_of
 from fencepost.model.errors import FencepostError, Invalid, Misconfigured
 from fencepost.model.project import Project

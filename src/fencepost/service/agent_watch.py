@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.host.memory import kills_for_memory
+from fencepost.host.oom_kills import kills_for_memory
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 from fencepost.model.retry import timeouts_in_seconds
@@ -23,7 +23,7 @@ from fencepost.service.run_socket import Answer, Relay, RunSocket
 from fencepost.service.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from fencepost.host.logs import LogFile
+    from fencepost.host.log_files import LogFile
     from fencepost.model.outcome import Outcome
     from fencepost.ports.clock import Clock
     from fencepost.service.custody import Term

@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.flow.notary import Notary, SealWitness
 from fencepost.flow.pruner import Pruner
 from fencepost.flow.reaper import Reaper, store_now
-from fencepost.host.logs import log_path, remove_log
+from fencepost.host.log_files import log_path, remove_log
 from fencepost.model.audit import Seal
 from fencepost.model.clock_jump import ClockReading, jump_between
 from fencepost.model.duration import format_duration

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fencepost.host.logs import log_path
+from fencepost.host.log_files import log_path
 from fencepost.model.run import RunState
 from fencepost.ports.clock import Clock
 from fencepost.ports.runs import RunRow

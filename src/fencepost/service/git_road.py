@@ -24,7 +24,7 @@ def led_to_gates(
 
     from fencepost.config.find import state_folder
     from fencepost.gates.git.gate import GitGate
-    from fencepost.gates.git.road import FOLDER, led, road
+    from fencepost.gates.git.push_settings import FOLDER, led, road
     from fencepost.model.errors import FencepostError
 
     gates = []

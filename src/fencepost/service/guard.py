@@ -14,7 +14,7 @@ from _socket import socketpair  # the module `socket` would cost more than all t
 from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
 from fencepost.host.libc import become_subreaper
-from fencepost.host.unreadable import become_unreadable
+from fencepost.host.unreadable_process import become_unreadable
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.service.agent_tree import AgentTree

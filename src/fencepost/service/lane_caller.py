@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from socket import socketpair
 
-from fencepost.host.logs import LogFile
+from fencepost.host.log_files import LogFile
 from fencepost.model.own_program import own_program
 from fencepost.model.rights import is_ordinary
 from fencepost.service.guard import GuardHandle, post_guard

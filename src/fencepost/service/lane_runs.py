@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import lru_cache
 
 from fencepost.flow.closed_gate import closed_gate
-from fencepost.host.logs import last_lines, log_path
+from fencepost.host.log_files import last_lines, log_path
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable, Withheld
 from fencepost.model.lease import Granted

@@ -2,7 +2,7 @@
 
 import os
 
-from fencepost.host.logs import LogFile
+from fencepost.host.log_files import LogFile
 from fencepost.model.light import Callable
 
 Listener = Callable[[bytes], None]

@@ -14,7 +14,7 @@ if __name__ == "__main__":
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.host.spawn import close_others
-from fencepost.host.unreadable import become_unreadable
+from fencepost.host.unreadable_process import become_unreadable
 from fencepost.service.line import MessageLine
 from fencepost.service.run_guard import RunGuard
 from fencepost.service.zygote import Become, Helper

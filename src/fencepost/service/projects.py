@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fencepost.host.project import resolve
+from fencepost.host.project_identity import resolve
 from fencepost.model.errors import FencepostError
 from fencepost.model.lease import renew_every
 from fencepost.model.light import NamedTuple

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from threading import Thread
 
 from fencepost.flow.settler import Settler
-from fencepost.host.logs import last_lines, log_path
+from fencepost.host.log_files import last_lines, log_path
 from fencepost.model.definition import agent_from_json
 from fencepost.model.moment import from_us
 from fencepost.model.outcome import NotStarted, Outcome, TimedOut, refused_by

@@ -148,7 +148,7 @@ def _is_shared(found: os.stat_result) -> bool:
         return False
     if found.st_mode & stat.S_IWOTH:
         return True
-    from fencepost.config.trust import is_private_group
+    from fencepost.config.file_trust import is_private_group
 
     return not is_private_group(found.st_gid)
 

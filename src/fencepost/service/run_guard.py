@@ -18,7 +18,7 @@ from _socket import AF_UNIX, SOCK_STREAM, socket
 
 from fencepost.host import cgroup as cgroups
 from fencepost.host.libc import open_alarm, set_alarm
-from fencepost.host.logs import LogFile
+from fencepost.host.log_files import LogFile
 from fencepost.model import light_signal as signal
 from fencepost.model.lease import kill_grace
 from fencepost.model.light import TYPE_CHECKING, Callable

@@ -9,8 +9,8 @@ from threading import Thread
 
 from fencepost.flow.leasing import claim_for, understood
 from fencepost.host import cgroup
-from fencepost.host.logs import log_path
-from fencepost.host.project import merge_gate
+from fencepost.host.log_files import log_path
+from fencepost.host.project_identity import merge_gate
 from fencepost.model.budget import parse_usd
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, timeouts_of
 from fencepost.model.errors import FencepostError, Misconfigured

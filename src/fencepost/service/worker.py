@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from fencepost.flow.leasing import recheck_for
 from fencepost.host.limits import raise_descriptor_limit
-from fencepost.host.logs import LogFile
+from fencepost.host.log_files import LogFile
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import kill_grace, trusted_for

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 
 from fencepost.flow.leaser import Undertaker
 from fencepost.gates.git.repository import BranchMove, RepositoryGate
+from fencepost.host.branch_merge import Merged, merge
 from fencepost.host.filesystem import little_room
-from fencepost.host.git import GitFailed
-from fencepost.host.merging import Merged, merge
-from fencepost.host.project import folder_key, merge_gate
-from fencepost.host.salvage import Saved, is_saved, save, words
-from fencepost.host.turn import turn
+from fencepost.host.git_command import GitFailed
+from fencepost.host.host_turn import turn
+from fencepost.host.project_identity import folder_key, merge_gate
 from fencepost.host.worktree import (
     Repository,
     Worktree,
@@ -29,6 +28,7 @@ from fencepost.host.worktree import (
     worktrees_folder,
     worktrees_of,
 )
+from fencepost.host.worktree_salvage import Saved, is_saved, save, words
 from fencepost.model.errors import (
     Busy,
     FencepostError,

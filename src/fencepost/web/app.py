@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from fencepost.model.errors import FencepostError, Unverifiable
-from fencepost.web import completions, health, hooks, login, metrics
+from fencepost.web import completions, health, login, metrics, webhooks
 from fencepost.web.api import cells, definitions, keys, notices, records, runs, schedules, single, tenants
 from fencepost.web.dashboard import routes as dashboard
 from fencepost.web.door import Door
@@ -28,7 +28,7 @@ def create_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None
     app = _bare(door, document="/api/v1/openapi.json")
     app.state.meter = metrics.MetricsReader(door.desk, door.now_us)
     rooms = (
-        *(health, login, metrics, hooks, completions, runs, schedules, single, definitions, records, keys, notices),
+        *(health, login, metrics, webhooks, completions, runs, schedules, single, definitions, records, keys, notices),
         cells,
         tenants,
     )

@@ -8,8 +8,8 @@ from fastapi import Request
 from fencepost.model.rights import Rights
 from fencepost.operations.run_queries import Store
 from fencepost.operations.web_keys import Caller
-from fencepost.web.desk import StoreThreads
 from fencepost.web.security import RequestCaller
+from fencepost.web.store_threads import StoreThreads
 
 
 class Door(NamedTuple):

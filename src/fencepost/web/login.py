@@ -10,9 +10,9 @@ from fencepost.model.errors import Unauthorised
 from fencepost.operations.run_queries import Store
 from fencepost.operations.web_keys import SESSION_FOR, Made, is_link, log_in, revoke_key
 from fencepost.web.door import caller_of, door_of
+from fencepost.web.login_pages import threshold, wants_page
 from fencepost.web.requests import form_field
 from fencepost.web.security import OPEN, access, cookie_name
-from fencepost.web.threshold import threshold, wants_page
 
 router = APIRouter(include_in_schema=False)
 FORM_MAX = 8_192  # a key and little else: whoever comes without one gets no more room than that

@@ -11,7 +11,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from fencepost.mcp.seat import Counter, Seat
+from fencepost.mcp.caller import Counter, Seat
 from fencepost.mcp.server import build
 from fencepost.model.access import Role
 from fencepost.web.door import Door

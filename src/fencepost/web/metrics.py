@@ -14,9 +14,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from fencepost.operations.run_queries import Store, dead_waiting
 from fencepost.ports.metering import BUCKETS_SECONDS, Figures
-from fencepost.web.desk import StoreThreads
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import TENANT_HEADER
+from fencepost.web.store_threads import StoreThreads
 
 router = APIRouter(tags=["metrics"])
 SECOND_US = 1_000_000

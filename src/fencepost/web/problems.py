@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from fencepost.model import errors
 from fencepost.operations.hosted_cells import Moved
-from fencepost.web.threshold import threshold, wants_page
+from fencepost.web.login_pages import threshold, wants_page
 
 STATUSES: Mapping[type[errors.FencepostError], int] = {
     errors.Unknown: 404,

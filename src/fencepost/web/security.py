@@ -19,7 +19,6 @@ from fencepost.model.errors import FencepostError, Unauthorised
 from fencepost.operations.run_queries import Store
 from fencepost.operations.tenants import check_tenant
 from fencepost.operations.web_keys import Caller, caller_of
-from fencepost.web.desk import StoreThreads
 from fencepost.web.problems import ProblemResponse, problem_of, unauthorised
 from fencepost.web.requests import (
     BODY_MAX,
@@ -33,6 +32,7 @@ from fencepost.web.requests import (
     read_body,
     replayed,
 )
+from fencepost.web.store_threads import StoreThreads
 
 Tell = Callable[[str], None]
 COOKIE = "fencepost_session"

@@ -19,9 +19,9 @@ from fencepost.operations.phrases import plain
 from fencepost.operations.run_queries import Store
 from fencepost.operations.web_keys import create_link, link_url
 from fencepost.web.app import create_app, create_mcp_app
-from fencepost.web.desk import StoreThreads
 from fencepost.web.door import Door
 from fencepost.web.security import Gatekeeper
+from fencepost.web.store_threads import StoreThreads
 
 PORT = 7420
 PORTS_TRIED = 20

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore
     from fencepost.stores.sqlite.commit_group import CommitGroup
     from fencepost.stores.sqlite.store import Opening, SqliteStore
-    from fencepost.wiring.ticks import TickJournal
+    from fencepost.wiring.tick_memory import TickJournal
 
     PutAway = Callable[[Repository, Worktree, tuple[str, ...]], str | None]
 
@@ -170,9 +170,9 @@ def is_cells(url: str) -> bool:
     """Tell whether a URL names a store of cells, which serves guarded commands and no more."""
     if url.partition(":")[0] in ("sqlite", "postgresql", "postgres"):
         return False
-    from fencepost.wiring import cells
+    from fencepost.wiring import cell_stores
 
-    return cells.is_cells(url)
+    return cell_stores.is_cells(url)
 
 
 def is_shared(url: str) -> bool:
@@ -186,15 +186,15 @@ def default_ttl(url: str) -> float:
         from fencepost.model.lease import TTL_DEFAULT_SECONDS
 
         return TTL_DEFAULT_SECONDS
-    from fencepost.wiring import cells
+    from fencepost.wiring import cell_stores
 
-    return cells.default_ttl(url)
+    return cell_stores.default_ttl(url)
 
 
 def lease_opener(url: str) -> Callable[[], LeaseStore]:
     """Return a way to open a store for leases, of whatever kind."""
     if is_cells(url):
-        from fencepost.wiring.cells import CellOpener
+        from fencepost.wiring.cell_stores import CellOpener
 
         return CellOpener(url).open
     return lambda: open_store(url)
@@ -202,14 +202,14 @@ def lease_opener(url: str) -> Callable[[], LeaseStore]:
 
 def probe_leases(url: str) -> LeaseStore:
     """Open a store of cells and try whether it can compare and swap, whenever that was tried last."""
-    from fencepost.wiring.cells import CellOpener
+    from fencepost.wiring.cell_stores import CellOpener
 
     return CellOpener(url).open(probe=True)
 
 
 def tick_journal(url: str, tenant: str, resource: str) -> TickJournal:
     """Return what this machine remembers of the ticks of a lock."""
-    from fencepost.wiring.ticks import TickJournal
+    from fencepost.wiring.tick_memory import TickJournal
 
     return TickJournal(url, tenant, resource)
 
@@ -424,7 +424,7 @@ def sqlite_opening(path: str) -> Opening:
     """Return how the file of a store is opened on this machine."""
     from fencepost.host.clock import SystemClock
     from fencepost.host.identity import this_host
-    from fencepost.host.synced import is_synced_folder
+    from fencepost.host.synced_folders import is_synced_folder
     from fencepost.stores.sqlite.store import Opening
 
     def network_kind(place: str) -> str | None:
@@ -552,7 +552,7 @@ def now_us() -> int:
 
 def keep_to_ourselves() -> None:
     """Let no agent read what this process has in its environment, as far as the host allows; `doctor` says how far."""
-    from fencepost.host.unreadable import become_unreadable
+    from fencepost.host.unreadable_process import become_unreadable
 
     become_unreadable()
 

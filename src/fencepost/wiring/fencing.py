@@ -22,7 +22,7 @@ def serve_proxy(
     from threading import Thread
 
     from fencepost.gates.http.door import ServiceDoor
-    from fencepost.gates.reference import resolved
+    from fencepost.gates.target_secrets import resolved
     from fencepost.host.clock import SystemClock
     from fencepost.host.secrets import own_secret
     from fencepost.model.errors import Misconfigured

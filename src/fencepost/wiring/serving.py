@@ -217,8 +217,8 @@ def try_notice(name: str, *, tenant: str | None = None, within_seconds: float | 
     Whoever comes for a tenant reaches the targets of a configuration only if it is that tenant's.
     """
     from fencepost.config.find import config_path
-    from fencepost.config.kinds import did_you_mean
     from fencepost.config.load import load
+    from fencepost.config.value_kinds import did_you_mean
     from fencepost.service.courier import DEADLINE_SECONDS, try_target
 
     path = config_path(os.environ, os.getcwd())

@@ -17,7 +17,7 @@ def start_session(data: bytes, *, turn: bool = False) -> str:
     """
     import subprocess
 
-    from fencepost.host.ancestors import caller
+    from fencepost.host.caller_process import caller
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.model.check import is_in_a_run
@@ -73,7 +73,7 @@ def _first_word(descriptor: int) -> str:
 
 def may_act(data: bytes, *, seconds: float) -> str:
     """Wait until a session holds its project, for at most so long; return why it may not act, nothing if it may."""
-    from fencepost.host.ancestors import caller
+    from fencepost.host.caller_process import caller
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.model.check import is_in_a_run
@@ -101,7 +101,7 @@ def may_act(data: bytes, *, seconds: float) -> str:
 
 def end_session(data: bytes) -> None:
     """End the keeper of a session, which gives the project back; a session that nobody keeps is no trouble."""
-    from fencepost.host.ancestors import caller
+    from fencepost.host.caller_process import caller
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
     from fencepost.model.light_signal import SIGTERM

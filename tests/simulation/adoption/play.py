@@ -8,7 +8,7 @@ import traceback
 from collections import Counter
 from hashlib import sha256
 
-from fencepost.host.logs import log_path
+from fencepost.host.log_files import log_path
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.registry import want
 from fencepost.operations.requests import request_run

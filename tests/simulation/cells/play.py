@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from fencepost.cells.memory import Remembered, StoreMemory
+from fencepost.cells.local_memory import Remembered, StoreMemory
 from fencepost.cells.store import CellStore, Here, _remember
 from fencepost.flow.leaser import Leaser
 from fencepost.model import cell as rules

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from fencepost.gates.sql import open as sql_open
+from fencepost.gates.sql import open_database as sql_open
 from tests.simulation.gates.repository import GitBehind, HookedBehind, made_up_remotes
 from tests.simulation.gates.servers import ForgetfulRedisBehind, RedisBehind, S3Behind
 from tests.simulation.gates.services import MiddlewareBehind, PostgresBehind, ProxyBehind

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from unittest.mock import patch
 
 from fencepost.gates.git import gate as git_gate
-from fencepost.gates.git import hook, pushing
+from fencepost.gates.git import pushing, receive_hooks
 from fencepost.gates.git.clone import Clone as Source
 from fencepost.gates.git.command import GitRefused
 from fencepost.gates.git.gate import GitGate
+from fencepost.gates.git.refs import NOTHING, branch_ref, fence_ref
 from fencepost.gates.git.scratch import RemoteState
-from fencepost.gates.git.words import NOTHING, branch_ref, fence_ref
 from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FenceRefused, GateUnreachable
 from fencepost.model.gate import Mark, Proof
@@ -36,9 +36,9 @@ class Remote:
     def judge(self, moves: tuple[tuple[str, str, str], ...]) -> None:
         """Let the real hook look at what is about to move."""
         lines = [f"{old} {new} {ref}" for ref, old, new in moves]
-        asked = patch.object(hook, "_current", lambda ref: self.refs.get(ref, ""))
-        with asked, patch.object(hook, "_marks", lambda commit, _: self.marks[commit]):
-            hook.judge(lines)
+        asked = patch.object(receive_hooks, "_current", lambda ref: self.refs.get(ref, ""))
+        with asked, patch.object(receive_hooks, "_marks", lambda commit, _: self.marks[commit]):
+            receive_hooks.judge(lines)
 
     def take(self, scene: Scene, moves: tuple[tuple[str, str, str], ...]) -> None:
         """Receive a push: look, and look again while the refs are locked; raise Failed if one is not as expected."""

@@ -4,7 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable
 
-from fencepost.gates.git.words import SAFE
+from fencepost.gates.git.refs import SAFE
 from fencepost.model.errors import GateUnreachable, Misconfigured
 
 SECONDS = 120.0

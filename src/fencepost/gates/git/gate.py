@@ -8,9 +8,9 @@ from fencepost.gates.git.command import GitRefused
 from fencepost.gates.git.locks import YOUNG, Locks, speaks_of_a_lock
 from fencepost.gates.git.probe import NO_ATOMIC, not_atomic, probe, reason
 from fencepost.gates.git.pushing import ALONE, TRIES, Along, push_all
+from fencepost.gates.git.refs import DEFAULT_BRANCH, NOTHING, branch_of, branch_ref, fence_ref, remote_of
 from fencepost.gates.git.scratch import RemoteState, Scratch, scratch
-from fencepost.gates.git.words import DEFAULT_BRANCH, NOTHING, branch_of, branch_ref, fence_ref, remote_of
-from fencepost.gates.reference import resolved
+from fencepost.gates.target_secrets import resolved
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import Proof, check, raised
 from fencepost.model.rights import is_referred_place

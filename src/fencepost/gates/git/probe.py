@@ -4,8 +4,8 @@ import os
 from contextlib import suppress
 
 from fencepost.gates.git.command import GitRefused
+from fencepost.gates.git.refs import NOTHING, PROBES
 from fencepost.gates.git.scratch import Scratch
-from fencepost.gates.git.words import NOTHING, PROBES
 from fencepost.model.errors import Misconfigured
 
 NO_ATOMIC = "does not support --atomic push"

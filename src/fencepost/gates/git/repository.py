@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fencepost.gates.git.command import GitRefused, git
 from fencepost.gates.git.locks import YOUNG, Locks, speaks_of_a_lock
 from fencepost.gates.git.pending import Checkout, clear, finish, note, pending_in
-from fencepost.gates.git.words import NOTHING
+from fencepost.gates.git.refs import NOTHING
 from fencepost.gates.mark_text import decode, encode
 from fencepost.model.errors import Busy, GateUnreachable, Misconfigured
 from fencepost.model.gate import Mark, Proof, check, raised

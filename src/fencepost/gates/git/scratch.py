@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fencepost.gates.git.command import SECONDS, GitRefused, git
-from fencepost.gates.git.words import MARKS, NOTHING, branch_ref, fence_ref
+from fencepost.gates.git.refs import MARKS, NOTHING, branch_ref, fence_ref
 from fencepost.gates.mark_text import decode, encode
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import Mark

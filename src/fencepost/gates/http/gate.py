@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from fencepost.gates.http.door import PATH
 from fencepost.gates.http.headers import OK, REFUSED, error_in, proof_headers
-from fencepost.gates.reference import resolved
+from fencepost.gates.target_secrets import resolved
 from fencepost.model.errors import GateUnreachable, Invalid, Misconfigured
 from fencepost.model.gate import Mark, Proof
 from fencepost.model.target import Target

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from fencepost.gates.beneath import sync
 from fencepost.gates.mark_text import decode, encode
+from fencepost.gates.open_beneath import sync
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import Mark, Proof, check, raised
 

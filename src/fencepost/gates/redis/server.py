@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fencepost.gates.reference import resolved
+from fencepost.gates.target_secrets import resolved
 from fencepost.model.errors import GateUnreachable, Invalid, Misconfigured
 from fencepost.ports.gate import Fetch
 

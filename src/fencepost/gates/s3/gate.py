@@ -3,9 +3,9 @@
 import os
 from typing import TYPE_CHECKING
 
-from fencepost.gates.reference import resolved
 from fencepost.gates.s3.bucket import Bucket, ChangedMeanwhile
 from fencepost.gates.s3.pointer import NOTHING, FoundPointer, Pointer, parse
+from fencepost.gates.target_secrets import resolved
 from fencepost.model.errors import Busy, GateUnreachable, Invalid, Misconfigured
 from fencepost.model.gate import Proof, check, raised
 from fencepost.model.rights import is_referred_place

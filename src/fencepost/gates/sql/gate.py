@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fencepost.gates.sql.guard import guard_statements, unguard_statements
-from fencepost.gates.sql.link import SqlLink, link_to
-from fencepost.gates.sql.open import Database, database_at
+from fencepost.gates.sql.connection import SqlLink, link_to
+from fencepost.gates.sql.open_database import Database, database_at
 from fencepost.gates.sql.statements import DEFAULT_TABLE, MarkStatements, statements
+from fencepost.gates.sql.table_trigger import guard_statements, unguard_statements
 from fencepost.model.errors import Misconfigured
 from fencepost.model.gate import FLOOR, MARKS_MAX, Mark, Proof, check, raised
 from fencepost.model.target import Target

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fencepost.model.errors import Invalid
 from fencepost.operations.hosted_cells import KeptCell, list_cells, read_cell, swap_cell
 from fencepost.operations.run_queries import Store
-from fencepost.web.api import models
+from fencepost.web.api import response_models
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import access
 
@@ -26,7 +26,7 @@ BODY: dict[str, Any] = {
 MOVED: dict[int | str, dict[str, Any]] = {412: {"description": "another document is there than the expected one"}}
 
 
-@router.get("/cells", response_model=models.CellNames, openapi_extra=TAKES)
+@router.get("/cells", response_model=response_models.CellNames, openapi_extra=TAKES)
 async def cells(request: Request, prefix: Prefix = "") -> dict[str, object]:
     """List the names of the cells."""
     return {"names": await door_of(request).desk.ask(_names, caller_of(request).tenant, prefix)}
@@ -39,7 +39,7 @@ async def cell(request: Request, name: Name) -> Response:
     return Response(kept.document, media_type="application/json", headers={"ETag": f'"{kept.tag}"'})
 
 
-@router.put("/cells/{name}", response_model=models.Swapped, responses=MOVED, openapi_extra={**TAKES, **BODY})
+@router.put("/cells/{name}", response_model=response_models.Swapped, responses=MOVED, openapi_extra={**TAKES, **BODY})
 async def put_cell(
     request: Request, response: Response, name: Name, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
 ) -> dict[str, object]:

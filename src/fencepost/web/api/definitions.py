@@ -16,7 +16,7 @@ from fencepost.operations.records.plan_record import PlannedRecord, planned_reco
 from fencepost.operations.records.preview_record import preview_record
 from fencepost.operations.registry import apply_config, find_schedule, plan_config
 from fencepost.operations.run_queries import Store
-from fencepost.web.api import asking, models
+from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Limit
 from fencepost.web.door import caller_of, door_of
 
@@ -25,21 +25,21 @@ Plain = Annotated[str, Query(max_length=200)]
 Expression = Annotated[str, Query(max_length=1_000)]
 
 
-@router.post("/plan", response_model=models.model_of(PlannedRecord))
-async def plan(request: Request, ask: asking.AskDefinitions) -> PlannedRecord:
+@router.post("/plan", response_model=response_models.model_of(PlannedRecord))
+async def plan(request: Request, ask: request_models.AskDefinitions) -> PlannedRecord:
     """Show what an apply of these definitions would change, with warnings and the next ticks; nothing is changed."""
     caller, door = caller_of(request), door_of(request)
     return await door.desk.ask(_put, ask, door.rights(), tenant=caller.tenant, actor=None)
 
 
-@router.post("/apply", response_model=models.model_of(PlannedRecord))
-async def apply(request: Request, ask: asking.AskDefinitions) -> PlannedRecord:
+@router.post("/apply", response_model=response_models.model_of(PlannedRecord))
+async def apply(request: Request, ask: request_models.AskDefinitions) -> PlannedRecord:
     """Put definitions into the registry, all of them or none; those of the same name that are gone are retired."""
     caller, door = caller_of(request), door_of(request)
     return await door.desk.ask(_put, ask, door.rights(), tenant=caller.tenant, actor=caller.actor)
 
 
-@router.get("/ticks", response_model=models.Preview)
+@router.get("/ticks", response_model=response_models.Preview)
 async def ticks(
     request: Request,
     *,
@@ -61,7 +61,7 @@ async def ticks(
 
 def _put(
     store: Store,
-    ask: asking.AskDefinitions,
+    ask: request_models.AskDefinitions,
     rights: Rights,
     *,
     tenant: str,

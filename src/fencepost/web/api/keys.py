@@ -25,7 +25,7 @@ from fencepost.operations.web_keys import (
     revoke_key,
 )
 from fencepost.ports.keys import KeyRow
-from fencepost.web.api import asking, models
+from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair
 from fencepost.web.api.runs import IdempotencyKey
 from fencepost.web.door import caller_of, door_of
@@ -36,7 +36,7 @@ router = APIRouter(prefix="/api/v1", tags=["keys"])
 KeyKind = Annotated[str, Query(pattern="^(|key|link|session)$")]
 
 
-@router.get("/keys", response_model=models.page_of(KeyRecord), openapi_extra=access("admin"))
+@router.get("/keys", response_model=response_models.page_of(KeyRecord), openapi_extra=access("admin"))
 async def keys(request: Request, kind: KeyKind = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List the keys, newest first."""
     rows = await door_of(request).desk.ask(_keys, caller_of(request).tenant, kind, pair(cursor), limit + 1)
@@ -45,12 +45,12 @@ async def keys(request: Request, kind: KeyKind = "", limit: Limit = LIMIT, curso
 
 @router.post(
     "/keys",
-    response_model=models.model_of(NewKeyRecord),
+    response_model=response_models.model_of(NewKeyRecord),
     status_code=201,
-    responses={200: {"model": models.model_of(NewKeyRecord), "description": "It was made before."}},
+    responses={200: {"model": response_models.model_of(NewKeyRecord), "description": "It was made before."}},
 )
 async def make_key(
-    request: Request, response: Response, ask: asking.AskKey, idempotency_key: IdempotencyKey = None
+    request: Request, response: Response, ask: request_models.AskKey, idempotency_key: IdempotencyKey = None
 ) -> NewKeyRecord:
     """Make a key for a program; it is shown this once. The same Idempotency-Key makes no second one."""
     caller = caller_of(request)
@@ -61,12 +61,12 @@ async def make_key(
 
 @router.post(
     "/keys/link",
-    response_model=models.model_of(NewLinkRecord),
+    response_model=response_models.model_of(NewLinkRecord),
     status_code=201,
-    responses={200: {"model": models.model_of(NewLinkRecord), "description": "It was made before."}},
+    responses={200: {"model": response_models.model_of(NewLinkRecord), "description": "It was made before."}},
 )
 async def make_link(
-    request: Request, response: Response, ask: asking.AskLink, idempotency_key: IdempotencyKey = None
+    request: Request, response: Response, ask: request_models.AskLink, idempotency_key: IdempotencyKey = None
 ) -> NewLinkRecord:
     """Make a login link for one browser, good once and for an hour; it is shown this once."""
     caller = caller_of(request)
@@ -78,7 +78,7 @@ async def make_link(
     return made
 
 
-@router.delete("/keys/{key}", response_model=models.model_of(KeyRecord))
+@router.delete("/keys/{key}", response_model=response_models.model_of(KeyRecord))
 async def end_key(request: Request, key: str) -> KeyRecord:
     """End a key, at once."""
     caller = caller_of(request)
@@ -90,7 +90,7 @@ def _keys(store: Store, tenant: str, kind: str, before: tuple[int, str] | None, 
     return store.keys().keys(tenant, kind=kind, limit=limit, **more)
 
 
-def _make_key(store: Store, tenant: str, ask: asking.AskKey, by: str, key: str | None) -> NewKeyRecord:
+def _make_key(store: Store, tenant: str, ask: request_models.AskKey, by: str, key: str | None) -> NewKeyRecord:
     expires = timedelta(seconds=parse_duration(ask.expires)) if ask.expires else None
     wanted: dict[str, Any] = {"tenant": tenant, "name": ask.name, "role": Role(ask.role), "expires_after": expires}
     made = create_key_once(store.keys(), key, by=by, **wanted) if key else create_key(store.keys(), by=by, **wanted)

@@ -10,7 +10,7 @@ from fencepost.model.errors import QueueFull
 from fencepost.model.notice import EVENTS
 from fencepost.operations.records.notice_record import NoticeRecord, notice_record
 from fencepost.operations.sent_notices import list_notices, revive_notices
-from fencepost.web.api import models
+from fencepost.web.api import response_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, numbers, page
 from fencepost.web.door import caller_of, door_of
 from fencepost.wiring.serving import try_notice
@@ -24,7 +24,7 @@ State = Annotated[str, Query(pattern="^(|waiting|sent|dead)$")]
 Event = Annotated[str, Query(pattern=f"^(|{'|'.join(EVENTS)})$")]
 
 
-@router.get("/notices", response_model=models.page_of(NoticeRecord))
+@router.get("/notices", response_model=response_models.page_of(NoticeRecord))
 async def notices(
     request: Request,
     *,
@@ -42,14 +42,14 @@ async def notices(
     return page(rows, limit, notice_record, lambda one: [one.at_us, one.seq])
 
 
-@router.post("/notices/{target}/retry", response_model=models.Done)
+@router.post("/notices/{target}/retry", response_model=response_models.Done)
 async def retry(request: Request, target: Target) -> dict[str, object]:
     """Have what was given up for one target tried once more."""
     await door_of(request).desk.ask(revive_notices, caller_of(request).tenant, target)
     return {"done": True}
 
 
-@router.post("/notices/{target}/test", response_model=models.Tried)
+@router.post("/notices/{target}/test", response_model=response_models.Tried)
 async def test(request: Request, target: Target) -> dict[str, object]:
     """Send a test now to a target of this server's configuration, and say how it went."""
     error = await asyncio.to_thread(_try, target, caller_of(request).tenant)  # receivers never hold up the store

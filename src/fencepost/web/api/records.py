@@ -31,7 +31,7 @@ from fencepost.operations.records.lease_record import LeaseRecord, lease_record
 from fencepost.operations.records.ledger_record import LedgerEntryRecord, entry_record
 from fencepost.operations.records.proof_record import ProofRecord, proof_record
 from fencepost.operations.run_queries import Store, list_audit
-from fencepost.web.api import asking, models
+from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import BIGGEST, LIMIT, LIMIT_MAX, Cursor, Limit, names, number, page, pair, wrong_cursor
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
@@ -53,7 +53,7 @@ Lost = Annotated[bool, Query(description="instead, those whose holder was not he
 Standing = Annotated[str, Query(pattern=f"^(|{'|'.join(STANDINGS)})$")]
 
 
-@router.get("/leases", response_model=models.page_of(LeaseRecord), tags=["leases"])
+@router.get("/leases", response_model=response_models.page_of(LeaseRecord), tags=["leases"])
 async def leases(
     request: Request,
     *,
@@ -69,16 +69,16 @@ async def leases(
     return page(found, limit, lease_record, lease_place)
 
 
-@router.post("/leases/break", response_model=models.Done, tags=["leases"])
-async def break_one(request: Request, ask: asking.AskBreak) -> dict[str, object]:
+@router.post("/leases/break", response_model=response_models.Done, tags=["leases"])
+async def break_one(request: Request, ask: request_models.AskBreak) -> dict[str, object]:
     """Take a lease from its holder, whose tree then ends."""
     caller = caller_of(request)
     await door_of(request).desk.ask(_break, caller.tenant, ask, caller.actor)
     return {"done": True}
 
 
-@router.post("/leases/forget", response_model=models.Done, tags=["leases"])
-async def forget_one(request: Request, ask: asking.AskForget) -> dict[str, object]:
+@router.post("/leases/forget", response_model=response_models.Done, tags=["leases"])
+async def forget_one(request: Request, ask: request_models.AskForget) -> dict[str, object]:
     """Drop what a resource owes to a gate that is gone for good: nobody raises its mark there any more.
 
     Without a gate: forget the lost leases of a resource or of a host, of which nothing runs any more.
@@ -87,7 +87,7 @@ async def forget_one(request: Request, ask: asking.AskForget) -> dict[str, objec
     return {"done": True}
 
 
-@router.get("/ledger", response_model=models.page_of(LedgerEntryRecord), tags=["ledger"])
+@router.get("/ledger", response_model=response_models.page_of(LedgerEntryRecord), tags=["ledger"])
 async def ledger(
     request: Request, *, state: Standing = "", scope: Plain = "", limit: Limit = LIMIT, cursor: Cursor = ""
 ) -> dict[str, object]:
@@ -97,15 +97,15 @@ async def ledger(
     return page(rows, limit, entry_record, lambda one: [one.begun_us, one.key, one.scope])
 
 
-@router.post("/ledger/resolve", response_model=models.Done, tags=["ledger"])
-async def resolve_one(request: Request, ask: asking.AskResolve) -> dict[str, object]:
+@router.post("/ledger/resolve", response_model=response_models.Done, tags=["ledger"])
+async def resolve_one(request: Request, ask: request_models.AskResolve) -> dict[str, object]:
     """Say what became of an ambiguous effect."""
     caller = caller_of(request)
     await door_of(request).desk.ask(_resolve, caller.tenant, ask, caller.actor)
     return {"done": True}
 
 
-@router.get("/audit", response_model=models.page_of(AuditEntryRecord), tags=["audit"])
+@router.get("/audit", response_model=response_models.page_of(AuditEntryRecord), tags=["audit"])
 async def audit(
     request: Request, verb: Plain = "", subject: Plain = "", limit: Limit = LIMIT, cursor: Cursor = ""
 ) -> dict[str, object]:
@@ -122,16 +122,19 @@ async def audit(
     return page(rows, limit, audit_record, lambda one: one.seq)
 
 
-@router.get("/audit/verify", response_model=models.model_of(AuditReportRecord), tags=["audit"])
+@router.get("/audit/verify", response_model=response_models.model_of(AuditReportRecord), tags=["audit"])
 async def verify(request: Request) -> AuditReportRecord:
     """Walk the chain with this machine's key, and say whether all of it is as it was."""
     return await door_of(request).desk.ask(_verify, caller_of(request).tenant)
 
 
 @router.post(
-    "/audit/verify", response_model=models.model_of(AuditReportRecord), tags=["audit"], openapi_extra=access("read")
+    "/audit/verify",
+    response_model=response_models.model_of(AuditReportRecord),
+    tags=["audit"],
+    openapi_extra=access("read"),
 )
-async def verify_with_heads(request: Request, ask: asking.AskVerify) -> AuditReportRecord:
+async def verify_with_heads(request: Request, ask: request_models.AskVerify) -> AuditReportRecord:
     """Walk the chain likewise, and say also whether its end was cut off since the heads were exported."""
     return await door_of(request).desk.ask(_verify, caller_of(request).tenant, ask.heads)
 
@@ -149,7 +152,7 @@ async def export(request: Request, *, head: bool = False, after: After = 0, limi
     return Response(text, media_type=LINES, headers={} if goes_on is None else {"Link": link})
 
 
-@router.get("/prove", response_model=models.model_of(ProofRecord), tags=["reports"])
+@router.get("/prove", response_model=response_models.model_of(ProofRecord), tags=["reports"])
 async def prove_ticks(
     request: Request,
     *,
@@ -163,7 +166,7 @@ async def prove_ticks(
     return await ask(_prove, caller_of(request).tenant, schedule=schedule, from_=from_, until=until, limit=limit)
 
 
-@router.get("/dst-check", response_model=models.page_of(DstEffect), tags=["reports"])
+@router.get("/dst-check", response_model=response_models.page_of(DstEffect), tags=["reports"])
 async def dst_check(
     request: Request, years: Annotated[int, Query(ge=1, le=50)] = 1, limit: Limit = LIMIT, cursor: Cursor = ""
 ) -> dict[str, object]:
@@ -176,17 +179,17 @@ async def dst_check(
     return page(rows, limit, lambda row: row[1], lambda row: row[0] + 1)
 
 
-@router.get("/doctor", response_model=models.Examination, tags=["reports"], openapi_extra=access("admin"))
+@router.get("/doctor", response_model=response_models.Examination, tags=["reports"], openapi_extra=access("admin"))
 async def doctor(request: Request) -> dict[str, object]:
     """Look for what is weak or wrong on the machine of this server."""
     return {"findings": await door_of(request).desk.ask(examined, caller_of(request).tenant, door_of(request))}
 
 
-def _break(store: Store, tenant: str, ask: asking.AskBreak, by: str) -> None:
+def _break(store: Store, tenant: str, ask: request_models.AskBreak, by: str) -> None:
     break_lease(store, parse_resource(ask.resource), tenant=tenant, why=f"{ask.note} ({by})")
 
 
-def _forget(store: Store, tenant: str, ask: asking.AskForget) -> None:
+def _forget(store: Store, tenant: str, ask: request_models.AskForget) -> None:
     resource = parse_resource(ask.resource) if ask.resource else ""
     if resource and ask.gate:
         forget_gate(store, resource, ask.gate, tenant=tenant)
@@ -204,7 +207,7 @@ def _ledger(
     return store.ledger().entries(tenant, scope=wanted, standing=state, limit=limit, **more)
 
 
-def _resolve(store: Store, tenant: str, ask: asking.AskResolve, by: str) -> None:
+def _resolve(store: Store, tenant: str, ask: request_models.AskResolve, by: str) -> None:
     if ask.forget and ask.answer is not None:
         raise Invalid("an effect either took place, with an answer, or is forgotten; send one of the two.")
     entry = find_entry(store.ledger(), tenant, ask.key, "" if ask.scope == "tenant" else ask.scope)

@@ -35,7 +35,7 @@ from fencepost.operations.run_queries import (
     show,
     with_attempts,
 )
-from fencepost.web.api import asking, models
+from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair, turn
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
@@ -45,12 +45,12 @@ TRIGGER = access("trigger")
 LOG_BYTES_MAX = 4 * 1_048_576  # of one answer
 Plain = Annotated[str, Query(max_length=200)]
 State = Annotated[str, Query(pattern="^(|ready|running|succeeded|dead|cancelled)$")]
-LIVE = models.page_of(LiveRunRecord, LiveCommandRecord)
-ANY = models.any_of(RunDetailRecord, GuardedCommandRecord, LiveRunRecord, LiveCommandRecord)
+LIVE = response_models.page_of(LiveRunRecord, LiveCommandRecord)
+ANY = response_models.any_of(RunDetailRecord, GuardedCommandRecord, LiveRunRecord, LiveCommandRecord)
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=512)]
 
 
-@router.get("/runs", response_model=models.page_of(RunRecord, GuardedCommandRecord))
+@router.get("/runs", response_model=response_models.page_of(RunRecord, GuardedCommandRecord))
 async def runs(
     request: Request,
     *,
@@ -70,13 +70,13 @@ async def runs(
 
 @router.post(
     "/runs",
-    response_model=models.model_of(RunMadeRecord),
+    response_model=response_models.model_of(RunMadeRecord),
     status_code=202,
-    responses={200: {"model": models.model_of(RunMadeRecord), "description": "It was there before."}},
+    responses={200: {"model": response_models.model_of(RunMadeRecord), "description": "It was there before."}},
     openapi_extra=TRIGGER,
 )
 async def run(
-    request: Request, response: Response, ask: asking.AskRun, idempotency_key: IdempotencyKey = None
+    request: Request, response: Response, ask: request_models.AskRun, idempotency_key: IdempotencyKey = None
 ) -> RunMadeRecord:
     """Run an agent or a schedule now, through the same queue; 202 when it is kept for good, 200 if it was before."""
     caller, door = caller_of(request), door_of(request)
@@ -85,8 +85,10 @@ async def run(
     return made_record(made)
 
 
-@router.post("/batches", response_model=models.Batch, status_code=202, openapi_extra=TRIGGER)
-async def run_many(request: Request, ask: asking.AskRuns, idempotency_key: IdempotencyKey = None) -> dict[str, object]:
+@router.post("/batches", response_model=response_models.Batch, status_code=202, openapi_extra=TRIGGER)
+async def run_many(
+    request: Request, ask: request_models.AskRuns, idempotency_key: IdempotencyKey = None
+) -> dict[str, object]:
     """Run an agent once for each payload, in one durable commit or not at all; the same key makes none twice."""
     caller, door = caller_of(request), door_of(request)
     made = await door.desk.ask(_request_many, ask, caller.tenant, by=caller.actor, key=idempotency_key, door=door)
@@ -100,7 +102,7 @@ async def run_detail(request: Request, run_id: str) -> Record:
     return await door.desk.ask(_detail, caller_of(request).tenant, run_id, door.log_folder)
 
 
-@router.get("/runs/{run_id}/log", response_model=models.RunLog)
+@router.get("/runs/{run_id}/log", response_model=response_models.RunLog)
 async def run_log(
     request: Request,
     run_id: str,
@@ -114,16 +116,16 @@ async def run_log(
     )
 
 
-@router.post("/runs/{run_id}/cancel", response_model=models.model_of(RunRecord), openapi_extra=TRIGGER)
+@router.post("/runs/{run_id}/cancel", response_model=response_models.model_of(RunRecord), openapi_extra=TRIGGER)
 async def cancel_run(request: Request, run_id: str) -> RunRecord:
     """Take a run out of the queue, or ask it to stop."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_cancel, caller.tenant, run_id, caller.actor)
 
 
-@router.post("/runs/{run_id}/replay", response_model=models.model_of(RunMadeRecord), openapi_extra=TRIGGER)
+@router.post("/runs/{run_id}/replay", response_model=response_models.model_of(RunMadeRecord), openapi_extra=TRIGGER)
 async def replay_run(
-    request: Request, run_id: str, ask: asking.AskReplay, idempotency_key: IdempotencyKey = None
+    request: Request, run_id: str, ask: request_models.AskReplay, idempotency_key: IdempotencyKey = None
 ) -> RunMadeRecord:
     """Make a new run of a dead letter: the same tick and payload, a key of its own."""
     caller, door = caller_of(request), door_of(request)
@@ -131,15 +133,15 @@ async def replay_run(
     return made_record(made)
 
 
-@router.post("/runs/{run_id}/discard", response_model=models.model_of(RunRecord), openapi_extra=TRIGGER)
-async def discard_run(request: Request, run_id: str, ask: asking.AskNote | None = None) -> RunRecord:
+@router.post("/runs/{run_id}/discard", response_model=response_models.model_of(RunRecord), openapi_extra=TRIGGER)
+async def discard_run(request: Request, run_id: str, ask: request_models.AskNote | None = None) -> RunRecord:
     """Take a dead letter off the desk; the run stays in the records, and the note in the audit."""
     caller = caller_of(request)
     note = ask.note if ask else ""
     return await door_of(request).desk.ask(_discard, caller.tenant, run_id, by=caller.actor, note=note)
 
 
-@router.get("/dead", response_model=models.page_of(DeadLetterRecord))
+@router.get("/dead", response_model=response_models.page_of(DeadLetterRecord))
 async def dead(request: Request, schedule: Plain = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List the dead letters that nobody has dealt with, newest first."""
     more = {"before": before} if (before := pair(cursor)) else {}
@@ -169,7 +171,9 @@ def _live(
     return page(found, limit, lambda one: live_record(one, listing), live_place)
 
 
-def _request(store: Store, ask: asking.AskRun, tenant: str, *, by: str, key: str | None, door: Door) -> Requested:
+def _request(
+    store: Store, ask: request_models.AskRun, tenant: str, *, by: str, key: str | None, door: Door
+) -> Requested:
     tick = moment(store, tenant, ask.target, ask.tick) if ask.tick else None
     made = request_run(
         store,
@@ -190,7 +194,7 @@ def _request(store: Store, ask: asking.AskRun, tenant: str, *, by: str, key: str
 
 
 def _request_many(
-    store: Store, ask: asking.AskRuns, tenant: str, *, by: str, key: str | None, door: Door
+    store: Store, ask: request_models.AskRuns, tenant: str, *, by: str, key: str | None, door: Door
 ) -> list[Triggered]:
     wanted = [WantedRun(payload, f"{key}:{number}" if key else None) for number, payload in enumerate(ask.payloads, 1)]
     return request_many(
@@ -223,7 +227,7 @@ def _cancel(store: Store, tenant: str, run_id: str, by: str) -> RunRecord:
 
 
 def _replay(
-    store: Store, tenant: str, run_id: str, *, by: str, ask: asking.AskReplay, key: str | None, door: Door
+    store: Store, tenant: str, run_id: str, *, by: str, ask: request_models.AskReplay, key: str | None, door: Door
 ) -> Requested:
     found, new = find_run(store, tenant, run_id).id, door.new_run_id
     return replay(store, found, tenant=tenant, new_run_id=new, by=by, again=ask.again, as_then=ask.as_then, key=key)

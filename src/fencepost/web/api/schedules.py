@@ -26,7 +26,7 @@ from fencepost.operations.run_queries import Store, list_ticks, moment
 from fencepost.operations.single_definition import tag_of
 from fencepost.ports.looking import TickRow
 from fencepost.ports.registry import BEYOND
-from fencepost.web.api import asking, models
+from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, numbers, page, pair, spelled
 from fencepost.web.api.runs import IdempotencyKey
 from fencepost.web.door import Door, caller_of, door_of
@@ -37,7 +37,7 @@ Plain = Annotated[str, Query(max_length=200)]
 EVER_US = 2**63 - 1
 
 
-@router.get("/schedules", response_model=models.page_of(ScheduleRecord))
+@router.get("/schedules", response_model=response_models.page_of(ScheduleRecord))
 async def schedules(request: Request, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List the schedules by name."""
     rows = await door_of(request).desk.ask(_list, caller_of(request).tenant, limit + 1, name(cursor))
@@ -45,7 +45,9 @@ async def schedules(request: Request, limit: Limit = LIMIT, cursor: Cursor = "")
 
 
 @router.get(
-    "/schedules/{schedule}", response_model=models.model_of(ScheduleDetailRecord), response_model_exclude_unset=True
+    "/schedules/{schedule}",
+    response_model=response_models.model_of(ScheduleDetailRecord),
+    response_model_exclude_unset=True,
 )
 async def schedule_detail(request: Request, response: Response, schedule: str) -> ScheduleDetailRecord:
     """Show one schedule in full, with its next ticks."""
@@ -54,14 +56,14 @@ async def schedule_detail(request: Request, response: Response, schedule: str) -
     return found
 
 
-@router.get("/schedules/{schedule}/history", response_model=models.History, response_model_exclude_unset=True)
+@router.get("/schedules/{schedule}/history", response_model=response_models.History, response_model_exclude_unset=True)
 async def history(request: Request, schedule: str, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List its versions and pauses, newest first; of each `limit` at most."""
     before = numbers(cursor) or (BEYOND, BEYOND)
     return await door_of(request).desk.ask(_history, caller_of(request).tenant, schedule, before, limit)
 
 
-@router.get("/schedules/{schedule}/ticks", response_model=models.page_of(DecidedTickRecord))
+@router.get("/schedules/{schedule}/ticks", response_model=response_models.page_of(DecidedTickRecord))
 async def ticks(
     request: Request,
     schedule: str,
@@ -87,7 +89,7 @@ async def ticks(
     return page(rows, limit, tick_record, _tick_place)
 
 
-@router.get("/schedules/{schedule}/why", response_model=models.Answers)
+@router.get("/schedules/{schedule}/why", response_model=response_models.Answers)
 async def why_it_ran(
     request: Request, schedule: str, at: Annotated[str | None, Query(max_length=200)] = None
 ) -> dict[str, object]:
@@ -96,32 +98,34 @@ async def why_it_ran(
     return {"answers": [answer_record(asked, one) for one in answers]}
 
 
-@router.post("/schedules/{schedule}/pause", response_model=models.model_of(PauseRecord))
-async def pause(request: Request, schedule: str, ask: asking.AskPause) -> PauseRecord:
+@router.post("/schedules/{schedule}/pause", response_model=response_models.model_of(PauseRecord))
+async def pause(request: Request, schedule: str, ask: request_models.AskPause) -> PauseRecord:
     """Make no runs until it is resumed; its ticks are recorded as paused."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_pause, caller.tenant, schedule, caller.actor, ask)
 
 
-@router.post("/schedules/{schedule}/resume", response_model=models.model_of(ScheduleRecord))
+@router.post("/schedules/{schedule}/resume", response_model=response_models.model_of(ScheduleRecord))
 async def resume(request: Request, schedule: str) -> ScheduleRecord:
     """End the pause."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_resume, caller.tenant, schedule, caller.actor)
 
 
-@router.post("/schedules/{schedule}/skip-next", response_model=models.Skips)
-async def skip_next(request: Request, schedule: str, ask: asking.AskSkip) -> dict[str, object]:
+@router.post("/schedules/{schedule}/skip-next", response_model=response_models.Skips)
+async def skip_next(request: Request, schedule: str, ask: request_models.AskSkip) -> dict[str, object]:
     """Leave out the next ticks."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_skip, caller.tenant, schedule, caller.actor, ask.count)
 
 
 @router.post(
-    "/schedules/{schedule}/backfill", response_model=models.model_of(Backfilled), openapi_extra=access("trigger")
+    "/schedules/{schedule}/backfill",
+    response_model=response_models.model_of(Backfilled),
+    openapi_extra=access("trigger"),
 )
 async def backfill_range(
-    request: Request, schedule: str, ask: asking.AskBackfill, idempotency_key: IdempotencyKey = None
+    request: Request, schedule: str, ask: request_models.AskBackfill, idempotency_key: IdempotencyKey = None
 ) -> Backfilled:
     """Make a run for every tick of a range that is over; asking again makes none twice.
 
@@ -132,14 +136,14 @@ async def backfill_range(
     return await door.desk.ask(_backfill, caller.tenant, schedule, by=caller.actor, ask=named, door=door)
 
 
-@router.post("/halt", response_model=models.model_of(PauseRecord))
-async def halt(request: Request, ask: asking.AskNote) -> PauseRecord:
+@router.post("/halt", response_model=response_models.model_of(PauseRecord))
+async def halt(request: Request, ask: request_models.AskNote) -> PauseRecord:
     """Stop making and starting runs, all of the tenant's."""
     caller = caller_of(request)
     return await door_of(request).desk.ask(_halt, caller.tenant, caller.actor, ask.note)
 
 
-@router.post("/unhalt", response_model=models.Done)
+@router.post("/unhalt", response_model=response_models.Done)
 async def unhalt(request: Request) -> dict[str, object]:
     """Go on."""
     caller = caller_of(request)
@@ -171,7 +175,7 @@ def _tick_place(tick: TickRow) -> object:
     return [tick.tick_us, tick.occurrence]
 
 
-def _pause(store: Store, tenant: str, schedule: str, by: str, ask: asking.AskPause) -> PauseRecord:
+def _pause(store: Store, tenant: str, schedule: str, by: str, ask: request_models.AskPause) -> PauseRecord:
     until = moment(store, tenant, schedule, ask.until) if ask.until else None
     done = operations.pause_schedule(store.registry(), schedule, tenant=tenant, until=until, note=ask.note, actor=by)
     return pause_record(done)
@@ -187,7 +191,9 @@ def _skip(store: Store, tenant: str, schedule: str, by: str, count: int) -> dict
     return {"name": schedule, "skips": [format_instant(one) for one in found]}
 
 
-def _backfill(store: Store, tenant: str, schedule: str, *, by: str, ask: asking.AskBackfill, door: Door) -> Backfilled:
+def _backfill(
+    store: Store, tenant: str, schedule: str, *, by: str, ask: request_models.AskBackfill, door: Door
+) -> Backfilled:
     return backfill(
         store,
         tenant=tenant,

@@ -23,7 +23,7 @@ from fencepost.operations.single_definition import (
     put_definition,
 )
 from fencepost.ports.registry import AgentRow
-from fencepost.web.api import asking, models
+from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, page
 from fencepost.web.door import caller_of, door_of
 
@@ -35,14 +35,14 @@ IfMatch = Annotated[
 IfNoneMatch = Annotated[str | None, Header(max_length=200, description="* makes only what is new; 412 if it is there")]
 
 
-@router.get("/agents", response_model=models.page_of(AgentRecord), response_model_exclude_unset=True)
+@router.get("/agents", response_model=response_models.page_of(AgentRecord), response_model_exclude_unset=True)
 async def agents(request: Request, limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
     """List the agents by name."""
     rows = await door_of(request).desk.ask(_list, caller_of(request).tenant, limit + 1, name(cursor))
     return page(rows, limit, agent_record, lambda one: one.name)
 
 
-@router.get("/agents/{agent}", response_model=models.model_of(AgentRecord), response_model_exclude_unset=True)
+@router.get("/agents/{agent}", response_model=response_models.model_of(AgentRecord), response_model_exclude_unset=True)
 async def agent_detail(request: Request, response: Response, agent: One) -> AgentRecord:
     """Show one agent."""
     row = await door_of(request).desk.ask(_find, caller_of(request).tenant, agent)
@@ -51,12 +51,12 @@ async def agent_detail(request: Request, response: Response, agent: One) -> Agen
     return found
 
 
-@router.put("/agents/{agent}", response_model=models.model_of(PlannedRecord))
+@router.put("/agents/{agent}", response_model=response_models.model_of(PlannedRecord))
 async def put_agent(
     request: Request,
     response: Response,
     agent: One,
-    ask: asking.AskAgent,
+    ask: request_models.AskAgent,
     *,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
@@ -68,18 +68,18 @@ async def put_agent(
     )
 
 
-@router.delete("/agents/{agent}", response_model=models.Done)
+@router.delete("/agents/{agent}", response_model=response_models.Done)
 async def delete_agent(request: Request, agent: One, if_match: IfMatch = None) -> dict[str, object]:
     """Retire one agent that was put here; refused while a schedule runs it."""
     return await _drop(request, ("agent", agent), expected(if_match, None))
 
 
-@router.put("/schedules/{schedule}", response_model=models.model_of(PlannedRecord))
+@router.put("/schedules/{schedule}", response_model=response_models.model_of(PlannedRecord))
 async def put_schedule(
     request: Request,
     response: Response,
     schedule: One,
-    ask: asking.AskSchedule,
+    ask: request_models.AskSchedule,
     *,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
@@ -91,7 +91,7 @@ async def put_schedule(
     )
 
 
-@router.delete("/schedules/{schedule}", response_model=models.Done)
+@router.delete("/schedules/{schedule}", response_model=response_models.Done)
 async def delete_schedule(request: Request, schedule: One, if_match: IfMatch = None) -> dict[str, object]:
     """Retire one schedule that was put here; its runs and ticks stay on record."""
     return await _drop(request, ("schedule", schedule), expected(if_match, None))

@@ -12,7 +12,7 @@ from fencepost.operations.backfill import Backfilled, Foreseen, backfill, forese
 from fencepost.operations.phrases import counted
 from fencepost.operations.run_queries import Store, moment
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out, read_form
-from fencepost.web.dashboard.words import segment
+from fencepost.web.dashboard.filters import segment
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.problems import problem_of
 from fencepost.web.security import access

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fencepost.model.access import Role
 from fencepost.operations.phrases import plain, span
-from fencepost.web.dashboard import words
+from fencepost.web.dashboard import filters
 from fencepost.web.door import admission_of
 
 HERE = Path(__file__).parent
@@ -81,19 +81,19 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters |= {
-        "when": words.when,
-        "absolute": words.absolute,
-        "mark": words.mark,
-        "segment": words.segment,
-        "money": words.money,
-        "short": words.short,
-        "pretty": words.pretty,
-        "count_of": words.count,
-        "dashed": words.dashed,
+        "when": filters.when,
+        "absolute": filters.absolute,
+        "mark": filters.mark,
+        "segment": filters.segment,
+        "money": filters.money,
+        "short": filters.short,
+        "pretty": filters.pretty,
+        "count_of": filters.count,
+        "dashed": filters.dashed,
         "plain": plain,
         "span": span,
     }
-    made.globals |= {"asset": asset, "took": words.took, "icon": words.icon, "words": words}
+    made.globals |= {"asset": asset, "took": filters.took, "icon": filters.icon, "words": filters}
     return made
 
 

@@ -1,12 +1,12 @@
 """Which pages there are."""
 
 from fencepost.web.dashboard import (
+    ambiguous_effects,
     backfills,
-    doubts,
     files,
-    lines,
+    front_page,
     notices,
-    now,
+    queue_pages,
     records,
     run_acts,
     runs,
@@ -18,16 +18,16 @@ from fencepost.web.dashboard import (
 
 ROOMS = (
     files,
-    now,
+    front_page,
     schedules,
     schedule_acts,
     backfills,
     runs,
     run_acts,
-    lines,
+    queue_pages,
     timeline,
     notices,
     records,
-    doubts,
+    ambiguous_effects,
     streams,
 )

@@ -7,7 +7,7 @@ from fencepost.operations.requests import Requested, cancel, discard, replay
 from fencepost.operations.run_queries import Store, find_run
 from fencepost.ports.runs import RunRow
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
-from fencepost.web.dashboard.words import segment
+from fencepost.web.dashboard.filters import segment
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
 

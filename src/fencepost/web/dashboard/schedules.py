@@ -23,9 +23,9 @@ from fencepost.operations.skips import NEWEST, skips
 from fencepost.operations.why import why
 from fencepost.ports.registry import PauseEntry, VersionRow
 from fencepost.web.api.paging import Cursor, name, names, pair, spelled
+from fencepost.web.dashboard.filters import query_of, segment
 from fencepost.web.dashboard.pages import page
 from fencepost.web.dashboard.timeline import Plain, drawn_of, view_of
-from fencepost.web.dashboard.words import query_of, segment
 from fencepost.web.door import caller_of, door_of
 
 router = APIRouter(include_in_schema=False)

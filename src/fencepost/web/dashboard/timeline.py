@@ -18,7 +18,7 @@ from fencepost.operations.chart import SPANS, Chart, View, chart
 from fencepost.operations.phrases import counted, plain, rfc3339, span
 from fencepost.operations.run_queries import RunListing, Store, list_live
 from fencepost.ports.charts import AttemptFact
-from fencepost.web.dashboard import words
+from fencepost.web.dashboard import filters
 from fencepost.web.dashboard.pages import page
 from fencepost.web.door import caller_of, door_of
 
@@ -131,8 +131,8 @@ async def project_page(request: Request, project: str, span: Plain = "1d", until
     """Show one project: its time, and who waits for it."""
     view = view_of(span, until, "schedule", project=project)
     found, live = await door_of(request).desk.ask(_project, caller_of(request).tenant, view)
-    drawn = drawn_of(found, f"/projects/{words.segment(project)}")
-    line = [one for one in live.waiting if words.project_of_line(one) == project]
+    drawn = drawn_of(found, f"/projects/{filters.segment(project)}")
+    line = [one for one in live.waiting if filters.project_of_line(one) == project]
     return page(request, "project.html", project=project, drawn=drawn, line=line, now_us=found.now_us, current="queues")
 
 
@@ -184,7 +184,7 @@ class _Addresses:
         """Spell an address; one that follows the present names no end."""
         kind = (by or self._found.view.by).value
         until = rfc3339(until_us) if until_us is not None else None
-        asked = words.query_of(span=span, by=kind if kind != By.SCHEDULE else "", until=until or "")
+        asked = filters.query_of(span=span, by=kind if kind != By.SCHEDULE else "", until=until or "")
         return f"{self._path}?{'&'.join(one for one in (self._query, asked) if one)}#timeline"
 
     def buttons(self) -> dict[str, str]:
@@ -239,11 +239,11 @@ def _strip(found: Chart, row: Row, y: float, addresses: _Addresses) -> Strip:
 def _label(by: By, key: str) -> tuple[str, str]:
     if by is By.SCHEDULE and key.startswith("agent "):
         agent = key.removeprefix("agent ")
-        return f"{plain(agent)}, on request", f"/runs?agent={words.segment(agent)}"
+        return f"{plain(agent)}, on request", f"/runs?agent={filters.segment(agent)}"
     if by is By.SCHEDULE:
-        return plain(key), f"/schedules/{words.segment(key)}"
+        return plain(key), f"/schedules/{filters.segment(key)}"
     if by is By.PROJECT:
-        return (plain(key), f"/projects/{words.segment(key)}") if key else ("in no project", "")
+        return (plain(key), f"/projects/{filters.segment(key)}") if key else ("in no project", "")
     return (plain(key), "") if key else ("not with a worker yet", "")
 
 
@@ -254,7 +254,7 @@ def _figures(row: Row) -> Iterator[str]:
     if row.skips:
         yield f"{row.skips.total()} without a run"
     if row.cost_micro:
-        yield words.money(row.cost_micro)
+        yield filters.money(row.cost_micro)
 
 
 def _most_needed(row: Row) -> Iterator[str]:
@@ -276,7 +276,7 @@ def _bar(found: Chart, bar: Bar, top: float) -> Shape:
         LANE,
         bar.kind,
         told_of(found, fact, bar.kind, resumed=bar.thing in found.picture.resumed),
-        f"/runs/{words.segment(fact.run_id)}",
+        f"/runs/{filters.segment(fact.run_id)}",
         None if bar.lead is None else bar.lead * 100,
         fence=fact.fence is not None and found.picture.scale.holds(fact.started_us or 0),
         number=fact.number or 1,
@@ -302,7 +302,7 @@ def _mark(row: Row, mark: Mark, y: float, addresses: _Addresses) -> Shape:
         _clock(mark.first_us) if mark.first_us == mark.last_us else f"{_clock(mark.first_us)} to {_clock(mark.last_us)}"
     )
     told = f"{row.key}: {_skips(mark.counts)}, {when} UTC"
-    href = f"/schedules/{words.segment(row.key)}?wanted={mark.kind}#ticks" if row.key else ""
+    href = f"/schedules/{filters.segment(row.key)}?wanted={mark.kind}#ticks" if row.key else ""
     href = href if len(mark.counts) == 1 else addresses.near(mark.x + mark.w / 2)
     return Shape(mark.x * 100, mark.w * 100, y, MARKS, mark.kind, told, href, number=mark.count)
 
@@ -316,7 +316,7 @@ def _line(strips: list[Strip], one: Takeover) -> Line:
     middle = HEAD + LANE / 2
     y1 = strips[old_row].y + middle + old_lane * (LANE + GAP)
     y2 = strips[new_row].y + middle + new_lane * (LANE + GAP)
-    return Line(old_x * 100, y1, new_x * 100, y2, plain(told), f"/runs/{words.segment(one.run_id)}")
+    return Line(old_x * 100, y1, new_x * 100, y2, plain(told), f"/runs/{filters.segment(one.run_id)}")
 
 
 def told_of(found: Chart, fact: AttemptFact, kind: str, *, resumed: bool) -> str:
@@ -330,15 +330,15 @@ def told_of(found: Chart, fact: AttemptFact, kind: str, *, resumed: bool) -> str
     else:
         took = span((fact.ended_us or found.now_us) - fact.started_us)
         parts.append(f"{_clock(fact.started_us)} UTC, {took} on {plain(holder(fact.worker))}, fence {fact.fence}")
-        if fact.number == 1 and (waited := fact.started_us - fact.created_us) >= words.MICRO:
+        if fact.number == 1 and (waited := fact.started_us - fact.created_us) >= filters.MICRO:
             parts.append(f"waited {span(waited)}")
     if fact.cost_micro:
-        parts.append(words.money(fact.cost_micro))
+        parts.append(filters.money(fact.cost_micro))
     return ": ".join((parts[0], ", ".join(parts[1:])))
 
 
 def _clock(us: int) -> str:
-    at = words.from_us(us)
+    at = filters.from_us(us)
     return f"{at:%a} {at.day} {at:%b} {at:%H:%M}"
 
 
@@ -348,7 +348,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def _skips(counts: Mapping[str, int]) -> str:
     return ", ".join(
-        f"{counted(number, 'tick')} {words.WORDS.get(kind, kind)}" for kind, number in sorted(counts.items())
+        f"{counted(number, 'tick')} {filters.WORDS.get(kind, kind)}" for kind, number in sorted(counts.items())
     )
 
 

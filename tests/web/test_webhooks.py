@@ -13,7 +13,7 @@ import pytest
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.registry import want
 from fencepost.model.signature import sign
-from fencepost.web import hooks as door
+from fencepost.web import webhooks as door
 from tests.support.webdoor import WebDoor, asking, web_door
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from fencepost.cells.requests import NoReply, NotSent, Reply, Server
+from fencepost.cells.http_requests import NoReply, NotSent, Reply, Server
 from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fencepost.host.git import Git, GitFailed
+from fencepost.host.git_command import Git, GitFailed
 from fencepost.host.worktree import Repository, Worktree, is_busy
 from fencepost.model.errors import Busy, FenceRefused
 

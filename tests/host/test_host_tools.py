@@ -1,6 +1,6 @@
 import pytest
 
-from fencepost.host.command import ask
+from fencepost.host.host_tools import ask
 from fencepost.model.errors import Misconfigured
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fencepost.config.lines import Path, TomlPositions
 from fencepost.config.problems import TextPlace
+from fencepost.config.toml_positions import Path, TomlPositions
 from tests.config.toml_texts import texts
 
 

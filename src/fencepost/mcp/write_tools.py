@@ -6,8 +6,8 @@ from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from fencepost.mcp.looking import Name, RunId
-from fencepost.mcp.seat import Counter
+from fencepost.mcp.caller import Counter
+from fencepost.mcp.read_tools import Name, RunId
 from fencepost.model.access import Role
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.pause import SKIP_MAX

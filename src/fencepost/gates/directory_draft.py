@@ -6,8 +6,8 @@ import shutil
 import stat
 from contextlib import ExitStack, suppress
 
-from fencepost.gates.beneath import sync
-from fencepost.gates.place import FOLDER
+from fencepost.gates.file_target import FOLDER
+from fencepost.gates.open_beneath import sync
 from fencepost.model.errors import Misconfigured
 from fencepost.model.light import Self
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.host.project import containing, project_resource, resolve
+from fencepost.host.project_identity import containing, project_resource, resolve
 from fencepost.model.errors import Invalid, Misconfigured
 from tests.support.repository import git, make_repository
 

@@ -11,11 +11,11 @@ import pytest
 from fencepost.host.clock import SystemClock
 from fencepost.host.proc_table import Kin, relatives
 from fencepost.host.processes import system_processes
-from fencepost.host.unreadable import hides_processes
+from fencepost.host.unreadable_process import hides_processes
 from tests.support.powerless import powerless
 
 CANARY = "canary-of-the-worker"
-BECOME = "from fencepost.host.unreadable import become_unreadable; print(become_unreadable(), flush=True); "
+BECOME = "from fencepost.host.unreadable_process import become_unreadable; print(become_unreadable(), flush=True); "
 WAIT = "import sys; sys.stdin.read()"
 READ = "import sys; sys.stdout.write(open(f'/proc/{sys.argv[1]}/environ').read())"
 IDENTIFY = """

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.host.logs import LogFile, last_lines, log_path, read_log
+from fencepost.host.log_files import LogFile, last_lines, log_path, read_log
 
 CHUNKS = st.lists(st.binary(min_size=1, max_size=40), max_size=40)
 
@@ -126,7 +126,7 @@ def _full_disk(calls: tuple[str, ...] = ("write", "open")) -> pytest.MonkeyPatch
 
     patch = pytest.MonkeyPatch()
     for name in calls:
-        patch.setattr(f"fencepost.host.logs.os.{name}", refuse)
+        patch.setattr(f"fencepost.host.log_files.os.{name}", refuse)
     return patch
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.config.kinds import check_name, did_you_mean, said
 from fencepost.config.problems import Problem
 from fencepost.config.read import Document
-from fencepost.config.schema import BY_NAME, ConfigKey, Section
+from fencepost.config.sections import BY_NAME, ConfigKey, Section
+from fencepost.config.value_kinds import check_name, did_you_mean, said
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import shown
 

@@ -3,7 +3,7 @@
 from dataclasses import MISSING, dataclass, fields
 from typing import NamedTuple
 
-from fencepost.config.kinds import (
+from fencepost.config.value_kinds import (
     BOOLEAN,
     CALENDAR,
     COMMAND,

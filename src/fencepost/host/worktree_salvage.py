@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Self
 
-from fencepost.host.git import NOBODY, Git, GitFailed
+from fencepost.host.git_command import NOBODY, Git, GitFailed
 from fencepost.host.worktree import Worktree, content_of
 
 SHOWN_MAX = 3

@@ -8,8 +8,8 @@ import pytest
 from fencepost.model.errors import StoreUnavailable
 from fencepost.operations.run_queries import Store
 from fencepost.stores.transaction import Transaction
-from fencepost.web import desk as desks
-from fencepost.web.desk import StoreThreads
+from fencepost.web import store_threads as desks
+from fencepost.web.store_threads import StoreThreads
 from tests.support.runtime import Runtime
 from tests.support.webdoor import WebDoor
 

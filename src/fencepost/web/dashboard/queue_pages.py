@@ -13,8 +13,8 @@ from fencepost.operations.run_queries import Filter, RunListing, SeenRun, Store,
 from fencepost.ports.looking import CommandRow
 from fencepost.web.api.paging import Cursor, pair, spelled
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
+from fencepost.web.dashboard.filters import project_of_line
 from fencepost.web.dashboard.pages import page
-from fencepost.web.dashboard.words import project_of_line
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import access
 

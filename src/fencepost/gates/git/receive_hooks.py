@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fencepost.gates.git.command import GitRefused, git
-from fencepost.gates.git.words import FENCES, MARKS, fence_ref
+from fencepost.gates.git.refs import FENCES, MARKS, fence_ref
 from fencepost.gates.mark_text import decode
 from fencepost.model.errors import FenceRefused, Misconfigured
 from fencepost.model.gate import FENCE_MAX, FLOOR, Mark, is_made_up

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from fencepost.gates.reference import resolved
+from fencepost.gates.target_secrets import resolved
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable, Invalid, Misconfigured
 from fencepost.model.rights import is_referred_place
 from fencepost.ports.gate import Fetch

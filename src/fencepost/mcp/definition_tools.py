@@ -7,9 +7,9 @@ from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from fencepost.mcp.acting import ENDS, STEERS
-from fencepost.mcp.looking import LOOKS
-from fencepost.mcp.seat import Counter, Seat
+from fencepost.mcp.caller import Counter, Seat
+from fencepost.mcp.read_tools import LOOKS
+from fencepost.mcp.write_tools import ENDS, STEERS
 from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
 from fencepost.operations.definitions import read_definitions

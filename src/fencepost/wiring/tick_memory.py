@@ -25,7 +25,7 @@ class TickJournal(NamedTuple):
         if not is_cells(self.url):
             return None
         from fencepost.cells.store import cell_name
-        from fencepost.wiring.cells import here
+        from fencepost.wiring.cell_stores import here
 
         ticks = here(self.url).memory.cell(cell_name(self.tenant, self.resource)).ticks
         return next((record for record in ticks if record.job == job), None)
@@ -45,7 +45,7 @@ class TickJournal(NamedTuple):
         """Keep an end until the next call here, which reports it if the tick is still this lease's."""
         import json
 
-        from fencepost.cells.memory import make_private
+        from fencepost.cells.local_memory import make_private
 
         assert lease.tick is not None, "only ends of ticks are kept"
         path = self._path(lease.tick.job)

@@ -59,7 +59,7 @@ def here(url: str):  # type: ignore[no-untyped-def]  # noqa: ANN201  # Here, who
     """Return who looks: this machine, its clock, and what it remembers of this store."""
     from hashlib import sha256
 
-    from fencepost.cells.memory import MemoryFolder
+    from fencepost.cells.local_memory import MemoryFolder
     from fencepost.cells.store import Here
     from fencepost.host.clock import SystemClock
     from fencepost.host.identity import this_host
@@ -110,7 +110,7 @@ def open_cells(url: str) -> Cells:
 
 def _git(url: str, parts: SplitResult) -> Cells:
     from fencepost.cells.git import GitCells
-    from fencepost.host.command import run_bounded
+    from fencepost.host.host_tools import run_bounded
 
     where = parts.path if parts.scheme == "git+file" else parts.hostname
     if not where or not parts.path.strip("/"):
@@ -124,7 +124,7 @@ def _etcd(url: str, parts: SplitResult, given: dict[str, str], port: int | None)
     from urllib.parse import unquote
 
     from fencepost.cells.etcd import EtcdCells
-    from fencepost.cells.requests import Server
+    from fencepost.cells.http_requests import Server
 
     shown = _shown(url)
     tls = given.get("tls", "no") in ("yes", "true", "1")
@@ -134,8 +134,8 @@ def _etcd(url: str, parts: SplitResult, given: dict[str, str], port: int | None)
 
 
 def _http(url: str, parts: SplitResult, port: int | None) -> Cells:
-    from fencepost.cells.http import HttpCells
-    from fencepost.cells.requests import Server
+    from fencepost.cells.fencepost_http import HttpCells
+    from fencepost.cells.http_requests import Server
 
     shown, host = _shown(url), str(parts.hostname)
     if parts.scheme == "http" and host not in LOOPBACK:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from fencepost.config.schema import SECTIONS, ConfigKey, Section
+from fencepost.config.sections import SECTIONS, ConfigKey, Section
 
-NOTE = "<!-- Written from fencepost.config.schema; a test compares them and says how to renew this page. -->"
+NOTE = "<!-- Written from fencepost.config.sections; a test compares them and says how to renew this page. -->"
 INTRODUCTION = """\
 `fencepost.toml` is found upwards from the current directory; `--config` and `FENCEPOST_CONFIG` name another one. In
 `pyproject.toml` the same sections stand below `[tool.fencepost]`, and the general settings in it. Unknown keys are

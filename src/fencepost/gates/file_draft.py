@@ -4,7 +4,7 @@ import fcntl
 import os
 from contextlib import suppress
 
-from fencepost.gates.beneath import sync
+from fencepost.gates.open_beneath import sync
 from fencepost.model.light import Iterable, Self
 
 _PREFIX = "tmp-"

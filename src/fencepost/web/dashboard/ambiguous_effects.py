@@ -9,7 +9,7 @@ from fencepost.model.ledger import Entry
 from fencepost.operations.ledger_admin import find_entry, resolve
 from fencepost.operations.run_queries import Store
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
-from fencepost.web.dashboard.words import segment
+from fencepost.web.dashboard.filters import segment
 from fencepost.web.door import caller_of, door_of
 from fencepost.web.security import access
 

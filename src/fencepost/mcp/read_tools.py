@@ -7,7 +7,7 @@ from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from fencepost.mcp.seat import Counter
+from fencepost.mcp.caller import Counter
 from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
 from fencepost.operations import registry
