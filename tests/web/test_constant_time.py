@@ -18,8 +18,8 @@ from fencepost.model.webhook import is_genuine
 from fencepost.service.run_socket import RunSocket
 from fencepost.web import security
 from tests.support.webdoor import API, WebDoor
-from tests.web.test_hooks import BODY, SCHEMES, SECRET, signed
 from tests.web.test_sessions import ORIGIN, log_in
+from tests.web.test_webhooks import BODY, SCHEMES, SECRET, signed
 
 NOW = 1_800_000_000
 OTHER = "another-secret-that-is-as-long"
