@@ -147,7 +147,7 @@ class RunContext:
         from fencepost.operations.run_gate import RunGate
 
         target = name if ":" in name else str(self._ask("gate_named", name=name)["target"])
-        return RunGate(wiring.open_gate(target), writer_from(self._environ).proof, self._ask)
+        return RunGate(wiring.open_gate(target), writer_from(self._variables()).proof, self._ask)
 
     def report(
         self,
@@ -171,10 +171,13 @@ class RunContext:
         return False
 
     def _ask(self, verb: str, **fields: str) -> Mapping[str, Any]:
-        return supervisor_client.ask_in(self._environ, verb, **fields)
+        return supervisor_client.ask_in(self._variables(), verb, **fields)
 
     def _value(self, name: str) -> str:
-        return self._environ.get(f"FENCEPOST_{name}", "")
+        return self._variables().get(f"FENCEPOST_{name}", "")
+
+    def _variables(self) -> dict[str, str]:
+        return self._environ
 
     def _instant(self, name: str) -> datetime | None:
         text = self._value(name)

@@ -8,8 +8,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOBase
 from threading import Lock
 from typing import Any
@@ -29,15 +28,26 @@ TELL_NS = 20_000_000  # how long a result may wait for the next one: each word o
 class LaneContext(RunContext):
     """The run as a function in a lane sees it: what it asks goes to the lane's keeper."""
 
-    def __init__(self, environ: dict[str, str], payload: str, ask: "Ask") -> None:
-        super().__init__(environ)
+    def __init__(self, alike: Mapping[str, str], own: Sequence[str], payload: str, ask: "Ask") -> None:
+        super().__init__({})
+        self._alike, self._own = alike, own
         self._payload = payload
         self._ask_keeper = ask
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self._own[0]
 
     @property
     def payload(self) -> Any:  # noqa: ANN401  # whatever JSON the trigger carried
         """What the run was triggered with."""
         return json.loads(self._payload)
+
+    def _variables(self) -> dict[str, str]:
+        """Work out what most functions never ask for."""
+        self._environ = self._environ or variables_like(self._alike, self._own)
+        return self._environ
 
     def _ask(self, verb: str, **fields: str) -> Mapping[str, Any]:
         return self._ask_keeper(self.run_id, verb, fields)
@@ -77,6 +87,7 @@ class Runner:
         self._spent_ns = 0  # inside of functions, in this batch
         self._results: list[list[object]] = []  # not yet told
         self._told_ns = 0
+        self._ended_ns = 0  # when the last function ended
         self._current = ""  # the run that is being called; no other has a say
         self._asking = Lock()  # functions may have threads, and answers come one after the other
         self._functions: dict[str, Callable[[RunContext], Any]] = {}
@@ -103,13 +114,13 @@ class Runner:
         run_id = self._current = own[0]
         log = _Log(batch["logs"], run_id, batch["env"]["FENCEPOST_FENCE"], batch["log_max"])
         try:
-            code = self._call(batch["function"], variables_like(batch["env"], own), payload, log)
+            code = self._call(batch["function"], LaneContext(batch["env"], own, payload, self._ask), log)
         finally:
             log.close()
             with self._asking:
                 self._current = ""
         self._results.append([run_id, code, log.is_used])
-        if self._clock.awake_ns() - self._told_ns > TELL_NS:
+        if self._ended_ns - self._told_ns > TELL_NS:
             self._tell()
 
     def _tell(self, **more: object) -> None:
@@ -122,24 +133,28 @@ class Runner:
         except BlockingIOError:
             return False  # the keeper took it back
 
-    def _call(self, target: str, environ: dict[str, str], payload: str, log: _Log) -> int:
+    def _call(self, target: str, context: LaneContext, log: _Log) -> int:
         """Call the function; an exception is a failure with its traceback in the log."""
-        with redirect_stdout(log), redirect_stderr(log):
-            try:
-                function = self._function(target)
-                began_ns = self._clock.awake_ns()
-                answer = function(LaneContext(environ, payload, self._ask))
-                if hasattr(answer, "__await__"):
-                    self._await(answer)
-                self._spent_ns += self._clock.awake_ns() - began_ns
-            except FencepostError as error:
-                log.write(f"fencepost: {error}\n")
-                return error.exit_code
-            except SystemExit as leave:
-                return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-            except Exception:  # noqa: BLE001  # whatever a function raises is its failure
-                log.write(traceback.format_exc())
-                return 1
+        before = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = log
+        try:
+            function = self._function(target)
+            began_ns = self._clock.awake_ns()
+            answer = function(context)
+            if hasattr(answer, "__await__"):
+                self._await(answer)
+        except FencepostError as error:
+            log.write(f"fencepost: {error}\n")
+            return error.exit_code
+        except SystemExit as leave:
+            return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+        except Exception:  # noqa: BLE001  # whatever a function raises is its failure
+            log.write(traceback.format_exc())
+            return 1
+        finally:
+            sys.stdout, sys.stderr = before
+            self._ended_ns = self._clock.awake_ns()
+        self._spent_ns += self._ended_ns - began_ns
         return 0
 
     def _function(self, target: str) -> Callable[[RunContext], Any]:

@@ -46,7 +46,10 @@ else:
 
         @classmethod
         def _make(cls, values):
-            return cls(*values)
+            made = tuple.__new__(cls, values)
+            if len(made) != len(cls._fields):
+                raise TypeError(f"{cls.__name__} takes {', '.join(cls._fields)}; not {values}")
+            return made
 
         def _replace(self, **changes):
             return type(self)(*{**self._asdict(), **changes}.values())

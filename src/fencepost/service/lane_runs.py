@@ -168,7 +168,7 @@ class LaneWatch:
 
     def told(self, one: LeasedRun) -> Told | None:
         """Return what a run has reported about itself, if it is the one that was watched and has said anything."""
-        return self._answers.told() if self._answers and one.run.id == self._one.run.id else None
+        return self._answers.told() if self._answers and one is self._one else None
 
     def _printed(self) -> int:
         try:
@@ -206,12 +206,15 @@ class Left(NamedTuple):
     said: str | None = None  # why it did not start, where no log says so
 
 
+def succeeded(one: LeasedRun) -> Ended:
+    """Settle a run that did what it should and said nothing."""
+    return Ended(one, SUCCEEDED, QUIET)
+
+
 def settled(
     one: LeasedRun, outcome: Outcome, bench: WorkerTools, store: RuntimeStore, *, left: Left, began: bool = True
 ) -> Ended:
     """Decide a run's next state, with what it left behind."""
-    if isinstance(outcome, Succeeded) and not left.wrote and not left.told:
-        return Ended(one, SUCCEEDED, QUIET, True, True)  # nothing to decide about most of them
     run, (agent, _) = one.run, agent_of(one.run)
     now = from_us(bench.tools.clock.wall_us() if isinstance(outcome, Succeeded) else store.clock_us())
     told = left.told or Told()

@@ -28,13 +28,17 @@ class End(NamedTuple):
 
 def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[], None]]:
     """Write attempts down as ended; return a way to the runs' rows, and a way to tell those who want to hear of it."""
-    settled = _settle_alike(tx, ends) if _are_alike(ends) else _settle_each(tx, ends)
-    tx.later("write_audit", entries=json.dumps(_entries(ends)))
-    for one in ends:
-        if one.settlement.alarm:
-            _audit_alarm(tx, one)
-    if not all(one.settlement.state.terminal for one in ends):
-        tx.later("announce", what="ready")
+    if _are_alike(ends):
+        settled = _settle_alike(tx, ends)
+        tx.later("write_audit", entries=json.dumps([_entry(ends)]))
+    else:
+        settled = _settle_each(tx, ends)
+        tx.later("write_audit", entries=json.dumps(_entries(ends)))
+        for one in ends:
+            if one.settlement.alarm:
+                _audit_alarm(tx, one)
+        if not all(one.settlement.state.terminal for one in ends):
+            tx.later("announce", what="ready")
     notices = end_notices(tx, [(one.run, one.fence, one.settlement, one.report) for one in ends])
     return settled, lambda: put_notices(tx, notices())
 
@@ -53,6 +57,7 @@ def _are_alike(ends: Sequence[End]) -> bool:
             and one.report is report
             and one.fence == first.fence
             and one.lease_id == first.lease_id
+            and one.run.attempt == first.run.attempt
             and one.began
             for one in ends
         )

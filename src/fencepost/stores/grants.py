@@ -110,7 +110,7 @@ def _take(
 ) -> list[LeasedRun]:
     floor, clock_us = _checked(facts, store_id)
     fence = rules.next_fence(max(offer.stored for offer in offers), floor, clock_us)
-    keys = [key for offer in offers for key in offer.keys]
+    keys = sorted({key for offer in offers for key in offer.keys})
     claim = _write_lease(tx, wanted, offers[0].run.tenant, keys, fence)
     granted = _grant_resources(tx, offers, claim.id, fence)
     worker = _worker(claim)
@@ -146,7 +146,10 @@ def _write_alike(
     """Write down the one lease of runs that are taken already, and their first attempts."""
     floor, _ = _checked(facts, store_id)
     assert fence > floor, "a fence is above all that were given out before"
-    claim = _write_lease(tx, wanted, runs[0].tenant, [(run.tenant, f"run:{run.id}") for run in runs], fence)
+    tenant = runs[0].tenant
+    claim = _write_lease(
+        tx, wanted, tenant, [(tenant, f"run:{run_id}") for run_id in sorted([run.id for run in runs])], fence
+    )
     worker = _worker(claim)
     alike = {"number": 1, "lease_id": claim.id, "fence": fence, "worker": worker, "started": True}
     tx.later("insert_attempts", runs=json.dumps({"ids": [[run.id for run in runs]], "given": [alike]}))
@@ -163,10 +166,10 @@ def _checked(facts: Sequence[Row], store_id: str) -> tuple[int, int]:
 
 
 def _write_lease(tx: Transaction, wanted: LaneRequest, tenant: str, keys: Sequence[Key], fence: int) -> Claim:
-    """Write down one lease on all that the runs want."""
+    """Write down one lease on all that the runs want, which is sorted."""
     tx.remember(fence)
     claim = wanted.claim._replace(tenant=tenant, resources=())
-    values = {**claim_values(claim), "resources": json.dumps(sorted(set(keys)))}
+    values = {**claim_values(claim), "resources": json.dumps(keys)}
     tx.later("insert_leases", leases=json.dumps([{**values, "fence": fence, "starts": wanted.starts > 0}]))
     return claim
 

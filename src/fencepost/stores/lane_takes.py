@@ -54,10 +54,8 @@ def _running(row: Row, manifest: str, owner: str, held: tuple[str, int, str]) ->
 
 def leased_alike(runs: Sequence[RunRow], wanted: LaneRequest, fence: int, store_id: str) -> list[LeasedRun]:
     """Put runs of one lease into a lane's hands."""
-    lease_id, tenant, ttl_seconds = wanted.claim.id, runs[0].tenant, wanted.claim.ttl_seconds
+    first = Lease(wanted.claim.id, runs[0].tenant, (), fence, "", store_id, wanted.claim.ttl_seconds, gates=())
+    head, tail = first[:2], first[5:]
     return [
-        LeasedRun(
-            run, Lease(lease_id, tenant, (f"run:{run.id}",), fence, run.id, store_id, ttl_seconds, ()), (), None, True
-        )
-        for run in runs
+        LeasedRun(run, Lease._make((*head, (f"run:{run.id}",), fence, run.id, *tail)), (), None, True) for run in runs
     ]

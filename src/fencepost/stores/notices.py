@@ -121,8 +121,8 @@ def put_notices(tx: Transaction, notices: Sequence[Notice]) -> None:
 
 def end_notices(tx: Transaction, ended: Sequence[tuple[RunRow, int, Settlement, Report]]) -> Callable[[], list[Notice]]:
     """Return a way to what there is to tell of attempts that ended; where nobody listens, nothing is spelt out."""
-    alike = {(settlement, report.stalled) for _, _, settlement, report in ended}
-    events = sorted({event for settlement, stalled in alike for event in _events(settlement, stalled=stalled)})
+    alike = {(id(settlement), report.stalled): settlement for _, _, settlement, report in ended}
+    events = sorted({event for (_, stalled), one in alike.items() for event in _events(one, stalled=stalled)})
     if not events:
         return list
     tenants = json.dumps(sorted({run.tenant for run, *_ in ended}))

@@ -171,9 +171,11 @@ def _frees(one: Ended, closing: Sequence[Lease] | None) -> bool:
 
     Nobody ever asks again for a run that has ended. Lanes are in a hurry: what is only that is left with their lease.
     """
-    run, lease = one.leased.run, one.leased.lease
-    is_itself = lease.resources == (f"run:{run.id}",) and not lease.gates and one.settlement.state.terminal
-    return closing is None or not is_itself
+    if closing is None:
+        return True
+    lease = one.leased.lease
+    is_itself = lease.resources == (f"run:{one.leased.run.id}",) and not lease.gates
+    return not is_itself or not one.settlement.state.terminal
 
 
 def _lock(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | None) -> None:
