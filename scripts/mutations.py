@@ -25,6 +25,7 @@ from tests.simulation import mutations as leases  # noqa: E402
 from tests.simulation.adoption import mutations as adoption  # noqa: E402
 from tests.simulation.cells import mutations as cells  # noqa: E402
 from tests.simulation.gates import mutations as gates  # noqa: E402
+from tests.simulation.moving import mutations as moving  # noqa: E402
 from tests.simulation.runtime import mutations as runtime  # noqa: E402
 from tests.support.postgres import PostgresServer  # noqa: E402
 
@@ -81,6 +82,7 @@ def everything() -> list[tuple[str, str]]:
         *(("gates", name) for name in gates.MUTATIONS),
         *(("cells", name) for name in cells.mutations()),
         *(("adoption", name) for name in adoption.mutations()),
+        *(("moving", name) for name in moving.mutations()),
         *(("runtime", name) for name in runtime.mutations()),
         *planted(),
     ]
@@ -101,6 +103,8 @@ def tried(which: tuple[str, str]) -> Row:
         seeds, violation = cells.seeds_until_caught(cells.mutations()[name], LIMIT)
     elif area == "adoption":
         seeds, violation = adoption.seeds_until_caught(adoption.mutations()[name], LIMIT)
+    elif area == "moving":
+        seeds, violation = moving.seeds_until_caught(moving.mutations()[name], LIMIT)
     else:
         seeds, violation = runtime.seeds_until_caught(runtime.mutations()[name], LIMIT)
     return Row(area, name, violation.invariant if violation else None, seeds, time.perf_counter() - began)
