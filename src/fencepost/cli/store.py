@@ -76,8 +76,8 @@ def parser() -> argparse.ArgumentParser:
 def migrate(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Bring the store to this program's schema."""
     url = wiring.store_url(args.store)
-    with ProgressBar("migrating the store"):
-        before, after = wiring.migrate_store(url)
+    with ProgressBar("migrating the store") as bar:
+        before, after = wiring.migrate_store(url, lambda at, newest: bar.to(at, newest, f"schema {at} of {newest}"))
     state = "already has" if before == after else f"went from schema {before} to"
     return f"the store {state} schema {after}.", {"from": before, "to": after}
 

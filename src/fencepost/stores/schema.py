@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.light import TYPE_CHECKING
+from fencepost.stores import sql
 
 if TYPE_CHECKING:
     from fencepost.model.light import Mapping
@@ -25,3 +26,13 @@ def check_schema(url: str, meta: Mapping[str, str], *, newest: int) -> None:
             f"{url} has schema {found}, which needs a Fencepost that knows schema {needs}; "
             f"this one knows {newest}. Upgrade Fencepost; there is no way back for the store."
         )
+
+
+def missing_migrations(package_file: str, schema: int) -> list[tuple[int, str]]:
+    """Return what one transaction applies to a store with this schema: the next migration, or all to a new one."""
+    missing = [(number, script) for number, script in sql.migrations(package_file) if number > schema]
+    return missing[:1] if schema else missing
+
+
+def unheard(_schema: int, _newest: int) -> None:
+    """Say nothing about progress."""

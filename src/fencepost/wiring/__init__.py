@@ -407,13 +407,13 @@ def audit_key_from(reference: str) -> bytes:
     return key_from(reference)
 
 
-def migrate_store(url: str) -> tuple[int, int]:
-    """Bring a store to this program's schema; return the schema before and after."""
+def migrate_store(url: str, progress: Callable[[int, int], None] = lambda _schema, _newest: None) -> tuple[int, int]:
+    """Bring a store to this program's schema; return the schema before and after. `progress` hears of each step."""
     if url.partition(":")[0] in ("postgresql", "postgres"):
         from fencepost.stores.postgres.store import migrate_store as migrate_postgres
 
-        return migrate_postgres(url, new_id=_store_id())
-    return sqlite_opening(url.partition(":")[2]).migrate(new_id=_store_id())
+        return migrate_postgres(url, new_id=_store_id(), progress=progress)
+    return sqlite_opening(url.partition(":")[2]).migrate(new_id=_store_id(), progress=progress)
 
 
 def _open_sqlite(path: str) -> SqliteStore:

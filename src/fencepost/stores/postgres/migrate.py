@@ -1,5 +1,6 @@
-"""Brings a database to the schema of this program, all in one transaction, however many try at once."""
+"""Brings a database to the schema of this program, one transaction for each migration, however many try at once."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg
@@ -8,6 +9,7 @@ from fencepost.model.errors import StoreUnavailable
 from fencepost.stores import sql
 from fencepost.stores.postgres.dialect import PATIENT, TRIES, PostgresTransaction, begin_writing, commit
 from fencepost.stores.postgres.server import Connection
+from fencepost.stores.schema import missing_migrations, unheard
 
 # Held to the end of the transaction, so it also works behind a transaction pooler. The number only has to be ours.
 ONE_AT_A_TIME = b"SELECT pg_advisory_xact_lock(5063813170453897283)"
@@ -20,8 +22,23 @@ def newest_schema() -> int:
     return max(number for number, _ in sql.migrations(__file__))
 
 
-def migrate(connection: Connection, url: str, *, new_id: str) -> tuple[int, int]:
+def migrate(
+    connection: Connection, url: str, *, new_id: str, progress: Callable[[int, int], None] = unheard
+) -> tuple[int, int]:
     """Apply every migration that is missing; return the schema before and after. `new_id` names a new store.
+
+    A new store is made in one transaction. One that is in use gets one for each migration, so that its workers wait for
+    no more than one at a time, and a migration that is cut off goes on where it was; each leaves a whole schema.
+    """
+    before, after = _migrate_next(connection, url, new_id)
+    while after < newest_schema():
+        progress(after, newest_schema())
+        _, after = _migrate_next(connection, url, new_id)
+    return before, after
+
+
+def _migrate_next(connection: Connection, url: str, new_id: str) -> tuple[int, int]:
+    """Apply the next migration, or all of them to a new store; return the schema before and after.
 
     Workers that go on meanwhile lock the same tables in another order: where that ends in a circle, nothing has
     changed, and it is tried again.
@@ -56,17 +73,17 @@ def _migrate_once(connection: Connection, url: str, new_id: str) -> tuple[int, i
 
 def _apply(connection: Connection, new_id: str) -> tuple[int, int]:
     tx = PostgresTransaction(connection)
-    before = _schema(connection, tx)
+    before = after = _schema(connection, tx)
     if not connection.execute(HAS_NAMESPACE).rowcount:
         connection.execute(b"CREATE SCHEMA fencepost")
-    for number, script in sql.migrations(__file__):
-        if number > before:
-            connection.execute(script.encode())
-            tx.rows("set_meta", key="schema", value=str(number))
+    for number, script in missing_migrations(__file__, before):
+        connection.execute(script.encode())
+        tx.rows("set_meta", key="schema", value=str(number))
+        after = number
     if not before:
         tx.rows("set_meta", key="store_id", value=new_id)
         tx.rows("set_meta", key="fence_high", value="0")
-    return before, max(before, newest_schema())
+    return before, after
 
 
 def _schema(connection: Connection, tx: PostgresTransaction) -> int:

@@ -1,5 +1,7 @@
 """Opens the store for many machines, and refuses a server that cannot keep the promises."""
 
+from collections.abc import Callable
+
 import psycopg
 
 from fencepost.model.errors import StoreUnavailable
@@ -19,7 +21,7 @@ from fencepost.stores.postgres.errors import unavailable, unknown_outcome
 from fencepost.stores.postgres.greeting import Identity, identify, look, refuse_unfit
 from fencepost.stores.postgres.migrate import migrate, newest_schema
 from fencepost.stores.postgres.server import Connection
-from fencepost.stores.schema import check_schema
+from fencepost.stores.schema import check_schema, unheard
 
 # A standby that took over may have a clock behind its predecessor's, whose last fences it may never have heard of.
 HEADROOM_US = 3600 * 1_000_000
@@ -124,13 +126,15 @@ def open_store(url: str, *, new_id: str, limits: Limits = QUICK, allow_lossy: bo
     return PostgresStore(dialect, reception)
 
 
-def migrate_store(url: str, *, new_id: str, allow_lossy: bool = False) -> tuple[int, int]:
+def migrate_store(
+    url: str, *, new_id: str, allow_lossy: bool = False, progress: Callable[[int, int], None] = unheard
+) -> tuple[int, int]:
     """Bring the database at a URL to this program's schema; return the schema before and after."""
     server = servers.at(url)
     try:
         with server.connect() as connection:
             refuse_unfit(server.url, look(connection), allow_lossy=allow_lossy)
-            return migrate(connection, server.url, new_id=new_id)
+            return migrate(connection, server.url, new_id=new_id, progress=progress)
     except psycopg.Error as error:
         raise unavailable(server, error) from None
     except OutcomeUnknown:

@@ -12,7 +12,7 @@ from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.ports.store import StoreFacts
 from fencepost.stores import sql
 from fencepost.stores.leases import SqlLeases
-from fencepost.stores.schema import check_schema
+from fencepost.stores.schema import check_schema, missing_migrations, unheard
 from fencepost.stores.sqlite.copy import Copied, FenceCopy, sync_folder
 from fencepost.stores.sqlite.dialect import BUSY_MS, SqliteDialect, SqliteTransaction, connect, errors_of
 
@@ -94,12 +94,12 @@ class Opening:
                 copy.close()
                 raise
 
-    def migrate(self, *, new_id: str) -> tuple[int, int]:
+    def migrate(self, *, new_id: str, progress: Callable[[int, int], None] = unheard) -> tuple[int, int]:
         """Bring the file to this program's schema, as every opening does; return the schema before and after."""
         with errors_of(self.path):
             connection, copy = self._connect()
             try:
-                meta, before = self._bring_up(connection, copy, new_id)
+                meta, before = self._bring_up(connection, copy, new_id, progress)
             finally:
                 connection.close()
                 copy.close()
@@ -112,11 +112,17 @@ class Opening:
         connection = connect(self.path, self._clock, self._boot, busy_ms=self._busy_ms, throwaway=self._throwaway)
         return connection, FenceCopy(self.path, throwaway=self._throwaway)
 
-    def _bring_up(self, connection: apsw.Connection, copy: FenceCopy, new_id: str) -> tuple[dict[str, str], int]:
+    def _bring_up(
+        self,
+        connection: apsw.Connection,
+        copy: FenceCopy,
+        new_id: str,
+        progress: Callable[[int, int], None] = unheard,
+    ) -> tuple[dict[str, str], int]:
         meta = self._read_meta(connection)
         before = int(meta.get("schema", 0))
         if before < newest_schema():
-            before = migrate(connection, copy, new_id=new_id)
+            before = migrate(connection, copy, new_id=new_id, progress=progress)
             meta = self._read_meta(connection)
         return meta, before
 
@@ -188,17 +194,32 @@ def newest_schema() -> int:
     return sql.newest_migration(__file__)
 
 
-def migrate(connection: apsw.Connection, copy: FenceCopy, *, new_id: str) -> int:
-    """Apply every migration that is missing, all in one transaction; return the schema before."""
+def migrate(
+    connection: apsw.Connection, copy: FenceCopy, *, new_id: str, progress: Callable[[int, int], None] = unheard
+) -> int:
+    """Apply every migration that is missing; return the schema before.
+
+    A new file is made in one transaction. One that is in use gets one for each migration, so that its workers wait for
+    no more than one at a time, and a migration that is cut off goes on where it was; each leaves a whole schema.
+    """
+    before, after = _migrate_once(connection, copy, new_id)
+    while after < newest_schema():
+        progress(after, newest_schema())
+        _, after = _migrate_once(connection, copy, new_id)
+    return before
+
+
+def _migrate_once(connection: apsw.Connection, copy: FenceCopy, new_id: str) -> tuple[int, int]:
+    """Apply the next migration, or all of them to a new file; return the schema before and after."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         ((application,),) = connection.execute("PRAGMA application_id").fetchall()
-        done = _schema(connection) if application == APPLICATION else 0
-        for number, script in sql.migrations(__file__):
-            if number > done:
-                connection.execute(script)
-                connection.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (str(number),))
-        if not done:
+        before = after = _schema(connection) if application == APPLICATION else 0
+        for number, script in missing_migrations(__file__, before):
+            connection.execute(script)
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (str(number),))
+            after = number
+        if not before:
             facts = [("store_id", _adopt(copy) or new_id), ("fence_high", "0")]
             connection.executemany("INSERT INTO meta VALUES (?, ?)", facts)
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -207,7 +228,7 @@ def migrate(connection: apsw.Connection, copy: FenceCopy, *, new_id: str) -> int
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return done
+    return before, after
 
 
 def _adopt(copy: FenceCopy) -> str | None:
