@@ -13,7 +13,7 @@ from tests.support.grounds import durable_server, durable_url
 from tests.support.site import Site
 
 HERE = Path(__file__).parent
-PACKED = sorted(HERE.glob("schema-*.tar.xz"))
+PACKED = OLDEST, ENDING, GUARDING = tuple(HERE / f"schema-{number}.tar.xz" for number in ("0003", "0028", "0046"))
 
 
 class OldSite(Site):
@@ -50,13 +50,19 @@ class OldSite(Site):
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The oldest program that must still be able to work."""
-    return unpacked(PACKED[0], tmp_path_factory.mktemp("old"))
+    return unpacked(OLDEST, tmp_path_factory.mktemp("old"))
 
 
 @pytest.fixture(scope="session")
 def previous_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program before this one."""
-    return unpacked(PACKED[-1], tmp_path_factory.mktemp("previous"))
+    """The last program whose agents ended with their worker."""
+    return unpacked(ENDING, tmp_path_factory.mktemp("previous"))
+
+
+@pytest.fixture(scope="session")
+def guarding_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program of a later day, whose guards outlive their worker."""
+    return unpacked(GUARDING, tmp_path_factory.mktemp("guarding"))
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -84,8 +90,14 @@ def then(now: Site, source: Path) -> Iterator[OldSite]:
 
 @pytest.fixture
 def before(now: Site, previous_source: Path) -> Iterator[OldSite]:
-    """The program before this one, at the same place."""
+    """The program whose agents ended with their worker, at the same place."""
     yield from opened(OldSite(now, previous_source, has_web=True), previous_source)
+
+
+@pytest.fixture
+def guarding(now: Site, guarding_source: Path) -> Iterator[OldSite]:
+    """The program whose guards outlive their worker, at the same place."""
+    yield from opened(OldSite(now, guarding_source, has_web=True), guarding_source)
 
 
 def opened(old: OldSite, source: Path) -> Iterator[OldSite]:

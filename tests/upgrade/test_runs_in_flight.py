@@ -1,13 +1,18 @@
-"""An upgrade with runs in flight: the program before this one, whose agents end with their worker, and guards that do not."""
+"""An upgrade with runs in flight: from a program whose agents end with their worker, and from one whose guards go on."""
 
+import os
 import signal
+import sys
+from collections import Counter
+
+import pytest
 
 from fencepost.ports.runs import RunRow
 from tests.support.ground import is_alive
 from tests.support.site import Site
 from tests.upgrade.conftest import OldSite
 
-RUNS = 3
+RUNS = int(os.environ.get("FENCEPOST_TEST_RUNS_IN_FLIGHT", "3"))  # of 100 they were all there still
 TTL, SHORT_TTL = ("--ttl", "30s"), ("--ttl", "6s")
 AGENT = """
 [agents.slow]
@@ -120,3 +125,28 @@ def test_guards_that_nobody_adopts_are_gone_before_a_worker_of_before_begins_the
 
     assert not any(map(is_alive, agents.values()))
     assert {run.attempt for run in ended(now)} == {2}
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_agents_go_on_when_the_program_of_their_worker_is_replaced(
+    now: Site, guarding: OldSite, how: signal.Signals
+) -> None:
+    guarding.configure(AGENT)
+    words = ("up", "--workers", str(RUNS), *TTL, "--no-web")
+    leaves = {**guarding.environment(), "FENCEPOST_ON_TERM": "leave"}
+    worker = guarding.start(sys.executable, "-m", "fencepost", *words, environment=leaves)
+    agents = in_flight(guarding)
+    worker.send_signal(how)
+    worker.wait(20)
+    now.fencepost("store", "migrate", "--store", now.store)
+    fences = {run.id: run.fence for run in now.runs()}
+
+    up(now, *TTL)
+    now.until(lambda: f"adopted {RUNS} running agents" in now.said(), seconds=60)
+
+    assert all(map(is_alive, agents.values()))
+    ran = {run.id: (run.fence, run.attempt) for run in ended(now, seconds=60 + RUNS)}
+    assert ran == {run: (fences[run], 1) for run in agents}, "same lease, same attempt"
+    assert pids(now) == agents, "same processes"
+    settled = Counter(row["subject"] for row in now.rows("audit", "--limit", "1000") if row["verb"] == "settle")
+    assert settled == {f"run:{run}": 1 for run in agents}
