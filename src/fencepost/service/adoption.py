@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from fencepost.host.life_lock import hold_life_lock, is_life_over
 from fencepost.model.outcome import Lost
+from fencepost.model.process import Fate
 from fencepost.ports.runs import Adoptable, LeasedRun
 from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Term
@@ -29,11 +30,11 @@ class Adoption:
 
     def __init__(self, worker: Worker, folder: str) -> None:
         """Hold our own lock, in the folder of all workers, for as long as this process lives."""
-        self._worker = worker
+        self._worker, self._clock, self._processes = worker, worker.bench.tools.clock, worker.bench.tools.processes
         self._folder = folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        clear_away_the_dead(worker.guard_folder, now_us=worker.clock.wall_us())
-        self._ends = EndRecords(worker.guard_folder)
+        clear_away_the_dead(worker.bench.guard_folder, now_us=self._clock.wall_us())
+        self._ends = EndRecords(worker.bench.guard_folder)
         self._doubt_ns = 0  # when to look whether we keep something that we do not know of
         self._own = hold_life_lock(os.path.join(folder, worker.keeper), f"{os.getpid()}\n")
 
@@ -49,14 +50,14 @@ class Adoption:
         gone = {keeper for keeper in {one.held.keeper for one in left} if self._is_gone(keeper)}
         self._tidy({one.held.keeper for one in found})
         free = [one for one in left if one.held.keeper in gone]
-        dead = [one for one in free if self._worker.is_dead(one.held.supervisor)]
+        dead = [one for one in free if self._processes.fate(one.held.supervisor) is Fate.DEAD]
         self._settle_known(store, dead)  # a guard writes its end down before it dies: so ask in this order
         living = [one for one in free if one not in dead]
         return self._adopt(store, living) if living else 0
 
     def _found(self, store: RuntimeStore) -> list[Adoptable]:
         """Return what was kept on this host, before its last boot too where an end was written down."""
-        here, now = self._worker.here(), self._worker.now_ns()
+        here, now = self._processes.here(), self._worker.now_ns()
         doubts = now >= self._doubt_ns
         found = store.adoptable(here, besides="" if doubts else self._worker.keeper)
         self._doubt_ns = now + round(DOUBT_SECONDS * 1e9) if doubts else self._doubt_ns
@@ -110,7 +111,7 @@ class Adoption:
             if hello is not None and (hello.get("lease"), hello.get("fence")) != (one.held.id, one.held.fence):
                 guarded.channel.close()  # it is gone, or not the guard of this lease
                 del guests[descriptor]
-        asked_ns = Term(self._worker.clock, counts_sleep=store.facts().counts_sleep).now_ns()
+        asked_ns = Term(self._clock, counts_sleep=store.facts().counts_sleep).now_ns()
         frozen: list[tuple[Adoptable, Guarded, LeasedRun]] = []
         try:
             leases = store.adopt_runs([one.lease for one, _ in guests.values()], keeper=self._worker.keeper)
@@ -121,7 +122,7 @@ class Adoption:
                     self._take(store, one, guarded, leased, hellos[descriptor], asked_ns=asked_ns)
                 else:
                     guarded.leased, guarded.cgroup = leased, one.held.cgroup
-                    guarded.kill(self._worker.processes)
+                    guarded.kill(self._processes)
                     guarded.channel.close()
                     frozen.append((one, guarded, leased))
         finally:
@@ -166,7 +167,7 @@ class Adoption:
 
     def _bury(self, store: RuntimeStore, guarded: Guarded, leased: LeasedRun, one: Adoptable) -> None:
         """Settle the run of a guard that did not answer and was killed as lost, when all of its tree is gone."""
-        gone = self._worker.processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
+        gone = self._processes.end(guarded.traces(), grace_seconds=0, kill_seconds=KILL_SECONDS)
         started = one.held.started_us is not None
         record = self._worker.ends.record(leased, Lost(started=started), started=started, gone=gone)
         self._worker.ends.settle(store, [(leased, record)])

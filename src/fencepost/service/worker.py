@@ -7,7 +7,6 @@ its guards go on, and the next worker of this host adopts them.
 import json
 import os
 import select
-from collections.abc import Sequence
 from contextlib import suppress
 
 from fencepost.flow.leasing import recheck_for
@@ -17,29 +16,24 @@ from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import kill_grace, trusted_for
 from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget
-from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.model.run import Reason
-from fencepost.ports.clock import Clock
-from fencepost.ports.processes import Processes
-from fencepost.ports.runs import LeasedRun, Offer, RunRow, Starting
+from fencepost.ports.runs import LeasedRun, Starting
 from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.channel import Message
 from fencepost.service.custody import Custody, Term
 from fencepost.service.end_record import EndRecord, record_at
-from fencepost.service.guard_pool import SPARE, GuardPool
+from fencepost.service.guard_pool import GuardPool
 from fencepost.service.guarded import Guarded
 from fencepost.service.last_resort import LastResort
 from fencepost.service.relay_store import answer_for
+from fencepost.service.run_choice import Chosen, RunChoice
 from fencepost.service.run_ends import RunEnds
 from fencepost.service.run_making import Making, OverBudgetError
 from fencepost.service.worker_tools import WorkerTools
 from fencepost.service.zygote import Zygote
 from fencepost.stores.runtime import RuntimeStore
 
-LEASE_MAX = 50  # runs that are leased in one transaction
 STOPS_SECONDS = 1.0  # how often requests to stop are looked for
-VAIN_SECONDS = 1.0  # a run that could not be leased is not asked for again at once
-GATES_SECONDS = 60.0
 DESCRIPTORS_KEPT = 64  # of this process, for everything but the guards of its runs
 NOTHING_STARTED = ("idle", "prepare")
 
@@ -49,16 +43,15 @@ class Worker:
 
     def __init__(self, bench: WorkerTools, plain: Zygote, full: Zygote, *, slots: int, keeper: str) -> None:
         """Have plain commands carried out by guards of one helper, and all other runs by those of the other."""
-        self._bench, self._tools, self._slots = bench, bench.tools, self._slots_of(slots, bench)
-        self._plain = GuardPool(plain, bench.tools, bench.guard_folder, full=False)
-        self._full = GuardPool(full, bench.tools, bench.guard_folder, full=True)
+        self.bench, self._tools, self._slots = bench, bench.tools, self._slots_of(slots, bench)
         self.keeper = keeper
         self._making = Making(bench)
+        self._choice = RunChoice(bench, self._making, plain, full, keeper=keeper)
         self.ends = RunEnds(bench)
         self._grace = kill_grace(bench.ttl_seconds)
         self._epoll = select.epoll()
-        for pool in (self._plain, self._full):
-            self._epoll.register(pool.fd, select.EPOLLIN)
+        for descriptor in self._choice.pools:
+            self._epoll.register(descriptor, select.EPOLLIN)
         self._nudge_reader, self._nudge_writer = os.pipe()
         for descriptor in (self._nudge_reader, self._nudge_writer):
             os.set_blocking(descriptor, False)
@@ -70,14 +63,9 @@ class Worker:
         self._prepared: list[Guarded] = []
         self._ended: list[Guarded] = []
         self._gone: list[Guarded] = []
-        self._passed: dict[str, int] = {}  # runs that could not be leased, until when
-        self._stops_ns = self._spell_ns = 0
-        self._not_plain: set[str] = set()  # runs that turned out to need a full guard
+        self._stops_ns = 0
         self._said_trouble = ""
         self._draining = False
-        self._short = False  # fewer guards than runs that wait and have room
-        self._come = False  # a guard has come since runs were last leased
-        self._ready = 0  # how many runs waited at the last look, without those that were leased since
 
     def _slots_of(self, wanted: int, bench: WorkerTools) -> int:
         """Return for how many runs there are descriptors: without those for the store, no lease could be renewed."""
@@ -98,7 +86,7 @@ class Worker:
     @property
     def is_crippled(self) -> bool:
         """Whether no guard can be forked any more."""
-        return self._plain.is_gone or self._full.is_gone
+        return any(pool.is_gone for pool in self._choice.pools.values())
 
     @property
     def running(self) -> int:
@@ -108,36 +96,13 @@ class Worker:
     @property
     def wants_runs(self) -> bool:
         """Whether a guard has come that runs were waiting for."""
-        return self._short and self._come
+        return self._choice.wants_runs
 
     # What adoption asks.
 
     def now_ns(self) -> int:
         """Return the time by which waiting is measured."""
         return self._now()
-
-    @property
-    def clock(self) -> Clock:
-        """The clocks."""
-        return self._tools.clock
-
-    @property
-    def processes(self) -> Processes:
-        """The process table."""
-        return self._tools.processes
-
-    @property
-    def guard_folder(self) -> str:
-        """Where guards are found."""
-        return self._bench.guard_folder
-
-    def here(self) -> Host:
-        """Return this host."""
-        return self._tools.processes.here()
-
-    def is_dead(self, process: ProcessId) -> bool:
-        """Tell whether a process is gone for certain."""
-        return self._tools.processes.fate(process) is Fate.DEAD
 
     def attended(self) -> set[str]:
         """Return the leases that we have already."""
@@ -157,8 +122,8 @@ class Worker:
     def hear(self) -> bool:
         """Take in what guards say; return whether something is to be done with the store."""
         for descriptor, _ in self._epoll.poll(0):
-            if descriptor in (self._plain.fd, self._full.fd):
-                self._hear_pool(self._plain if descriptor == self._plain.fd else self._full)
+            if descriptor in self._choice.pools:
+                self._hear_pool(self._choice.pools[descriptor])
             elif descriptor == self._nudge_reader:
                 with suppress(BlockingIOError):
                     os.read(self._nudge_reader, 4096)
@@ -170,7 +135,7 @@ class Worker:
     def _hear_pool(self, pool: GuardPool) -> None:
         for guarded in pool.hear():
             self.attend(guarded)
-            self._come = True
+            self._choice.come = True
         if pool.trouble:
             self._complain(f"no guard can be started, trying again: {pool.trouble}; see: fencepost doctor")
         else:
@@ -205,8 +170,8 @@ class Worker:
             self._look_how_far(guarded, message)
         elif "said" in message:
             self._tools.say(str(message["said"]))
-        elif "model_gate_gone" in message and self._bench.model_gate is not None:
-            self._bench.model_gate.port()  # which starts another one
+        elif "model_gate_gone" in message and self.bench.model_gate is not None:
+            self.bench.model_gate.port()  # which starts another one
 
     def _look_how_far(self, guarded: Guarded, message: Message) -> None:
         """Hear how far an adopted run is. Where nothing has happened yet, it goes back into the queue."""
@@ -222,9 +187,7 @@ class Worker:
         if self._guards.pop(guarded.channel.fd, None) is not None:
             with suppress(OSError, ValueError):
                 self._epoll.unregister(guarded.channel.fd)
-        for pool in (self._plain, self._full):
-            if guarded in pool.idle:
-                pool.idle.remove(guarded)
+        self._choice.drop(guarded)
         guarded.channel.close()
 
     def _look_at_leases(self) -> None:
@@ -289,75 +252,28 @@ class Worker:
         """
         if self._draining:
             return
-        now = self._now()
-        self._ready = ready = max(1, self._ready) if ready is None else ready
-        self._passed = {run_id: until for run_id, until in self._passed.items() if until > now}
-        room = max(0, self._slots - self.running)
-        self._plain.want(min(room, ready + SPARE))
-        idle = len(self._plain.idle) + len(self._full.idle)
-        limit = min(room, ready, idle, LEASE_MAX)
-        self._short, self._come = idle < min(room, ready), False
-        if limit <= 0:
-            return
-        if now >= self._spell_ns:
-            self._spell_ns = now + round(GATES_SECONDS * 1e9)
-            self._making.forget_spellings()
-        runs = store.next_runs(limit, passed=tuple(self._passed), places=self._bench.grounds.places())
-        self._ready = max(0, ready - len(runs)) if len(runs) == limit else 0
-        chosen: dict[str, Guarded] = {}
-        offers: list[tuple[Offer, str]] = []
-        for run, guarded in self._with_guards(runs, room):
-            key = os.urandom(24).hex()
-            claim = self._making.claim(
-                run, guarded.process, keeper=self.keeper, adopt_key=key, socket=guarded.place.socket
-            )
-            self._passed[run.id] = now + round(VAIN_SECONDS * 1e9)
-            if claim is not None:
-                chosen[run.id] = guarded
-                offers.append((Offer(run.id, claim), key))
-        if offers:
-            self._take(store, offers, chosen)
+        chosen = self._choice.offers(store, max(0, self._slots - self.running), ready)
+        if chosen:
+            self._take(store, chosen)
 
-    def _with_guards(self, runs: Sequence[RunRow], room: int) -> list[tuple[RunRow, Guarded]]:
-        """Return each run with a guard that can carry it out; one for which there is none waits until one is forked."""
-        plain, full = list(self._plain.idle), list(self._full.idle)
-        needs_full = [run for run in runs if run.id in self._not_plain or not self._making.is_plain(run)]
-        if needs_full:
-            self._full.want(min(room, len(needs_full) + SPARE))
-        found = []
-        for run in runs:
-            guards = full if run in needs_full else plain
-            if guards:
-                found.append((run, guards.pop(0)))
-            else:
-                self._short = True
-        return found
-
-    def _take(self, store: RuntimeStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]) -> None:
+    def _take(self, store: RuntimeStore, chosen: dict[str, Chosen]) -> None:
         self._custody = self._custody or self._open_custody(store)
         asked_ns = Term(self._tools.clock, counts_sleep=store.facts().counts_sleep).now_ns()
-        keys = {offer.run_id: (offer.claim, key) for offer, key in offers}
-        for leased in self._leased(store, offers, chosen):
-            claim, key = keys[leased.run.id]
-            guarded = chosen[leased.run.id]
-            self._passed.pop(leased.run.id, None)
-            (self._full if guarded.full else self._plain).idle.remove(guarded)
-            if guarded.full:
-                self._not_plain.discard(leased.run.id)
-            guarded.cgroup = claim.cgroup
+        for leased in self._leased(store, chosen):
+            offer, key, guarded = chosen[leased.run.id]
+            self._choice.taken(leased.run.id, guarded)
+            guarded.cgroup = offer.claim.cgroup
             self.hold(store, guarded, leased, asked_ns=asked_ns)
             self._hand_over(store, guarded, leased, key)
 
-    def _leased(
-        self, store: RuntimeStore, offers: Sequence[tuple[Offer, str]], chosen: dict[str, Guarded]
-    ) -> list[LeasedRun]:
+    def _leased(self, store: RuntimeStore, chosen: dict[str, Chosen]) -> list[LeasedRun]:
         """Lease; without an answer the guards are let go, since leases that we do not know of may name them."""
         try:
-            return store.lease_runs([offer for offer, _ in offers], recheck_for)
+            return store.lease_runs([one.offer for one in chosen.values()], recheck_for)
         except StoreUnavailable:
-            for guarded in chosen.values():
-                guarded.channel.send(leave=True)
-                self._part(guarded)
+            for one in chosen.values():
+                one.guarded.channel.send(leave=True)
+                self._part(one.guarded)
             raise
 
     def hold(self, store: RuntimeStore, guarded: Guarded, leased: LeasedRun, *, asked_ns: int) -> None:
@@ -382,7 +298,7 @@ class Worker:
             self._refuse(guarded, leased, NotStarted(Reason.MISCONFIGURED), f"fencepost: not started: {error}\n")
             return
         if order.additions is not None and not guarded.full:
-            self._not_plain.add(leased.run.id)  # only the lease tells what an earlier one has left to be done
+            self._choice.needs_full(leased.run.id)  # only the lease tells what an earlier one has left to be done
             self._refuse(guarded, leased, Lost(started=False))
             return
         guarded.session = order.session
@@ -461,9 +377,8 @@ class Worker:
             if answer == "moved" or answer.startswith("failed"):
                 self.forget(guarded)  # another worker settles it, or a person looks: the end stays written down
                 continue
-            run_id = guarded.leased.run.id if guarded.leased else ""
-            if guarded.end is not None and guarded.end.outcome == Lost(started=False) and run_id not in self._not_plain:
-                self._passed[run_id] = self._now() + round(VAIN_SECONDS * 1e9)  # not again at once
+            if guarded.leased is not None and guarded.end is not None and guarded.end.outcome == Lost(started=False):
+                self._choice.came_in_vain(guarded.leased.run.id)
             self._dismiss(guarded)
 
     def _dismiss(self, guarded: Guarded) -> None:
@@ -495,7 +410,7 @@ class Worker:
 
     def _open_custody(self, store: RuntimeStore) -> Custody:
         custody = Custody(
-            self._bench.open_store,
+            self.bench.open_store,
             self._tools.clock,
             counts_sleep=store.facts().counts_sleep,
             tell=self._on_renewed,
@@ -514,11 +429,11 @@ class Worker:
     def drain(self) -> None:
         """Take no more runs; let guards hand theirs back or finish them."""
         self._draining = True
-        for guarded in [*self._plain.idle, *self._full.idle]:
+        for guarded in self._choice.idle():
             guarded.channel.send(leave=True)
             self._part(guarded)
         for guarded in self._guards.values():
-            guarded.channel.send(drain=self._bench.drain_timeout.total_seconds())
+            guarded.channel.send(drain=self.bench.drain_timeout.total_seconds())
 
     def leave(self, store: RuntimeStore, seconds: float) -> int:
         """Leave every run to its guard for so long, for the next worker to adopt; return how many."""
@@ -543,8 +458,8 @@ class Worker:
             self._custody.close()
         for guarded in list(self._guards.values()):
             self._part(guarded)
-        self._plain.close()
-        self._full.close()
+        for pool in self._choice.pools.values():
+            pool.close()
         self._epoll.close()
         for descriptor in (self._nudge_reader, self._nudge_writer):
             os.close(descriptor)

@@ -16,10 +16,6 @@ from fencepost.model.instant import EPOCH, format_instant, parse_instant
 from fencepost.stores.care import Snapshot
 
 FORMAT, OF_TENANT = 1, 2  # an older program must not take one tenant's for a whole store
-AS_JSON = (
-    "resources",
-    "owed_gates",
-)  # columns whose text is JSON: kept as such, since each store spells it its own way
 PROGRESS_EVERY = 10_000
 
 Progress = Callable[[int], None]

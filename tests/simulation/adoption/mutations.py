@@ -136,7 +136,7 @@ def _break_what_is_unattended(self: Reaper) -> int:
 
 
 def _found_since_the_boot(self: Adoption, store: RuntimeStore) -> list[Adoptable]:
-    return store.adoptable(self._worker.here())
+    return store.adoptable(self._processes.here())
 
 
 def _claimed_by_the_worker(

@@ -65,7 +65,7 @@ class _Worker(Worker):
     me: "SimWorker"
 
     def _open_custody(self, store: RuntimeStore) -> Custody:
-        return Custody(self._bench.open_store, self.clock, counts_sleep=store.facts().counts_sleep)
+        return Custody(self.bench.open_store, self.bench.tools.clock, counts_sleep=store.facts().counts_sleep)
 
     def now_ns(self) -> int:
         """Let others go on while this worker waits for guards to say who they are."""
@@ -120,7 +120,7 @@ class SimWorker:
         self.world.totals["adopted"] += adopted
         if adopted:
             self.world.log(f"{self.name} adopts {adopted}")
-        processes = self.worker.processes
+        processes = self.worker.bench.tools.processes
         now = store_now(store.clock_us)
         reaper = Reaper(store, store, processes, now, has_known_end=has_known_end, keeper=self.name)
         self.world.totals["reaped"] += reaper.step()
