@@ -9,7 +9,8 @@ import psycopg
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.registry import want
-from fencepost.operations.bulk import BATCH_MAX, WantedRun, request_many
+from fencepost.operations.bulk import WantedRun, request_many
+from fencepost.ports.requests import BATCH_MAX
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import new_run_ids, open_runtime
 from tests.support.postgres import PostgresServer

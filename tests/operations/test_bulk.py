@@ -5,8 +5,9 @@ import pytest
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.request_key import shown_key
-from fencepost.operations.bulk import BATCH_MAX, Triggered, WantedRun, line_of, request_many
+from fencepost.operations.bulk import Triggered, WantedRun, line_of, request_many
 from fencepost.operations.requests import request_run
+from fencepost.ports.requests import BATCH_MAX
 from tests.support.runtime import Runtime, new_id, new_ids, together
 
 
@@ -83,6 +84,19 @@ def test_a_batch_that_does_not_fit_is_refused_whole(crew: Runtime) -> None:
     assert len(crew.runs()) == 5
     with pytest.raises(Busy, match="5 runs of this agent wait already, and at most 5 may"):
         request_run(crew.store, tenant="default", target="crew", new_run_id=new_id, by="ada")
+
+
+def test_a_line_that_may_be_long_has_its_end_too(runtime: Runtime) -> None:
+    runtime.apply(AgentDefinition("crowd", command=("true",), waiting_max=BATCH_MAX + 3))
+    ask(runtime, WantedRun(), agent="crowd")  # from now on the store knows how many may wait
+    ask(runtime, *[WantedRun()] * BATCH_MAX, agent="crowd")
+    with pytest.raises(
+        Busy, match=r"10,001 runs .* wait already, and at most 10,003 may: there is room for 2, not for 3"
+    ):
+        ask(runtime, *[WantedRun()] * 3, agent="crowd")
+    assert len(ask(runtime, *[WantedRun()] * 2, agent="crowd")) == 2
+    with pytest.raises(Busy, match="10,003 runs of this agent wait already"):
+        request_run(runtime.store, tenant="default", target="crowd", new_run_id=new_id, by="ada")
 
 
 def test_a_batch_that_never_fits_says_how_many_do(crew: Runtime) -> None:

@@ -83,6 +83,7 @@ VALUES: dict[str, Any] = {
     "state": "dead",
     "disposition": "",
     "before_us": 50,
+    "enough": -1,
     "before_schedule": "",
     "before": "",
     "bin_us": 10,

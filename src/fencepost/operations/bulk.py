@@ -8,12 +8,11 @@ from fencepost.model.request_key import callers_key
 from fencepost.model.run import TriggerKind
 from fencepost.operations.making import RunRecipe, afford, make_run, own_keys
 from fencepost.operations.requests import check_request, spell_payload
-from fencepost.ports.requests import Ask, BatchWish, Grounds, NewBatch, WaitingLine
+from fencepost.ports.requests import BATCH_MAX, Ask, BatchWish, Grounds, NewBatch, WaitingLine
 
 if TYPE_CHECKING:
     from fencepost.stores.requests import SqlRequests
 
-BATCH_MAX = 10_000
 BATCH_BYTES_MAX = 50_000_000
 
 

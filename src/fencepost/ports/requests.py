@@ -8,6 +8,8 @@ from fencepost.model.overlap import UnendedRun
 from fencepost.ports.runs import RunRow
 from fencepost.ports.ticks import NewRun
 
+BATCH_MAX = 10_000  # so many runs may be asked for at once
+
 
 class Ask(NamedTuple):
     """Who wants what: a schedule or an agent by name, or with `origin` what a run was made of."""

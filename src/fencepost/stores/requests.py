@@ -10,6 +10,7 @@ from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.overlap import LINE_MAX
 from fencepost.ports.requests import (
+    BATCH_MAX,
     Ask,
     Grounds,
     NewBatch,
@@ -169,11 +170,12 @@ class _Ahead:
     def ask(self, tx: Transaction, tenant: str, agent: str) -> None:
         """Have it looked up after the target's row is locked, and before anybody knows whether it is wanted."""
         limit = self._limits.get((tenant, agent), LINE_MAX)
-        waiting = tx.later("waiting_of_agent", tenant=tenant, agent=agent, limit=limit + 1)
+        enough = limit - BATCH_MAX  # if no more wait, there is room for every request
+        waiting = tx.later("waiting_of_agent", tenant=tenant, agent=agent, limit=limit + 1, enough=enough)
         self._asked = ((tenant, agent), limit, tx.later("clock"), waiting)
 
     def answer(self, target: RunTarget) -> tuple[int, int] | None:
-        """Return the time and how many wait, if that was the right question."""
+        """Return the time and how many wait at most, if that was the right question; near the end it is exact."""
         if self._asked is None or target.schedule is not None:
             return None
         key, limit, now, waiting = self._asked
@@ -256,7 +258,7 @@ def _now_and_waiting(tx: Transaction, tenant: str, target: RunTarget) -> tuple[i
     if target.schedule is not None:
         return int(now()[0][0]), 0
     limit = agent_from_json(target.manifest).waiting_max + 1
-    waiting = tx.later("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit)
+    waiting = tx.later("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit, enough=-1)
     return int(now()[0][0]), int(waiting()[0][0])
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
-from fencepost.operations.bulk import BATCH_MAX
+from fencepost.ports.requests import BATCH_MAX
 
 DEFINITIONS_MAX = 1_000_000
 FILES_MAX = 100

@@ -11,11 +11,15 @@ SELECT definition, hash
    AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'moved:' || :tenant)
 
 -- :name waiting_of_agent
-SELECT count(*)
-  FROM (SELECT 1 FROM run INDEXED BY run_live
-         WHERE state = 'ready' AND state IN ('ready', 'running') AND started_us IS NULL
-           AND tenant = :tenant AND schedule IS NULL AND agent = :agent
-         LIMIT :limit)
+-- A run takes at least 200 bytes. Where the whole file has no room for more than are `enough`, that many is the answer.
+SELECT CASE WHEN most <= :enough THEN most
+            ELSE (SELECT count(*)
+                    FROM (SELECT 1 FROM run INDEXED BY run_live
+                           WHERE state = 'ready' AND state IN ('ready', 'running') AND started_us IS NULL
+                             AND tenant = :tenant AND schedule IS NULL AND agent = :agent
+                           LIMIT :limit))
+        END
+  FROM (SELECT page_count * page_size / 200 AS most FROM pragma_page_count, pragma_page_size)
 
 -- :name insert_batch
 -- Runs that are alike but for a few values, and that nobody gave a key: each is new, and all are made.
