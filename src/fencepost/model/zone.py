@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from difflib import get_close_matches
 from functools import lru_cache
-from importlib import import_module, resources
+from importlib import import_module
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
@@ -173,13 +173,19 @@ def find_zone(name: str) -> Zone:
     """Return the zone of an IANA name, such as Europe/Berlin."""
     if name not in zone_names():
         raise Invalid(f"there is no time zone {shown(name)}: {_zone_hint(name)}")
-    return Zone(name, read_zone_file(resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()))
+    return Zone(name, read_zone_file(_tzdata("zoneinfo", *name.split("/"))))
 
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
     """Return the names of all zones."""
-    return frozenset(resources.files("tzdata").joinpath("zones").read_text("ascii").split())
+    return frozenset(_tzdata("zones").decode("ascii").split())
+
+
+def _tzdata(*path: str) -> bytes:
+    from importlib.resources import files  # it is slow to load, and few commands look a zone up
+
+    return files("tzdata").joinpath(*path).read_bytes()
 
 
 @lru_cache(maxsize=1)
