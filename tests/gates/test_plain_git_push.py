@@ -121,6 +121,7 @@ def test_an_agent_that_wakes_after_its_lease_and_says_git_push_is_refused(site: 
 
     assert zombie.returncode == 1, said
     assert "[remote rejected]" in said
+    assert "a newer run has started. Nothing was written; stop" in said, "also where its supervisor is silent"
     assert site.at() == done
     send(old.pid, signal.SIGCONT)
     assert ground.told(old).code == 76

@@ -134,6 +134,10 @@ class FenceRefused(FencepostError):
     exit_code = 77
 
 
+class SupervisorSilent(FenceRefused):
+    """The supervisor of this run does not answer, so its lease may be lost: refused."""
+
+
 class FenceRegress(FencepostError):
     """A gate has seen a fence above the newest one of its own store: the store went back in time."""
 

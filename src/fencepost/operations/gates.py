@@ -2,7 +2,7 @@
 
 import os
 
-from fencepost.model.errors import FencepostError, FenceRefused, Invalid
+from fencepost.model.errors import FencepostError, FenceRefused, Invalid, SupervisorSilent
 from fencepost.model.gate import FENCE_MAX, Proof
 from fencepost.model.lease import parse_resource
 from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, TypeVar
@@ -36,9 +36,7 @@ class WriteDone(NamedTuple):
 def write_file(writer: GateWriter, path: str, data: "bytes | Iterable[bytes] | Stream") -> WriteDone:
     """Replace a file through its gate; inside a run, only one that the run has declared."""
     gate = file_gate(path)
-    if writer.supervisor is not None:
-        # Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
-        writer.supervisor("gate", gate=gate.target)
+    ask_first(writer, gate)
     size = let_in(writer, lambda: gate.write(writer.proof, data))
     return WriteDone(gate.target, writer.proof.fence, size)
 
@@ -164,10 +162,27 @@ def guard_tables(
 def _declared(writer: GateWriter, target: str) -> "Gate":
     """Open a gate to write through; inside a run, only one that the run has declared."""
     gate = open_gate(target)
-    if writer.supervisor is not None:
-        # Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
-        writer.supervisor("gate", gate=gate.target)
+    ask_first(writer, gate)
     return gate
+
+
+def ask_first(writer: GateWriter, gate: "Gate") -> None:
+    """Ask the supervisor whether this may be tried; where it is silent, the target may know why: a newer run has started.
+
+    Only a first look: the lease may be lost a moment later, and then the mark at the target decides.
+    """
+    if writer.supervisor is None:
+        return
+    try:
+        writer.supervisor("gate", gate=gate.target)
+    except SupervisorSilent as silence:
+        try:
+            gate.check(writer.proof)
+        except FenceRefused:
+            raise
+        except FencepostError:
+            raise silence from None  # the target cannot be reached: it knows no better
+        raise
 
 
 def let_in(writer: GateWriter, write: Callable[[], T]) -> T:

@@ -15,7 +15,7 @@ from fencepost.gates.git.pushing import Along, push_all
 from fencepost.gates.git.refs import DEFAULT_BRANCH, FENCES, branch_ref, fence_ref
 from fencepost.model.errors import FencepostError
 from fencepost.model.target import parse_target
-from fencepost.operations.gates import let_in, writer_from
+from fencepost.operations.gates import ask_first, let_in, writer_from
 
 if TYPE_CHECKING:
     from fencepost.gates.git.gate import GitGate
@@ -78,9 +78,9 @@ class RemoteSide:
             gate = self._gates.get(spec.ref)
             if gate is None or not spec.source:
                 raise FencepostError(MARKS_ARE_OURS if gate is None else NOT_DELETED)
-            if writer.supervisor is not None:
-                writer.supervisor("gate", gate=gate.target)
-            wanted.append((self._opened(gate), clone.commit(spec.source)))
+            opened = self._opened(gate)
+            ask_first(writer, opened)
+            wanted.append((opened, clone.commit(spec.source)))
         along = Along(
             tuple(_resolved(spec, clone).text for spec in others),
             tuple(word for word in _allowed(options, others).words() if word != "--atomic"),

@@ -14,6 +14,7 @@ from fencepost.model.errors import (
     Misconfigured,
     RunDiverged,
     StoreUnavailable,
+    SupervisorSilent,
 )
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.model.run_key import key_in
@@ -85,7 +86,7 @@ def _call(path: str, request: bytes) -> dict[str, Any]:
             connection.close()
         answer = json.loads(data)
     except (OSError, ValueError, RecursionError):
-        raise FenceRefused(
+        raise SupervisorSilent(
             "the supervisor of this run does not answer, so its lease may be lost: refused. Nothing was written; stop."
         ) from None
     return answer if isinstance(answer, dict) else {}
