@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import claude_agent_sdk
 import pytest
@@ -135,42 +136,46 @@ def test_a_run_drives_nothing(site: Site) -> None:
 
 
 def test_real_sessions_of_claude_code_in_one_directory_hand_the_driving_on(site: Site) -> None:
-    """Two of them work on something; the one that drives is killed, the other drives within five seconds."""
+    """Two of them work on something; the one that drives is killed, the other drives within five seconds; the killed one
+    is resumed and waits its turn, which comes when the other is killed."""
     words = ["-P", "-m", "fencepost", "mcp", "--drive"]
     server = {"mcpServers": {"fencepost": {"command": sys.executable, "args": words}}}
     (site.folder / "mcp.json").write_text(json.dumps(server))
     with messages_api() as api:
         env = {**site.environment(), **api.environment, "IS_SANDBOX": "1"}
-        command = [str(CLAUDE), "-p", "STAY", "--mcp-config", "mcp.json", "--dangerously-skip-permissions"]
-        claudes = [
-            subprocess.Popen(
-                command,
-                cwd=site.folder,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            for _ in range(2)
-        ]
+        claudes = {name: _claude(site, env, "--session-id", name) for name in (str(uuid4()), str(uuid4()))}
         try:
-            site.until(lambda: driver(site) is not None, seconds=60)
-            site.until(lambda: sum(_has_server(one.pid) for one in claudes) == 2, seconds=60)
-            before = driver(site)
-            first = next(one for one in claudes if _is_below(before, one.pid))
-            began = time.monotonic()  # noqa: TID251  # real processes take real time
-            first.kill()
-            first.wait(20)
-            site.until(lambda: driver(site) not in (None, before), seconds=30)
-            took = time.monotonic() - began  # noqa: TID251
-            (second,) = [one for one in claudes if one is not first]
-            assert _is_below(driver(site), second.pid)
-            assert took < TAKEOVER_SECONDS
+            for _ in range(3):
+                site.until(lambda: driver(site) is not None, seconds=60)
+                site.until(lambda: all(_has_server(one.pid) for one in claudes.values()), seconds=60)
+                before = driver(site)
+                first = next(name for name, one in claudes.items() if _is_below(before, one.pid))
+                began = time.monotonic()  # noqa: TID251  # real processes take real time
+                claudes[first].kill()
+                claudes[first].wait(20)
+                site.until(lambda: driver(site) not in (None, before), seconds=30)  # noqa: B023  # asked at once
+                took = time.monotonic() - began  # noqa: TID251
+                (second,) = [one for name, one in claudes.items() if name != first]
+                assert _is_below(driver(site), second.pid)
+                assert took < TAKEOVER_SECONDS
+                claudes[first] = _claude(site, env, "--resume", first)
         finally:
-            for one in claudes:
+            for one in claudes.values():
                 send(one.pid, signal.SIGKILL) if one.poll() is None else None
                 one.wait(20)
+
+
+def _claude(site: Site, env: dict[str, str], *session: str) -> "subprocess.Popen[bytes]":
+    command = [str(CLAUDE), "-p", "STAY", *session, "--mcp-config", "mcp.json", "--dangerously-skip-permissions"]
+    return subprocess.Popen(
+        command,
+        cwd=site.folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _has_server(pid: int) -> bool:

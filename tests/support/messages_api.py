@@ -99,10 +99,13 @@ class _Handler(BaseHTTPRequestHandler):
 def _answer(request: dict[str, Any], number: int) -> tuple[dict[str, Any], str]:
     """Say what the model says: a tool call that the prompt asks for, or the end of the turn."""
     blocks = [block for message in _since_its_last(request["messages"]) for block in _blocks(message)]
-    answered = any(block.get("type") == "tool_result" for block in blocks)
-    text = " ".join(block.get("text", "") for block in blocks)
+    results = [place for place, block in enumerate(blocks) if block.get("type") == "tool_result"]
+    answered = bool(results)
+    text = " ".join(
+        block.get("text", "") for block in blocks[max(results, default=-1) + 1 :]
+    )  # a resumed one may ask anew
     word = next((one for one in CALLS if one in text), None)
-    if word is None or answered or not request.get("tools"):
+    if word is None or not request.get("tools"):
         return {"type": "text", "text": "done" if answered else "went on"}, "end_turn"
     tool, arguments = CALLS[word]
     return {"type": "tool_use", "id": f"toolu_{number}", "name": tool, "input": arguments}, "tool_use"
