@@ -31,6 +31,11 @@ class Cli(NamedTuple):
         return self.folder / self.program
 
     @property
+    def command(self) -> str:
+        """What it is called by."""
+        return Path(self.program).name
+
+    @property
     def spec(self) -> str:
         """What the installer is asked for."""
         return f"{self.package}=={self.version}" if self.by_pip else f"{self.package}@{self.version}"
@@ -50,11 +55,13 @@ CLIS = (
     _npm("qwen", "qwen", "@qwen-code/qwen-code", "0.15.10"),  # newer ones want node 22
     _npm("copilot", "copilot", "@github/copilot", "1.0.102"),
     _npm("goose", "goose", GOOSE, "1.52.0", f"{GOOSE}/bin/goose"),
+    _npm("cline", "cline", "cline", "3.0.65"),
+    _npm("continue", "continue", "@continuedev/cli", "1.5.47", ".bin/cn"),
     Cli("aider", "aider", "aider-chat", "0.86.2", "bin/aider", by_pip=True),
 )
-# An environment of 700 MB for one that cannot be resumed, and an older generation: not for every change. What they print is
-# recorded, and looked at by every change.
-SELDOM = ("aider", "claude-before-277")
+# Three that cannot be resumed, one of them with an environment of 700 MB, and an older generation: not for every change. What they
+# print is recorded, and looked at by every change.
+SELDOM = ("aider", "claude-before-277", "cline", "continue")
 
 
 def is_whole() -> bool:

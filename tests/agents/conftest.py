@@ -1,11 +1,13 @@
 """The real agent CLIs: what `make test-agents` has installed. Without it only what needs none of them is collected."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from tests.agents.clis import CLIS, SWITCH, is_whole, tried
 from tests.agents.install import absent
+from tests.agents.model.server import Model, model_server
 
 collect_ignore_glob = [] if os.environ.get(SWITCH) and len(absent()) < len(tried()) else ["test_real_*.py"]
 
@@ -32,3 +34,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
     story = "all of" if is_whole() else "the main story of"
     terminalreporter.write_line(f"tried: {story} {len(tried()) - len(absent())} of {len(CLIS)} agent CLIs")
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[Model]:
+    with model_server() as found:
+        yield found

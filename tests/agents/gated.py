@@ -1,10 +1,11 @@
 """What one real CLI goes through before the model gate and a git gate: led by our recipe alone, poor, and frozen."""
 
 import json
+import os
 import signal
-import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,9 +33,10 @@ DECOYS = {
     "OPENAI_HOST": "http://127.0.0.1:9",
 }
 TTL_SECONDS = 20
-HEARING_SECONDS = 20.0  # for an agent to be told that it may not think, and to say so
-# A successor on another machine, as far as the first one can tell: with processes of its own.
-ELSEWHERE = ["unshare", "--pid", "--fork", "--mount-proc"]
+HEARING_SECONDS = 30.0  # for an agent to be told that it may not think, and to say so
+REFUSED = "the lease of this run is lost"
+# A worker on another machine, as far as the first one can tell: with processes of its own.
+ELSEWHERE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 SUCCESSOR = "git commit -qm newer --allow-empty && git push -q origin HEAD:main"
 
 
@@ -46,6 +48,7 @@ class Gated(NamedTuple):
     asked_late: int = 0  # how often the model was asked by the one that woke up
     landed: str = ""  # where the branch was before it woke up
     late: str = ""  # and afterwards
+    heard: str = ""  # what it said when it was awake again
 
 
 def tell_gated(ground: Ground) -> Gated:
@@ -55,7 +58,8 @@ def tell_gated(ground: Ground) -> Gated:
     names = ["ship", "poor", *(["dozer"] if calls else [])]
     for name in names:
         _remote(ground, name)
-    ground.configure("".join(_gate(ground, name) for name in names) + _agents(ground, names))
+    successor = _successor() if calls else ""
+    ground.configure("".join(_gate(ground, name) for name in names) + _agents(ground, names) + successor)
     ground.up("--workers", "2", "--ttl", f"{TTL_SECONDS}s", command="worker")
     runs = {}
     for name in names[:2]:  # one after the other: at their first start some unpack themselves, or set up a database
@@ -90,6 +94,19 @@ def _agents(ground: Ground, names: list[str]) -> str:
     )
 
 
+def _successor() -> str:
+    """Describe a plain command that waits for what the dozer holds, and pushes to the same branch."""
+    command = json.dumps(["sh", "-c", SUCCESSOR])
+    keyed = "".join(
+        f'[schedules.nightly-{name}]\nagent = "{name}"\ncron = "@yearly"\nconcurrency_key = "site"\n'
+        for name in ("dozer", "newer")
+    )
+    newer = (
+        f'[projects.newer]\npath = "newer"\n[agents.newer]\nproject = "newer"\ncommand = {command}\ngates = ["dozer"]\n'
+    )
+    return newer + keyed
+
+
 def _gate(ground: Ground, name: str) -> str:
     return f'[gates.{name}]\nkind = "git"\nurl = "{ground.folder}/{name}.git"\nbranch = "main"\n'
 
@@ -109,42 +126,54 @@ def branch(ground: Ground, name: str) -> str:
 
 
 def _wake_up_late(told: Gated) -> Gated:
-    """Freeze an agent with all that watches it, let a successor push, and wake up the agent alone."""
+    """Freeze an agent with all that watches it, let the next holder of its key push, and wake up the agent alone."""
     ground = told.ground
-    ground.start_run("dozer")
+    ground.start_run("nightly-dozer")
     ground.until_there("dozer", "asleep")
     agent, watching = ground.agents_alive("dozer"), _watching(ground)
     over_ns = freeze(ground.store, *watching, *agent) + TTL_SECONDS * 10**9
-    clone = ground.folder / "newer"
-    git(ground.folder, "clone", "--quiet", f"{ground.folder}/dozer.git", str(clone))
-    words = ("exec", "--project", "dozer", "--wait=120s", "--gate", f"git:{ground.folder}/dozer.git#branch=main")
-    successor = subprocess.run(
-        [*ELSEWHERE, sys.executable, "-m", "fencepost", *words, "--", "sh", "-c", SUCCESSOR],
-        cwd=clone,
-        env=ground.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_SECONDS,
-    )
-    assert successor.returncode == 0, successor.stderr
+    git(ground.folder, "clone", "--quiet", f"{ground.folder}/dozer.git", str(ground.folder / "newer"))
+    worker = (sys.executable, "-m", "fencepost", "worker", "--ttl", f"{TTL_SECONDS}s")
+    elsewhere = ground.start(*ELSEWHERE, *worker)
+    ground.start_run("nightly-newer")
+    told.runs["newer"] = ground.wait_for("newer")
+    elsewhere.kill()
     ground.until(lambda: SystemClock().awake_ns() > over_ns, seconds=PATIENCE_SECONDS)  # nobody may have renewed since
     landed, asked = branch(ground, "dozer"), len(_asked(ground))
     (ground.folder / "dozer" / "awake").touch()
     shells = [pid for pid in agent if b"until [ -e awake" in _file(pid, "cmdline")]
     _send(signal.SIGCONT, *shells, *[pid for shell in shells for pid in _below(shell)])
     ground.until_there("dozer", "pushed")
-    _send(signal.SIGCONT, *agent)
-    woken = time.monotonic()  # noqa: TID251  # real processes take real time
-    ground.until(lambda: _has_heard(agent, woken), seconds=PATIENCE_SECONDS)
-    told = told._replace(asked_late=len(_asked(ground)) - asked, landed=landed, late=branch(ground, "dozer"))
+    heard = _wake_and_listen(ground, agent)
+    told = told._replace(
+        asked_late=len(_asked(ground)) - asked, landed=landed, late=branch(ground, "dozer"), heard=heard
+    )
     _send(signal.SIGCONT, *watching)
     return told._replace(runs={**told.runs, "dozer": ground.wait_for("dozer")})
 
 
-def _has_heard(agent: list[int], woken: float) -> bool:
-    """Tell whether the agent has given up, or has had its time to."""
-    return not any(_file(pid, "cmdline") for pid in agent) or time.monotonic() > woken + HEARING_SECONDS  # noqa: TID251
+def _wake_and_listen(ground: Ground, agent: list[int]) -> str:
+    """Wake the agent and return what it says until it was refused, has ended, or has had its time.
+
+    Its guard is frozen, and writes down nothing any more when it wakes: another run has its lease. So we read its pipes.
+    """
+    (main,) = [pid for pid in agent if not any(pid in _below(one) for one in agent)]
+    ends = [os.open(f"/proc/{main}/fd/{number}", os.O_RDONLY | os.O_NONBLOCK) for number in (1, 2)]
+    heard = bytearray()
+
+    def is_over() -> bool:
+        for end in ends:
+            with suppress(BlockingIOError):
+                heard.extend(os.read(end, 1_000_000))
+        awake = any(_file(pid, "cmdline") for pid in agent)
+        return REFUSED.encode() in heard or not awake or time.monotonic() > woken + HEARING_SECONDS  # noqa: TID251
+
+    _send(signal.SIGCONT, *agent)
+    woken = time.monotonic()  # noqa: TID251  # real processes take real time
+    ground.until(is_over, seconds=PATIENCE_SECONDS)
+    for end in ends:
+        os.close(end)
+    return heard.decode(errors="replace")
 
 
 def _asked(ground: Ground) -> list[Request]:

@@ -26,7 +26,7 @@ class Ground(Site):
         self.variables: dict[str, str] = {}  # of whoever starts a worker here
         write(folder / ".gitconfig", "[user]\n\tname = agent\n\temail = agent@example.org\n")
         (folder / "bin").mkdir()
-        (folder / "bin" / cli.preset).symlink_to(cli.path)
+        (folder / "bin" / cli.command).symlink_to(cli.path)
         self.settings: Settings = set_up(cli, folder, model.url)
         self.make("works")  # the first one is made here, and not by several threads at once
 

@@ -151,6 +151,23 @@ def _goose(_: Path, url: str) -> Settings:
     return Settings({**env, **quiet}, noting=("--with-extension", " ".join([FENCEPOST, *GATEWAY])))
 
 
+def _cline(home: Path, url: str) -> Settings:
+    made = {"provider": "openai-compatible", "apiKey": KEY, "model": "test", "baseUrl": f"{url}/v1"}
+    told = {"settings": made, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    known = {"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": {made["provider"]: told}}
+    write(home / ".cline" / "data" / "settings" / "providers.json", json.dumps(known))
+    return Settings({"DO_NOT_TRACK": "1"})
+
+
+def _continue(home: Path, url: str) -> Settings:
+    model = {"name": "test", "provider": "openai", "model": "test", "apiBase": f"{url}/v1", "apiKey": KEY}
+    made = {"name": "tests", "version": "1.0.0", "schema": "v1", "models": [{**model, "roles": ["chat"]}]}
+    server = {"name": "notes", "command": FENCEPOST, "args": GATEWAY}
+    plain = write(home / "plain.yaml", json.dumps(made))  # JSON is YAML
+    noting = write(home / "noting.yaml", json.dumps({**made, "mcpServers": [server]}))
+    return Settings({"CONTINUE_METRICS_ENABLED": "0"}, ("--auto", "--config", plain), noting=("--config", noting))
+
+
 def _aider(home: Path, url: str) -> Settings:
     # It fetches a list of all models and their prices, unless it has one of today that is not empty.
     write(home / ".aider" / "caches" / "model_prices_and_context_window.json", json.dumps({"no/model": {}}))
@@ -169,6 +186,8 @@ SETTERS: dict[str, Callable[[Path, str], Settings]] = {
     "qwen": _qwen,
     "copilot": _copilot,
     "goose": _goose,
+    "cline": _cline,
+    "continue": _continue,
     "aider": _aider,
 }
 

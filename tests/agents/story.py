@@ -1,6 +1,7 @@
 """What one real CLI goes through: all that the tests then look at, in one go, because its starts take seconds."""
 
 import signal
+import subprocess
 from typing import Any, NamedTuple
 
 from tests.agents.ground import PATIENCE_SECONDS, Ground
@@ -8,14 +9,23 @@ from tests.agents.model.server import Request
 
 FAULTS = ("401", "429", "500", "cut")
 MAIN_FAULTS = ("401",)
-CAN_CALL = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "goose")  # tools; aider only edits
+# Tools; aider only edits.
+CAN_CALL = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "goose", "cline", "continue")
+NOTES = tuple(
+    one for one in CAN_CALL if one != "cline"
+)  # by MCP; cline starts a server, and does not wait for its tools
+MUTE = ("continue",)  # until their end, so that none can be seen to stand still
+RESUMES = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "goose")  # its session, after a drain
 TTL = "60s"  # long enough for a busy machine; adopting waits for no lease to run out
 PATIENT = '"280s"'  # how long a run may last that ends by itself
-SILENT_SECONDS_MIN, SILENT_TIMES = 20, 6  # what a CLI gets that goes on trying, by the time that its first run took
+SILENT_SECONDS_MIN, SILENT_TIMES = (
+    30,
+    6,
+)  # what a CLI gets that goes on trying: so long, and what its first run took so often
 # After these the CLI goes on trying for minutes, and our own limit ends it.
 GOES_ON = {
     **dict.fromkeys(("gemini", "qwen", "copilot", "aider"), ("429", "500")),
-    "opencode": ("429", "500", "cut"),
+    **dict.fromkeys(("opencode", "continue"), ("429", "500", "cut")),
     "claude": ("429",),
 }
 IMPATIENT = ("401", "500", "cut")  # here it may give up by itself soon, if it can be told to
@@ -41,12 +51,16 @@ def tell(ground: Ground, *, whole: bool) -> Story:
     """Let the CLI work, be refused, be left by its worker and be interrupted; and for the whole story fail in every way."""
     calls = ground.cli.preset in CAN_CALL
     ground.configure("".join(_agents(ground, PATIENT)))  # all of them: a worker learns of projects when it starts
-    ground.up("--workers", "4", "--ttl", TTL, command="worker")
+    _up(ground)
     ground.start_run("works")
     ground.wait_for("works")  # alone: at their first start some unpack themselves, or set up a database
     ground.configure("".join(_agents(ground, _silent(ground))))
     names = ["works", *(f"fault-{one}" for one in (FAULTS if whole else MAIN_FAULTS))]
-    names += [*(["slow"] if whole else []), *(["notes", "cancelled"] if calls and whole else [])]
+    names += [
+        *(["slow"] if whole and ground.cli.preset not in MUTE else []),
+        *(["cancelled"] if calls and whole else []),
+    ]
+    names += ["notes"] if whole and ground.cli.preset in NOTES else []
     for name in names[1:]:
         ground.start_run(name)
     left = _cancel(ground) if calls and whole else ()
@@ -65,7 +79,8 @@ def _agents(ground: Ground, silent: str) -> list[str]:
         limit = silent if fault in GOES_ON.get(ground.cli.preset, ()) else PATIENT
         prompt = f"please FAULT-{fault.upper()}"
         described.append(ground.describe(f"fault-{fault}", prompt, env=env, timeout=limit, **again))
-    described.append(ground.describe("slow", "please FAULT-SLOW", stall_timeout='"10s"', timeout=PATIENT))
+    if ground.cli.preset not in MUTE:
+        described.append(ground.describe("slow", "please FAULT-SLOW", stall_timeout='"10s"', timeout=PATIENT))
     return [*described, *_working(ground)]
 
 
@@ -74,7 +89,7 @@ def _silent(ground: Ground) -> str:
     works = ground.run_of("works")
     assert works.ended_us is not None
     assert works.started_us is not None
-    return f'"{max(SILENT_SECONDS_MIN, SILENT_TIMES * (works.ended_us - works.started_us) // 1_000_000)}s"'
+    return f'"{SILENT_SECONDS_MIN + SILENT_TIMES * (works.ended_us - works.started_us) // 1_000_000}s"'
 
 
 def _working(ground: Ground) -> list[str]:
@@ -98,24 +113,34 @@ def _cancel(ground: Ground) -> tuple[int, ...]:
     return tuple(ground.agents_alive("cancelled"))
 
 
+def _up(ground: Ground) -> subprocess.Popen[bytes]:
+    return ground.up("--no-apply", "--workers", "4", "--ttl", TTL)
+
+
 def _leave_and_drain(ground: Ground) -> Story:
-    """Kill the worker of two agents at work; let its successor adopt both, see one to its end, and drain the other."""
-    for name in ("adopted", "drained"):
-        ground.start_run(name)
-    for name in ("adopted", "drained"):
+    """Kill the daemon of two nightly agents at work; let its successor adopt both, see one to its end, and drain the other."""
+    names = ("adopted", "drained") if ground.cli.preset in RESUMES else ("adopted",)
+    ground.configure("".join([*_agents(ground, PATIENT), *map(_nightly, names)]))
+    for name in names:
         ground.until_there(name, "draft")
     before = frozenset(ground.agents_alive("adopted"))
     (first,) = ground.daemons()
     first.kill()
     first.wait(10)
-    second = ground.up("--workers", "4", "--ttl", TTL, command="worker")
+    second = _up(ground)
     ground.until(lambda: "adopted" in ground.said(), seconds=PATIENCE_SECONDS)
     after = frozenset(ground.agents_alive("adopted"))
     (ground.folder / "adopted" / "enough").touch()
-    adopted = ground.wait_for("adopted")
+    told = Story(ground, {"adopted": ground.wait_for("adopted")}, before=before, after=after)
+    if "drained" not in names:
+        return told
     second.send_signal(signal.SIGTERM)
     assert second.wait(60) == 0
     (between,) = ground.rows("show", ground.run_of("drained").id)
-    ground.up("--workers", "4", "--ttl", TTL, command="worker")
-    runs = {"adopted": adopted, "drained": ground.wait_for("drained")}
-    return Story(ground, runs, between, before, after)
+    _up(ground)
+    return told._replace(runs={**told.runs, "drained": ground.wait_for("drained")}, drained=between)
+
+
+def _nightly(name: str) -> str:
+    """Describe a schedule whose next tick comes soon, and which then waits for no other."""
+    return f'[schedules.nightly-{name}]\nagent = "{name}"\ncron = "*/5 * * * * *"\nonce = true\n'

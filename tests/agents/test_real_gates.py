@@ -1,48 +1,32 @@
 """The real agent CLIs before the model gate and a git gate, led there by our recipes alone; frozen, they wake up in vain."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import pytest
 
-from tests.agents.clis import Cli, tried
-from tests.agents.gated import DECOYS, REAL_KEY, Gated, branch, tell_gated
-from tests.agents.ground import Ground
+from tests.agents.gated import DECOYS, REAL_KEY, REFUSED, Gated, branch, tell_gated
 from tests.agents.model.script import INPUT_TOKENS, OUTPUT_TOKENS
-from tests.agents.model.server import Model, model_server
-from tests.agents.story import CAN_CALL
-from tests.agents.test_real_agents import AT_ONCE, those
+from tests.agents.model.server import Model
+from tests.agents.stories import telling, those
+from tests.agents.story import CAN_CALL, RESUMES
 
 SILENT = ("gemini", "opencode", "copilot", "qwen")  # which may say nothing of a refusal before they are ended
+LED = (*RESUMES, "aider")  # by a recipe; cline and continue know their model from settings alone
 pytestmark = pytest.mark.whole
-every = pytest.mark.parametrize("gated", those(), indirect=True)
-callers = pytest.mark.parametrize("gated", those(*CAN_CALL), indirect=True)
+every = pytest.mark.parametrize("gated", those(*LED), indirect=True)
+callers = pytest.mark.parametrize("gated", those(*(one for one in LED if one in CAN_CALL)), indirect=True)
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with model_server() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def stories(
-    request: pytest.FixtureRequest, model: Model, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Gated]]]:
-    asked = [item.callspec.params.get("gated") for item in request.session.items if hasattr(item, "callspec")]
-    clis: list[Cli] = [cli for cli in tried() if cli in asked]
-    grounds = {cli.name: Ground(tmp_path_factory.mktemp(f"g-{cli.name}"), cli, model) for cli in clis}
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {name: pool.submit(tell_gated, ground) for name, ground in grounds.items()}
-        pool.shutdown(cancel_futures=True)
-    for ground in grounds.values():
-        ground.close()
+def stories(request: pytest.FixtureRequest, model: Model) -> Iterator[dict[str, Future[Gated]]]:
+    with telling(request, model, "gated", tell_gated) as told:
+        yield told
 
 
 @pytest.fixture
 def gated(request: pytest.FixtureRequest, stories: dict[str, Future[Gated]]) -> Gated:
-    cli: Cli = request.param
-    return stories[cli.name].result()
+    return stories[request.param.name].result()
 
 
 def asked_of(gated: Gated, name: str) -> list[str]:
@@ -96,8 +80,9 @@ def test_frozen_past_its_lease_it_wakes_up_and_neither_pushes_nor_thinks(gated: 
     said = (gated.ground.folder / "dozer" / "pushed").read_text()
 
     assert "[remote rejected]" in said
-    assert "; stop)" in said, "nobody answers for it, or a newer run has started"
+    assert "a newer run has started. Nothing was written; stop)" in said
     assert said.endswith("exit 1\n")
     assert gated.late == gated.landed == branch(gated.ground, "dozer")
     assert gated.asked_late == 0
     assert gated.runs["dozer"]["state"] == "dead"
+    assert REFUSED in gated.heard or gated.ground.cli.preset in SILENT, "the CLI was told so"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fencepost import wiring
+from fencepost.config.presets import shipped
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import detail_record
 from fencepost.operations.run_queries import show
@@ -22,7 +23,7 @@ def install(folder: Path) -> str:
     place = folder / "bin"
     place.mkdir()
     for script in STANDINS.glob("*.py"):
-        program = place / script.stem
+        program = place / shipped(script.stem)["argv"][0]
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
         program.chmod(0o755)
     return f"{place}:{os.environ['PATH']}"

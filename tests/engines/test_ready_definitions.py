@@ -16,6 +16,8 @@ Told = tuple[str | None, float | None, dict[str, int] | None]
 WORKS: dict[str, Told] = {
     "aider": ("Commit 1a2b3c4 docs: aider answers", 0.02, None),
     "amp": ("amp answers: {prompt}", None, {"input": 42, "output": 4}),
+    "cline": ("cline answers: {prompt}", None, {"cache_read": 0, "cache_write": 0, "input": 90, "output": 9}),
+    "continue": ("continue answers: {prompt}", None, None),
     "codex": ("codex answers: {prompt}", None, {"cache_read": 100, "input": 900, "output": 40}),
     "copilot": ("copilot answers: {prompt}", None, None),
     "cursor-agent": (
@@ -35,6 +37,8 @@ WORKS: dict[str, Told] = {
 FAILS = {
     "aider": "litellm.AuthenticationError",
     "amp": "out of credits",
+    "cline": "invalid x-api-key",
+    "continue": "401 invalid x-api-key",
     "codex": "usage limit reached",
     "copilot": "Authentication failed",
     "cursor-agent": None,
@@ -43,7 +47,7 @@ FAILS = {
     "opencode": "overloaded",
     "qwen": "401 invalid x-api-key",
 }
-REFUSED = ("aider", "copilot", "qwen")  # their key
+REFUSED = ("aider", "cline", "continue", "copilot", "qwen")  # their key
 REASONS = {"cursor-agent": "exit_code", **dict.fromkeys(REFUSED, "misconfigured")}
 MIDDLE = {
     "amp": '"tool_use"',

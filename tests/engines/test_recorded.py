@@ -89,7 +89,7 @@ def stand_in(name: str, mood: str, folder: Path) -> list[str]:
     """Let a stand-in speak, called as its definition calls the real one."""
     definition = definition_from(shipped(name))
     (folder / "prompt").write_text("do it")
-    known = {"{session}": "s", "{prompt_file}": str(folder / "prompt")}
+    known = {"{session}": "s", "{prompt_file}": str(folder / "prompt"), "{prompt}": "do it"}
     words = [word for word in definition.argv[1:] if word not in ("{args}", "{model_args}")]
     for placeholder, value in known.items():
         words = [word.replace(placeholder, value) for word in words]

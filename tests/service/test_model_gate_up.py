@@ -354,6 +354,20 @@ def test_a_process_that_slipped_out_of_a_lost_run_cannot_think(site: Site, provi
     assert codes(site)[-1] == "403"
 
 
+def test_a_cli_that_would_go_around_the_gate_is_not_started(site: Site, provider: Provider) -> None:
+    text = agents(provider, 1).replace(
+        f'command = [{PYTHON}, "agent.py", "1"]', 'engine = "cli"\npreset = "cline"\nprompt = "hi"'
+    )
+    site.configure(text)
+    up(site, 1)
+    site.fencepost("run", "thinks")
+    site.until(lambda: site.runs(state="dead"), seconds=60)
+
+    (run,) = site.runs()
+    assert run.reason == "misconfigured"
+    assert "would go around the model gate" in site.fencepost("logs", run.id)
+
+
 @pytest.mark.parametrize("budget", ["1", "0.0001"])
 def test_the_real_claude_code_thinks_through_the_gate_and_shows_why_it_may_not(site: Site, budget: str) -> None:
     (site.folder / "bin").mkdir()

@@ -175,7 +175,7 @@ AGENTS = Section(
         _option("result_grace", DURATION, "How long it may take to leave after it has said that it is done. Default: 60s.", "claude", "cli"),
         _option("max_turns", integer(1), "After how many turns it stops.", "claude", default=None),
         _option("args", TEXTS, "Further arguments for its command line.", "claude", "cli", default=()),
-        _option("preset", TEXT, "How the CLI is called and read: aider, amp, codex, cursor-agent, gemini, goose, opencode, or an `[engines.NAME]` of your own.", "cli"),
+        _option("preset", TEXT, "How the CLI is called and read: aider, amp, cline, codex, continue, copilot, cursor-agent, gemini, goose, opencode, qwen, or an `[engines.NAME]` of your own.", "cli"),
         _option("argv", TEXTS, "The command line as a template, where there is no preset.", "cli", default=()),
         _option("url", LOCATION, "Where the run is posted to.", "http"),
         _option("headers", HEADERS, "Further headers of the request; a value may be `env:NAME` or `file:/path`.", "http", default={}),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from fencepost.gates.model.recipes import recipe, scrubbed
+from fencepost.gates.model.recipes import is_led, recipe, scrubbed
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.ports.runs import RunRow
@@ -42,6 +42,8 @@ def lead(
     if gate is None:
         raise Misconfigured("this worker has no model gate.")
     cli = str(agent.options.get("preset", ""))
+    if not is_led(cli):
+        raise Misconfigured(f"{cli} knows its model from its own settings alone, and would go around the model gate.")
     way = way_to(gate, agent.model_gate, cli, run.id, url=agent.model_url, key=key, budget_micro=budget_micro)
     options = {**agent.options, "args": [*way.args, *agent.options.get("args", ())]} if way.args else agent.options
     return Led(replace(agent, options=options), way.order, way.env, key)

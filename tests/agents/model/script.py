@@ -88,7 +88,8 @@ def arguments_of(schema: Mapping[str, Any], command: str) -> dict[str, Any]:
     known: Mapping[str, Any] = schema.get("properties") or {}
     key = next((name for name in ("command", "cmd", "commands") if name in known), "command")
     kind = known.get(key, {}).get("type")
-    made: dict[str, Any] = {key: ["bash", "-lc", command] if kind == "array" else command}
+    words = [command] if key == "commands" else ["bash", "-lc", command]  # several commands, or the words of one
+    made: dict[str, Any] = {key: words if kind == "array" else command}
     for name in schema.get("required") or ():
         if name not in made:
             made[name] = False if known.get(name, {}).get("type") == "boolean" else "a test asks for it"

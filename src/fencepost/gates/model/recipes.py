@@ -33,6 +33,11 @@ def recipe(provider: str, preset: str = "") -> Recipe:
     return Recipe(said["upstream"], said["key"], {**said["env"], **cli.get("env", {})}, tuple(cli.get("args", ())))
 
 
+def is_led(preset: str) -> bool:
+    """Tell whether a CLI can be led to the gate at all."""
+    return preset not in _listed()["unled"]["presets"]
+
+
 def scrubbed(env: Mapping[str, str], key: str) -> dict[str, str]:
     """Return an environment without what would lead past the gate, and without the real key under any name."""
     names = frozenset(_listed()["scrub"]["names"])
