@@ -129,13 +129,20 @@ PAINTED = """() => new Promise((resolve) => {
     };
     look();
 })"""
+COPY = "'r' || ({} + n * 7000000) || '-' || n || '-' || {}"  # ids rise with time, as those of real runs do
 LATER = {name: f"{name} + n * 7000000" for name in ("created_us", "started_us", "ended_us", "counted_us", "decided_us")}
-COPIED_RUN = {**LATER, "id": "id || '-' || n", "occurrence": "occurrence || '-' || n", "request_key": "NULL"}
-COPIED_ATTEMPT = {**LATER, "run_id": "run_id || '-' || n"}
+MADE = "(SELECT created_us FROM $run AS one WHERE one.id = run_id)"
+COPIED_RUN = {
+    **LATER,
+    "id": COPY.format("created_us", "id"),
+    "occurrence": "occurrence || '-' || n",
+    "request_key": "NULL",
+}
+COPIED_ATTEMPT = {**LATER, "run_id": COPY.format(MADE, "run_id")}
 COPIED_TICK = {
     **LATER,
     "occurrence": "occurrence || '-' || n",
-    "run_id": "run_id || '-' || n",
+    "run_id": COPY.format(MADE, "run_id"),
     "tick_us": "tick_us + n * 7000000",
     "tick_until_us": "tick_until_us + n * 7000000",
 }

@@ -1,5 +1,6 @@
 """`fencepost logs`: what a run printed, and what it prints while somebody watches."""
 
+import json
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from fencepost.operations.run_queries import show
 from fencepost.ports.runs import Report
 from fencepost.service.following import LogTail
 from tests.support.desk import Desk
+from tests.support.terminal import as_if_on_a_terminal
 
 
 def one_run(desk: Desk) -> None:
@@ -171,6 +173,34 @@ def test_following_a_run_on_another_machine_ends_with_what_the_store_has(desk: D
     assert told.out == b"from afar\n"
     assert "these are the last lines that the store has" in told.err
     assert "succeeded" in told.err
+
+
+EVENTS = [
+    {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "I look at the tests."}]}},
+    {"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {"x": 1}}]}},
+    {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": "2 failed"}]}},
+    {"type": "result", "subtype": "success", "is_error": False, "result": "Mended both.", "total_cost_usd": 0.25},
+]
+
+
+def test_an_agent_s_events_are_a_conversation_on_a_terminal_and_bytes_elsewhere(desk: Desk) -> None:
+    desk.agent("digest", engine="claude", prompt="Mend the tests.")
+    one_run(desk)
+    leased = desk.lease()
+    printed = "".join(f"{json.dumps(one)}\n" for one in EVENTS)
+    desk.log(leased, printed).close()
+
+    said = desk.text("logs", leased.run.id)
+    assert said.splitlines() == [
+        "● I look at the tests.",
+        '  ▸ Bash {"x": 1}',
+        "  ◂ 2 failed",
+        "■ Mended both.",
+        "  $0.25 so far",
+    ]
+    assert desk.cli("logs", leased.run.id).out == printed.encode()
+    with as_if_on_a_terminal():
+        assert desk.cli("logs", leased.run.id, "--raw").out == printed.encode()
 
 
 def test_a_terminal_sees_colours_and_nothing_that_steers_it() -> None:

@@ -13,6 +13,7 @@ import pytest
 from fencepost.cli import options
 from fencepost.cli.main import COMMANDS, GROUPS, overview
 from fencepost.cli.progress_bar import WIDTH, ProgressBar, bar_text
+from fencepost.model.own_program import own_program
 from fencepost.model.run import Reason, RunState
 from tests.support.desk import Desk
 
@@ -47,6 +48,32 @@ def test_top_says_what_runs_comes_and_spends_with_a_letter_for_each_tick(day: De
 
 def test_top_on_a_new_store_says_that_there_is_nothing_yet(desk: Desk) -> None:
     assert "Nothing is scheduled yet" in desk.text("top")
+
+
+def test_top_keeps_itself_current_until_q_and_gives_the_terminal_back(day: Desk) -> None:
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, 80))
+    before = termios.tcgetattr(follower)
+    line = [*own_program(), "top", "--store", day.url, "--every", "1"]
+    program = subprocess.Popen(line, stdin=follower, stdout=follower, stderr=follower)
+    seen = _until(leader, b"q leaves", times=2)
+    assert seen.startswith(b"\033[?1049h"), "a screen of its own"
+    assert b"nightly" in seen
+    os.write(leader, b"q")
+    assert _until(leader, b"\033[?1049l").endswith(b"\033[?25h\033[?1049l"), "the old screen, with its cursor"
+    assert program.wait(20) == 0
+    assert termios.tcgetattr(follower) == before
+    os.close(follower)
+    os.close(leader)
+
+
+def _until(leader: int, wanted: bytes, times: int = 1) -> bytes:
+    """Read from a terminal until something was shown so often."""
+    seen = b""
+    while seen.count(wanted) < times:
+        assert select.select([leader], [], [], 20)[0], seen
+        seen += os.read(leader, 4096)
+    return seen
 
 
 def test_a_timeline_has_a_line_for_runs_and_one_for_ticks_without_a_run(day: Desk) -> None:
