@@ -107,12 +107,13 @@ def turned_link(link: re.Match[str], path: str) -> str:
     picture, words, target, anchor = link[1], link[2], link[3], link[4] or ""
     meant = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     assert (ROOT / meant).exists(), f"{path} links to {meant}, which is not there"
+    here = posixpath.dirname(shown_at(path)) or "."
     if picture:
-        return link[0]
+        return f"![{words}]({posixpath.relpath(shown_at(meant), here)})"
     place = f"{meant.removeprefix('docs/')}/index.md" if meant.removeprefix("docs/") in SECTIONS else shown_at(meant)
     if not place.endswith(".md") or (meant not in SHOWN and not meant.startswith("docs/")):
         return f"`{meant}`" if words.strip("`") in meant else f"{words} (`{meant}`)"
-    return f"[{words}]({posixpath.relpath(place, posixpath.dirname(shown_at(path)) or '.')}{anchor})"
+    return f"[{words}]({posixpath.relpath(place, here)}{anchor})"
 
 
 def contents(pages: dict[str, str], section: str) -> str:

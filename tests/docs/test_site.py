@@ -40,6 +40,13 @@ def test_a_link_to_a_file_that_is_not_in_the_site_becomes_its_path() -> None:
     assert "(../explanation/which-store.md)" in turned("README.md")
 
 
+def test_a_picture_is_found_from_wherever_its_page_is_shown(pages: dict[str, str]) -> None:
+    for name, text in pages.items():
+        for target in re.findall(r"!\[[^\]]*\]\((?!https?:)([^)\s]+)\)", text):
+            place = (Path("/") / name).parent / target
+            assert (ROOT / "docs" / place.resolve().relative_to("/")).is_file(), f"{name} shows {target}"
+
+
 def test_the_reference_of_the_http_api_has_every_operation(pages: dict[str, str]) -> None:
     found = [
         f"## {method.upper()} {path}\n"
