@@ -157,7 +157,7 @@ def _wake_and_listen(ground: Ground, agent: list[int]) -> str:
 
     Its guard is frozen, and writes down nothing any more when it wakes: another run has its lease. So we read its pipes.
     """
-    (main,) = [pid for pid in agent if not any(pid in _below(one) for one in agent)]
+    main = min(agent, key=_began)
     ends = [os.open(f"/proc/{main}/fd/{number}", os.O_RDONLY | os.O_NONBLOCK) for number in (1, 2)]
     heard = bytearray()
 
@@ -193,6 +193,11 @@ def _watching(ground: Ground) -> list[int]:
 def _below(pid: int) -> list[int]:
     found = children(pid)
     return [*found, *(one for child in found for one in _below(child))]
+
+
+def _began(pid: int) -> int:
+    """Return when a process was started, in ticks of the kernel's clock."""
+    return int(_file(pid, "stat").rpartition(b")")[2].split()[19])
 
 
 def _send(number: signal.Signals, *pids: int) -> None:

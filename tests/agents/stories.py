@@ -43,6 +43,6 @@ def _told(ground: Ground, tell: Callable[[Ground], T]) -> T:
     """Tell one story; its agents do not stay behind, also if it breaks off."""
     try:
         return tell(ground)
-    except AssertionError:
+    except BaseException:
         ground.close()
         raise
