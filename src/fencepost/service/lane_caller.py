@@ -20,7 +20,7 @@ from fencepost.service.output import Output
 from fencepost.service.worker_tools import WorkerTools
 
 LOG_MAX = 1_000_000
-PERMITS_MAX = 500
+PERMITS_MAX = 1000
 
 
 class LaneRunner:

@@ -1,0 +1,1 @@
+-- Nothing: on PostgreSQL, attempts get room in their pages for the version that has ended. Here a row is changed where it is.
