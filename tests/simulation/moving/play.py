@@ -139,7 +139,7 @@ class _Move(NamedTuple):
         for server in world.servers.values():
             server.serve()
             server.end_one()
-        self._die("before the restore", may_die=may_die)
+        self._die("before the restore", may_die=may_die, chance=0.3)
         self.restore(may_die=may_die)
         world.homes[self.tenant] = self.away
         world.write_map("new")
@@ -153,8 +153,8 @@ class _Move(NamedTuple):
         target = self.world.servers[self.away].rig.store
         store_maintenance.restore(target, self.file, confirm=lambda _: True, by="mover", progress=tell)
 
-    def _die(self, where: str, *, may_die: bool) -> None:
-        if may_die and self.world.rng.random() < 0.1:
+    def _die(self, where: str, *, may_die: bool, chance: float = 0.1) -> None:
+        if may_die and self.world.rng.random() < chance:
             self.world.count(f"movers killed {where}")
             raise Died
 
