@@ -40,8 +40,8 @@ def peer(name: str) -> Any:  # noqa: ANN401  # a library that need not be there
     return import_module(name)
 
 
-async def procrastinate(url: str, number: int) -> tuple[float, float]:
-    """Defer in batches, then run a worker until nothing is left."""
+async def procrastinate(url: str, number: int, *, drains: bool) -> float:
+    """Defer in batches, then run a worker until nothing is left; return how long the one or the other took."""
     library = peer("procrastinate")
     app = library.App(connector=library.PsycopgConnector(conninfo=url))
     task = app.task(noop, name="noop")
@@ -50,17 +50,19 @@ async def procrastinate(url: str, number: int) -> tuple[float, float]:
         began = perf_counter()
         for _ in range(0, number, BATCH):
             await task.batch_defer_async(*[{}] * BATCH)
-        filled = perf_counter()
+        if not drains:
+            return perf_counter() - began
+        began = perf_counter()
         await app.run_worker_async(
             concurrency=CONCURRENCY, wait=False, listen_notify=False, install_signal_handlers=False
         )
-        drained = perf_counter()
+        took = perf_counter() - began
     done = count(url, "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'")
     assert done == number, f"{done} of {number} succeeded"
-    return filled - began, drained - filled
+    return took
 
 
-def dbos(url: str, number: int) -> tuple[float, float]:
+def dbos(url: str, number: int, *, drains: bool) -> float:
     """Enqueue one by one as a client does, then launch, and wait until all have succeeded."""
     library = peer("dbos")
     config = {"name": "bench", "system_database_url": url, "run_admin_server": False, "log_level": "ERROR"}
@@ -71,19 +73,22 @@ def dbos(url: str, number: int) -> tuple[float, float]:
     began = perf_counter()
     for _ in range(number):
         client.enqueue({"queue_name": "bench", "workflow_name": "noop"})
-    filled = perf_counter()
+    took = perf_counter() - began
     client.destroy()
+    if not drains:
+        return took
     library.DBOS(config=config)
     library.Queue("bench")
     library.DBOS.workflow(name="noop")(noop)
+    began = perf_counter()
     library.DBOS.launch()
     wait_for(url, "SELECT count(*) FROM workflow_status WHERE status = 'SUCCESS'", number)
-    drained = perf_counter()
+    took = perf_counter() - began
     library.DBOS.destroy()
-    return filled - began, drained - filled
+    return took
 
 
-async def apscheduler(url: str, number: int) -> tuple[float, float]:
+async def apscheduler(url: str, number: int, *, drains: bool) -> float:
     """Add job after job, then start the scheduler, and wait until none is left."""
     library = peer("apscheduler")
     engine = peer("sqlalchemy.ext.asyncio").create_async_engine(url.replace("postgresql://", "postgresql+asyncpg://"))
@@ -93,12 +98,15 @@ async def apscheduler(url: str, number: int) -> tuple[float, float]:
         began = perf_counter()
         for _ in range(number):
             await scheduler.add_job("noop")
-        filled = perf_counter()
+        took = perf_counter() - began
+        if not drains:
+            return took
+        began = perf_counter()
         await scheduler.start_in_background()
         await asyncio.to_thread(wait_for, url, f"SELECT {number} - count(*) FROM jobs", number)
-        drained = perf_counter()
+        took = perf_counter() - began
     await engine.dispose()
-    return filled - began, drained - filled
+    return took
 
 
 def wait_for(url: str, question: str, number: int) -> None:
@@ -122,11 +130,12 @@ def count(url: str, question: str) -> int:
 def main() -> int:
     """Measure one peer."""
     who, what, url, number = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    drains = what == "drain"
     if who == DBOS:
-        filling, draining = dbos(url, number)
+        took = dbos(url, number, drains=drains)
     else:
-        filling, draining = asyncio.run((procrastinate if who == PROCRASTINATE else apscheduler)(url, number))
-    print(number / (filling if what == "enqueue" else draining))
+        took = asyncio.run((procrastinate if who == PROCRASTINATE else apscheduler)(url, number, drains=drains))
+    print(number / took)
     return 0
 
 
