@@ -20,7 +20,7 @@ from time import monotonic, sleep, time_ns  # a benchmark measures real time
 from bench.ground import FENCEPOST, execute, report
 from bench.idle import kilobytes
 from fencepost import wiring
-from fencepost.operations.bulk import WantedRun, request_many
+from fencepost.operations.bulk_requests import WantedRun, request_many
 from fencepost.wiring import new_run_ids
 from tests.support.postgres import PostgresServer
 

@@ -21,7 +21,7 @@ import psycopg
 
 from bench.peers import APSCHEDULER, DBOS, PROCRASTINATE, measured, peer
 from fencepost import wiring
-from fencepost.operations.bulk import WantedRun, request_many
+from fencepost.operations.bulk_requests import WantedRun, request_many
 from fencepost.wiring import new_run_ids
 from tests.support.postgres import PostgresServer
 

@@ -17,8 +17,8 @@ from bench.drain import CONFIG, RAW_TABLE, compare
 from bench.peers import APSCHEDULER, PROCRASTINATE, measured, peer
 from fencepost import wiring
 from fencepost.config.load import load
-from fencepost.operations.bulk import WantedRun, request_many
-from fencepost.operations.registry import apply_config
+from fencepost.operations.bulk_requests import WantedRun, request_many
+from fencepost.operations.schedule_registry import apply_config
 from fencepost.wiring import new_run_ids
 from tests.support.postgres import PostgresServer
 

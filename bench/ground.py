@@ -16,7 +16,7 @@ import psycopg
 
 from fencepost import wiring
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.stores.runtime import RuntimeStore
 
 sys.path.insert(0, str(Path(__file__).parent.parent))

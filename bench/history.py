@@ -22,13 +22,13 @@ from time import perf_counter, sleep
 
 from bench.ground import FENCEPOST, KINDS, opened, report, stores
 from bench.past import copy_runs, size_of
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.model.instant import format_instant
 from fencepost.model.lease import Claim
 from fencepost.operations.audit_verification import audit_state
-from fencepost.operations.bulk import WantedRun, request_many
+from fencepost.operations.bulk_requests import WantedRun, request_many
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import new_run_ids

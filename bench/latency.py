@@ -22,7 +22,7 @@ import psycopg
 
 from bench.drain import RAW_TABLE
 from fencepost import wiring
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import psycopg
 
 from fencepost.model.definition import AgentDefinition
-from fencepost.model.registry import want
-from fencepost.operations.bulk import WantedRun, request_many
+from fencepost.model.registry_plan import want
+from fencepost.operations.bulk_requests import WantedRun, request_many
 from fencepost.ports.requests import BATCH_MAX
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import new_run_ids, open_runtime

@@ -20,8 +20,8 @@ from fencepost.cli.main import run
 from fencepost.lane_runner import Runner
 from fencepost.lane_runner import main as call_functions
 from fencepost.service import lane, lane_caller
-from fencepost.service.line import MessageLine
-from fencepost.stores.batches import SqlBatches
+from fencepost.service.message_pipe import MessageLine
+from fencepost.stores.lane_turn import SqlBatches
 
 Part = tuple[str, str]  # the stage, and what of it
 REST: Part = ("client", "keeper: the rest")

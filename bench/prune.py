@@ -15,7 +15,7 @@ from typing import Any
 from fencepost import wiring
 from fencepost.flow.pruner import Pruner
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.ports.pruning import PrunePlace
 from fencepost.stores.runtime import RuntimeStore
 

@@ -7,27 +7,27 @@ if TYPE_CHECKING:
     from fencepost.app import Fencepost as Fencepost
     from fencepost.app.run import Run as Run
     from fencepost.context import RunContext as RunContext
+    from fencepost.model.effect_ledger import Done as Done
+    from fencepost.model.effect_ledger import NotDone as NotDone
     from fencepost.model.errors import Busy as Busy
     from fencepost.model.errors import FencepostError as FencepostError
     from fencepost.model.errors import FenceRefused as FenceRefused
     from fencepost.model.errors import InDoubt as InDoubt
     from fencepost.model.errors import LeaseLost as LeaseLost
     from fencepost.model.errors import StoreUnavailable as StoreUnavailable
-    from fencepost.model.ledger import Done as Done
-    from fencepost.model.ledger import NotDone as NotDone
-    from fencepost.service.holding import HeldLease as HeldLease
+    from fencepost.service.held_lease import HeldLease as HeldLease
 
 # Loaded when first asked for: `fencepost exec` in a crontab needs none of them.
 _HOMES = {
     "Busy": "model.errors",
-    "Done": "model.ledger",
+    "Done": "model.effect_ledger",
     "FenceRefused": "model.errors",
     "Fencepost": "app",
     "FencepostError": "model.errors",
-    "HeldLease": "service.holding",
+    "HeldLease": "service.held_lease",
     "InDoubt": "model.errors",
     "LeaseLost": "model.errors",
-    "NotDone": "model.ledger",
+    "NotDone": "model.effect_ledger",
     "Run": "app.run",
     "RunContext": "context",
     "StoreUnavailable": "model.errors",

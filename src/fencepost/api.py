@@ -8,7 +8,7 @@ from fencepost import wiring
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.lease import check_ttl, parse_resource, resource
-from fencepost.service.holding import HeldLease, hold
+from fencepost.service.held_lease import HeldLease, hold
 from fencepost.service.order import Order
 
 Duration = str | float
@@ -31,7 +31,7 @@ def lease(
 
         with lease("nightly") as held:
             work(fence=held.fence)
-            held.check()  # raises LeaseLost when somebody else may have it
+            held.check()  # raises LeaseLost when another holder may have it
     """
     if not names:
         raise Invalid('lease() holds nothing: name at least one lock or resource, as in lease("nightly").')

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.model.instant import parse_instant
-from fencepost.model.tame import tame
+from fencepost.model.terminal_text import tame
 from fencepost.operations import supervisor_client
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class RunContext:
         self._ask("checkpoint_set", content=json.dumps(value))
 
     def progress(self, text: str = "") -> None:
-        """Say that work is being done, so that nobody takes silence for a stall."""
+        """Say that work is being done, so that silence is not taken for a stall."""
         self._ask("progress", content=text[:PROGRESS_MAX])
 
     @overload

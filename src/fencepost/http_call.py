@@ -13,7 +13,7 @@ from typing import Any
 
 from fencepost.host.clock import SystemClock
 from fencepost.host.outgoing_connection import connect
-from fencepost.model.address import target_of
+from fencepost.model.allowed_addresses import target_of
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid, LeaseLost, Misconfigured
 from fencepost.model.http_secrets import SECRET
 from fencepost.model.signature import sign
@@ -103,10 +103,10 @@ def _headers(job: dict[str, Any], body: bytes) -> dict[str, str]:
 
 
 def _wait(job: dict[str, Any]) -> int:
-    """Wait for the signed word of whoever took the run on; each heartbeat is a sign of work."""
+    """Wait for the signed report of the service that took the run on; each heartbeat is a sign of work."""
     if not os.environ.get(SECRET):
         return end(
-            MISCONFIGURED, ambiguous=True, summary="answered 202, and without a secret nobody can report the end."
+            MISCONFIGURED, ambiguous=True, summary="answered 202, and without a secret its end cannot be reported."
         )
     tell(type="accepted", session=job["body"]["idempotency_key"])
     beats = 0
@@ -121,7 +121,7 @@ def _wait(job: dict[str, Any]) -> int:
 
 
 def _ended_elsewhere() -> dict[str, Any] | None:
-    """Return the end of this run if it was reported while nobody was there to hear it."""
+    """Return the end of this run if it was reported before we were there to hear it."""
     heard = _completion()
     return heard if heard.get("state") in ("succeeded", "failed") else None
 

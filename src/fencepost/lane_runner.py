@@ -1,6 +1,6 @@
 """The process in which a lane calls functions, one run after the other.
 
-Descriptor 0 holds one byte for every run that may begin, descriptor 1 is the line to the keeper. Whoever takes the byte
+Descriptor 0 holds one byte for every run that may begin, descriptor 1 is the line to the keeper. Who takes the byte
 has the run: we, who begin it, or the keeper, who takes back what has not begun. So both always agree on how far we got.
 """
 
@@ -19,7 +19,7 @@ from fencepost.host.log_files import LogFile, log_path
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.operations import supervisor_client
 from fencepost.service.agent_environment import variables_like
-from fencepost.service.line import MessageLine
+from fencepost.service.message_pipe import MessageLine
 
 Ask = Callable[[str, str, Mapping[str, str]], Mapping[str, Any]]  # which run asks, what, and with which fields
 TELL_NS = 20_000_000  # how long a result may wait for the next one: each word of ours costs the keeper a transaction
@@ -175,7 +175,7 @@ class Runner:
         """Ask the keeper, which answers nothing else while a function runs; no answer means refused.
 
         What ended before is told first: the keeper goes by it to know who asks. A thread that has outlived its run is
-        refused here, because the keeper's next word is for somebody else.
+        refused here, because the keeper's next word is for another run.
         """
         with self._asking:
             if run_id != self._current:

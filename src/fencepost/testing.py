@@ -18,17 +18,17 @@ from typing import Any
 
 from fencepost import wiring
 from fencepost.context import RunContext
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.host.identity import this_host
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.effect_ledger import Entry
 from fencepost.model.gate import proof_of
-from fencepost.model.ledger import Entry
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import ProcessId
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.service.agent_environment import checkpoint_file, run_variables
 from fencepost.service.answers import SocketAnswers

@@ -21,7 +21,7 @@ from fencepost.ports.cells import Cells
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import open_store
 from fencepost.wiring.cell_stores import open_cells
-from tests.stores.rig import ManualClock
+from tests.support.clock import ManualClock
 from tests.support.s3 import CREDENTIALS
 from tests.support.scratch import free_port, wait_until
 

@@ -10,7 +10,7 @@ from fencepost.model.lease import Claim, Granted, Lease, Refused
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.tick_claim import TickOrder, TickOver
 from fencepost.model.trigger import cron_trigger
-from fencepost.model.zoned import ZonedCron
+from fencepost.model.zoned_cron import ZonedCron
 from fencepost.ports.store import LeaseStore
 from tests.cells.grounds import ONCE, Machines, ground_of
 from tests.stores.rig import Rig, postgres_rig, sqlite_rig

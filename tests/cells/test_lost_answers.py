@@ -10,7 +10,7 @@ import pytest
 from fencepost.model.cell import patience
 from fencepost.model.errors import LeaseLost, Misconfigured, StoreUnavailable
 from fencepost.model.lease import Granted, Refused
-from fencepost.ports.cells import Answer, Cells, Read, Swapped
+from fencepost.ports.cells import Answer, Cells, Read, SwapOutcome
 from tests.cells.grounds import Machine, Machines, pass_time
 from tests.support.redis import RedisServer
 from tests.support.s3 import CREDENTIALS, S3Server
@@ -25,9 +25,9 @@ class Unreliable:
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
         self.facts = cells.facts
-        self.trouble: list[Callable[..., Swapped]] = []
+        self.trouble: list[Callable[..., SwapOutcome]] = []
 
-    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> SwapOutcome:
         if self.trouble:
             return self.trouble.pop(0)(name, tag, document, seconds)
         return self._cells.swap(name, tag, document, seconds=seconds)
@@ -38,19 +38,19 @@ class Unreliable:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(self._cells, name)
 
-    def unheard(self, name: str, tag: str | None, document: bytes | None, seconds: float) -> Swapped:
+    def unheard(self, name: str, tag: str | None, document: bytes | None, seconds: float) -> SwapOutcome:
         """Carry it out and lose the answer."""
         self._cells.swap(name, tag, document, seconds=seconds)
-        return Swapped(None, Answer.UNKNOWN)
+        return SwapOutcome(None, Answer.UNKNOWN)
 
-    def repeated(self, name: str, tag: str | None, document: bytes | None, seconds: float) -> Swapped:
+    def repeated(self, name: str, tag: str | None, document: bytes | None, seconds: float) -> SwapOutcome:
         """Carry it out twice, as a library that tries again by itself: the second one is a conflict with the first."""
         self._cells.swap(name, tag, document, seconds=seconds)
         return self._cells.swap(name, tag, document, seconds=seconds)
 
-    def dropped(self, *_: object) -> Swapped:
+    def dropped(self, *_: object) -> SwapOutcome:
         """Lose the request."""
-        return Swapped(None, Answer.UNKNOWN)
+        return SwapOutcome(None, Answer.UNKNOWN)
 
 
 @pytest.fixture

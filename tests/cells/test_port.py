@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 import pytest
 
 from fencepost.cells.probe import probe
-from fencepost.ports.cells import Answer, Cells, Swapped
+from fencepost.ports.cells import Answer, Cells, SwapOutcome
 from tests.cells.grounds import Ground
 
 SECONDS = 20.0
@@ -102,7 +102,7 @@ def test_a_document_of_the_largest_size_with_any_characters_comes_back_whole(cel
 def test_of_many_swaps_from_one_tag_at_once_one_wins(ground: Ground, cells: Cells) -> None:
     _, tag = put(cells, "a")
     racers = 8
-    answers: dict[int, Swapped] = {}
+    answers: dict[int, SwapOutcome] = {}
     documents = [document() for _ in range(racers)]
     doors = [ground.cells() for _ in range(racers)]
     together = Barrier(racers)

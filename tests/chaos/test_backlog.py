@@ -14,12 +14,12 @@ import pytest
 
 from fencepost import wiring
 from fencepost.config.load import load
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.model.lease import Claim
-from fencepost.operations.bulk import WantedRun, request_many
-from fencepost.operations.registry import apply_config
+from fencepost.operations.bulk_requests import WantedRun, request_many
+from fencepost.operations.schedule_registry import apply_config
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import new_run_ids

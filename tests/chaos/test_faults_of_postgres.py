@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from fencepost import wiring
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import new_run_id
 from tests.support.ground import ground_at, until

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost import wiring
 from fencepost.flow.notary import Notary
-from fencepost.model.audit import Seal, head_line
+from fencepost.model.audit_chain import Seal, head_line
 from fencepost.stores.audit import SqlAudit
 from tests.support.desk import Desk
 

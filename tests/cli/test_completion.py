@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fencepost.cli import exec as exec_
+from fencepost.cli import exec_options as exec_
 from fencepost.cli import gate, hook, lease
 from fencepost.cli.completion_words import candidates, split_line
 from fencepost.cli.description import Description, describe, describe_all

@@ -32,7 +32,7 @@ def test_a_fresh_machine_passes(desk: Desk) -> None:
 
 def test_overdue_schedules_are_a_failure_with_the_command_that_helps(desk: Desk) -> None:
     desk.schedule(cron="0 * * * *", timezone="UTC")
-    assert found(desk, "scheduler") == ("warn", "1 schedule, none overdue yet, but nobody drives them")
+    assert found(desk, "scheduler") == ("warn", "1 schedule, none overdue yet, but no scheduler drives them")
     lead = Claim("l", "default", ("scheduler:default",), "r", 30, ProcessId(this_host(), 1, "1"))
     assert isinstance(desk.store.acquire(lead), Granted)
     assert found(desk, "scheduler") == ("ok", "1 schedule, none overdue")
@@ -54,7 +54,7 @@ def test_a_run_without_a_lease_is_noticed(desk: Desk) -> None:
 
     assert found(desk, "runs") == (
         "warn",
-        f"1 run marked running though nobody holds the lease, such as {leased.run.id}",
+        f"1 run marked running although their lease is not held, such as {leased.run.id}",
     )
 
 
@@ -146,7 +146,7 @@ def test_whoever_keeps_the_write_ahead_log_from_being_cleared_is_named(
 
     reader.communicate("")
     status, message = found(desk, "transactions")
-    assert (status, "nobody keeps a read open" in message) == ("ok", True), message
+    assert (status, "no program keeps a read open" in message) == ("ok", True), message
 
 
 def test_a_log_of_usual_size_is_no_matter(desk: Desk) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.model.check import MARKS, check_line, denial, quoted
+from fencepost.model.lease_check import MARKS, check_line, denial, quoted
 from tests.support.ground import Ground, Told
 
 FENCEPOST = [sys.executable, "-m", "fencepost"]

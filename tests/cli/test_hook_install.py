@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.model.hook_settings import CLIS
+from fencepost.model.agent_hook_settings import CLIS
 from fencepost.operations.agent_hooks import carry_out, planned_install, standings
 from tests.support.site import Site
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.model.tame import tame
+from fencepost.model.terminal_text import tame
 from tests.support.site import Site
 
 HOSTILE = "\033]0;title\a\033[2J\u202e\x9bx"

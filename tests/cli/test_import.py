@@ -117,7 +117,7 @@ def test_a_system_crontab_has_a_user_on_each_line(tmp_path: Path) -> None:
     found = import_crontab("17 * * * * root cd / && run-parts\n0 1 * * * ann job\n", timezone="UTC", system=True)
 
     assert [agent.command for agent in loaded(found, tmp_path).agents.values()] == [("cd / && run-parts",), ("job",)]
-    assert "line 2: it ran as ann; here it runs as whoever runs Fencepost" in "\n".join(found.warnings)
+    assert "line 2: it ran as ann; here it runs as the user of Fencepost" in "\n".join(found.warnings)
 
 
 def test_claudes_tasks_become_runs_of_their_own_in_the_project(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_failed_command_is_in_doubt_and_is_not_repeated(lone: Site) -> None:
     refused = guarded(lone, failing, code=77)
 
     assert effects(lone) == 1
-    assert "nobody knows whether it took place" in refused.stderr
+    assert "it is not known whether it took place" in refused.stderr
     assert "fencepost ledger resolve 'pay' --completed ANSWER" in refused.stderr.replace(FENCEPOST, "fencepost")
     (entry,) = lone.rows("ledger", "list", "--state", "ambiguous")
     assert entry["doubt"] == "CommandFailed: the command ended with 9"

@@ -2,19 +2,20 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from fencepost.cli.options import harmless
 from fencepost.host.log_files import LogFile
+from fencepost.host.log_reader import LogReader
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.attempt_logs import content, log_of
 from fencepost.operations.log_reading import glimpse
 from fencepost.operations.run_queries import show
 from fencepost.ports.runs import Report
-from fencepost.service.following import LogTail
 from tests.support.desk import Desk
 from tests.support.terminal import as_if_on_a_terminal
 
@@ -145,15 +146,15 @@ def test_following_goes_on_through_rotation_and_a_retry_until_the_run_has_ended(
 @pytest.mark.parametrize("limit", [16, 64, 1000])
 def test_a_tail_loses_nothing_however_often_the_file_takes_turns_between_two_looks(tmp_path: Path, limit: int) -> None:
     path = str(tmp_path / "x.log")
-    file, tail = LogFile(path, limit), LogTail(path)
+    file, tail = LogFile(path, limit), LogReader(path, None, tail_bytes=sys.maxsize)
     written, seen = b"", b""
     for number in range(200):
         data = b"%03d" % number
         file.write(data)
         written += data
         if number % 3 == 0:
-            seen += b"".join(tail.read())
-    seen += b"".join(tail.read())
+            seen += b"".join(iter(lambda: tail.read(64), b""))
+    seen += b"".join(iter(lambda: tail.read(64), b""))
 
     assert seen == written
 

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.cli.main import main
 from fencepost.model.errors import Invalid
-from fencepost.model.unit import Unit, launchd_plist, systemd_unit
+from fencepost.model.service_unit import Unit, launchd_plist, systemd_unit
 from fencepost.operations.os_service import Manager, manager, unit_of
 from tests.support.programs import program
 from tests.support.site import Site

@@ -1,7 +1,7 @@
 """What `up` warns of: once for all that it holds for."""
 
 from fencepost.cli.up import warning_lines
-from fencepost.operations.registry import Warned
+from fencepost.operations.schedule_registry import Warned
 
 
 def test_what_holds_for_many_agents_is_one_line_that_names_a_few() -> None:

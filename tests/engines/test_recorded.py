@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.config.presets import shipped
+from fencepost.model.agent_verdict import judge
 from fencepost.model.cli_definition import ENDINGS, definition_from
-from fencepost.model.judge import judge
 from fencepost.model.outcome import Failed, Outcome, Succeeded
 from fencepost.model.output_rules import Heard, OutputRules
 from fencepost.model.transcript import Transcript, event_in

@@ -6,7 +6,7 @@ from fencepost.flow.leaser import Leaser
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused
 from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.ports.store import StoreFacts
-from tests.service.manual import ManualClock
+from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:
     from fencepost.ports.processes import Processes

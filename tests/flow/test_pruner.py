@@ -11,7 +11,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.run import Reason
 from fencepost.operations.backfill import backfill
 from fencepost.operations.prove import prove
-from fencepost.operations.requests import discard, replay, request_run
+from fencepost.operations.run_requests import discard, replay, request_run
 from fencepost.ports.pruning import PrunePlace
 from fencepost.stores.runtime import RuntimeStore
 from tests.support.runtime import DEAD, SUCCEEDED, TENANT, Runtime, at, new_id, together, us

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.flow import foresight, tick_rows, ticker
 from fencepost.flow.pruner import Pruner
-from fencepost.model import definition, handover, trigger, zone
+from fencepost.model import definition, trigger, version_handover, zone
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.tzif import Footer, ZoneFile
 from fencepost.model.zone import Zone
@@ -43,7 +43,7 @@ def clear() -> None:
     definition._cron_trigger.cache_clear()
     tick_rows.meaning_of.cache_clear()
     foresight.seen_at.cache_clear()
-    handover._look_after.cache_clear()
+    version_handover._look_after.cache_clear()
 
 
 def hourly(runtime: Runtime, **fields: Any) -> None:  # noqa: ANN401  # of the definition

@@ -15,11 +15,12 @@ from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import Fate
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from fencepost.service.custody import Custody, Term
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.transaction import Dialect, Transaction
-from tests.stores.rig import ManualClock, SqliteRig, claim
+from tests.stores.rig import SqliteRig, claim
+from tests.support.clock import ManualClock
 from tests.support.runtime import DEAD, MYSELF, TENANT, Runtime, at, new_id, together, us
 
 START = at("2027-01-15T08:00:00")

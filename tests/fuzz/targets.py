@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from fencepost.cli import exec as exec_door
+from fencepost.cli import exec_options
 from fencepost.cli import lease as lease_door
 from fencepost.cli.main import COMMANDS
 from fencepost.config.load import load
@@ -323,7 +324,7 @@ def arguments(data: bytes) -> None:
     words = [word.replace("\0", "") for word in words]
     try:
         if name == "exec":
-            options, command = exec_door.split(words)
+            options, command = exec_options.split(words)
             if command:
                 exec_door.order_of({key: value for key, value in options.items() if key != "--gate"}, command)
         elif name == "lease":

@@ -270,7 +270,7 @@ def test_what_is_under_way_elsewhere_keeps_the_gate_closed_for_its_time_even_aft
         passage.depart(3600)
 
     again = RequestMarks(str(tmp_path), clock=SystemClock(), wait_seconds=0.2)
-    with pytest.raises(GateUnreachable, match="nobody knows whether"):
+    with pytest.raises(GateUnreachable, match="it is not known whether"):
         again.raise_fence(proof(6), "here")
     again.raise_fence(proof(6, "lock:other"), "here")
 

@@ -98,7 +98,7 @@ def closed_until_open(url: str, fence: int, *, meanwhile: Callable[[], None]) ->
         try:
             raise_at(url, fence)
         except GateUnreachable as error:
-            refusals += "nobody knows whether" in str(error)
+            refusals += "it is not known whether" in str(error)
             meanwhile()
             threading.Event().wait(0.1)
         else:

@@ -15,6 +15,7 @@ from fencepost.host.processes import SystemProcesses, system_processes
 from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.processes import Traces
 from tests.host.conftest import Spawn, Spawned
+from tests.support.clock import ManualClock
 
 QUIET = "import signal; print(flush=True); signal.pause()"
 
@@ -397,27 +398,6 @@ def test_a_tree_that_keeps_forking_is_ended_with_its_cgroup(run_id: str, spawn: 
     assert cgroup.pids(run_cgroup) == []
 
 
-class HandDrivenClock:
-    """A clock that moves only when somebody waits."""
-
-    def __init__(self) -> None:
-        self.now_ns = 0
-        self.waits: list[float] = []
-
-    def wall_us(self) -> int:
-        return self.now_ns // 1000
-
-    def awake_ns(self) -> int:
-        return self.now_ns
-
-    def boot_ns(self) -> int:
-        return self.now_ns
-
-    def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self.now_ns += round(seconds * 1_000_000_000)
-
-
 class Haunted:
     """A table with one process that no signal reaches."""
 
@@ -438,11 +418,12 @@ class Haunted:
 
 
 def test_what_cannot_be_killed_is_admitted_in_bounded_time() -> None:
-    clock = HandDrivenClock()
+    clock = ManualClock()
+    began = clock.awake
     processes = SystemProcesses(clock, Haunted(), this_host())
 
     assert not processes.end(Traces("r", None, None), grace_seconds=1, kill_seconds=2)
-    assert clock.now_ns == pytest.approx(3_000_000_000)
+    assert clock.awake - began == pytest.approx(3_000_000_000)
     assert max(clock.waits) <= 0.05
 
 
@@ -485,7 +466,7 @@ def test_neighbours_who_fork_a_lot_are_asked_once_and_not_at_every_look() -> Non
     """A takeover waits for the proof that nobody is left; who forks beside us must not make it seconds long."""
     table = Bustling()
 
-    assert SystemProcesses(HandDrivenClock(), table, this_host()).end(
+    assert SystemProcesses(ManualClock(), table, this_host()).end(
         Traces("r", None, None), grace_seconds=0, kill_seconds=2
     )
     assert table.looks == table.looks_max
@@ -495,7 +476,7 @@ def test_neighbours_who_fork_a_lot_are_asked_once_and_not_at_every_look() -> Non
 def test_one_who_hides_between_looks_is_found_and_everybody_is_asked_again() -> None:
     table = Bustling(hides_until=30)
 
-    assert SystemProcesses(HandDrivenClock(), table, this_host()).end(
+    assert SystemProcesses(ManualClock(), table, this_host()).end(
         Traces("r", None, None), grace_seconds=0, kill_seconds=2
     )
     assert table.looks == 30 + table.looks_max, "after a find it takes as many empty looks as before"
@@ -558,7 +539,7 @@ class Absent(Haunted):
 
 @pytest.mark.parametrize("table", [Veiled(), Absent()])
 def test_a_process_that_is_hidden_from_us_is_not_called_dead(table: Haunted) -> None:
-    processes = SystemProcesses(HandDrivenClock(), table, this_host())
+    processes = SystemProcesses(ManualClock(), table, this_host())
     hidden = ProcessId(processes.here(), os.getpid(), "1")
 
     assert processes.fate(hidden) is Fate.UNKNOWN

@@ -36,7 +36,7 @@ command = ["sh", "-c", "echo hello; exit 3"]
 agent = "worker"
 cron = "0 3 * * *"
 """
-SERVED = re.compile(r"mcp: http://127\.0\.0\.1:(\d+)/mcp, for whoever has a key")
+SERVED = re.compile(r"mcp: http://127\.0\.0\.1:(\d+)/mcp, for holders of a key")
 Calls = list[tuple[str, dict[str, Any]]]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.model import mcp, mcp_http
+from fencepost.model import mcp, mcp_http_messages
+from fencepost.model.effect_ledger import KEY_MAX
 from fencepost.model.errors import FenceRefused
-from fencepost.model.ledger import KEY_MAX
 from fencepost.model.mcp_frame import MEMBERS, is_variant, one_line
 from fencepost.service.gateway import Splitter
 from fencepost.service.tool_gate import Rules, ToolGate
@@ -97,7 +97,7 @@ def test_frames_are_cut_at_line_ends_and_nowhere_else(parts: list[bytes], size: 
 @given(JSON, st.integers(0, 3))
 def test_an_event_stream_gives_back_each_message_on_one_line(value: object, indent: int) -> None:
     text = json.dumps(value, indent=indent or None)
-    reader = mcp_http.EventReader()
+    reader = mcp_http_messages.EventReader()
     lines = [": a comment", "event: message", "id: 7", *(f"data: {line}" for line in text.split("\n")), ""]
 
     events = [event for line in lines if (event := reader.feed(f"{line}\r\n".encode()))]
@@ -112,7 +112,7 @@ def test_an_event_stream_gives_back_each_message_on_one_line(value: object, inde
 @settings(max_examples=60, deadline=None)
 @given(MESSAGES)
 def test_headers_can_always_be_sent(message: dict[str, object]) -> None:
-    for name, value in mcp_http.message_headers(message, {}).items():
+    for name, value in mcp_http_messages.message_headers(message, {}).items():
         assert (name + value).isascii()
         assert not value or value.isprintable()
 

@@ -20,7 +20,7 @@ def modules() -> list[Path]:
 
 def test_the_working_folder_is_not_searched_for_modules() -> None:
     assert own_program() == (sys.executable, "-P", "-m", "fencepost")
-    assert own_program("fencepost.deliver") == (sys.executable, "-P", "-m", "fencepost.deliver")
+    assert own_program("fencepost.send_notices") == (sys.executable, "-P", "-m", "fencepost.send_notices")
 
 
 def test_the_script_beside_the_interpreter_is_preferred_in_a_line_that_a_person_reads(

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from fencepost.model.address import check_address, networks_of, target_of
+from fencepost.model.allowed_addresses import check_address, networks_of, target_of
 from fencepost.model.errors import Invalid
 from fencepost.model.signature import is_signed, sign
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.config.presets import shipped, shipped_names
+from fencepost.model.agent_verdict import judge
 from fencepost.model.cli_definition import command_line, definition_from
 from fencepost.model.errors import Invalid
-from fencepost.model.figures import SoFar
 from fencepost.model.json_path import find
-from fencepost.model.judge import judge
 from fencepost.model.outcome import Failed, Outcome, OverBudget, Succeeded
 from fencepost.model.output_rules import rules_from
 from fencepost.model.transcript import Transcript
+from fencepost.model.usage_figures import SoFar
 
 CLAUDE = definition_from(shipped("claude")).output
 

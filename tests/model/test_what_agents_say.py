@@ -5,13 +5,13 @@ import json
 import pytest
 
 from fencepost.config.presets import shipped
+from fencepost.model.agent_verdict import judge
 from fencepost.model.cli_definition import command_line, definition_from
 from fencepost.model.errors import Invalid
-from fencepost.model.figures import SoFar
-from fencepost.model.judge import judge
 from fencepost.model.outcome import Failed, Outcome, Succeeded
 from fencepost.model.output_rules import rules_from
 from fencepost.model.transcript import Transcript
+from fencepost.model.usage_figures import SoFar
 
 NO_SUCCESS = Failed(1, said=True)
 NO_USE = Failed(78, said=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.flow.notary import Notary, SealWitness
-from fencepost.model.audit import Seal, key_id, read_heads
+from fencepost.model.audit_chain import Seal, key_id, read_heads
 from fencepost.model.definition import AgentDefinition
 from fencepost.operations.audit_verification import VerifiedAudit, export_audit, verify_audit
 from tests.stores.rig import PostgresRig

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from fencepost.drawing.timeline import By
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import Claim

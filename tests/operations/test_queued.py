@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.model.notice import Wish, envelope, title_of
 from fencepost.operations.queued import QueueTeller
-from fencepost.operations.requests import cancel
+from fencepost.operations.run_requests import cancel
 from tests.support.runtime import TENANT, Runtime
 
 OWNER = "/etc/fencepost.toml"

@@ -52,9 +52,9 @@ RULES = (
     ("a signature that anybody has", "model/webhook.py", "found |= compare_digest(", "found |= True or compare_digest(", "web/test_webhooks.py"),
     ("an old delivery is as good as a new one", "model/webhook.py", "<= TOLERANCE_SECONDS", "<= 10**9", "web/test_webhooks.py"),
     ("an answer of yesterday", "model/signature.py", "> TOLERANCE_SECONDS", "> 10**9", "model/test_signature_and_address.py"),
-    ("an entry of the audit that was changed", "model/audit.py", "if previous is not None and hash_of(found.entry, previous) != found.hash:", "if False:", "model/test_audit.py"),
-    ("a seal without its key", "model/audit.py", "elif follows and not hmac.compare_digest(_mac(one, self._last, key), one.mac):", "elif False:", "model/test_audit.py"),
-    ("a chain that was cut off", "model/audit.py", "if head is not None and head.mac != one.mac:", "if False:", "model/test_audit.py"),
+    ("an entry of the audit that was changed", "model/audit_chain.py", "if previous is not None and hash_of(found.entry, previous) != found.hash:", "if False:", "model/test_audit_chain.py"),
+    ("a seal without its key", "model/audit_chain.py", "elif follows and not hmac.compare_digest(_mac(one, self._last, key), one.mac):", "elif False:", "model/test_audit_chain.py"),
+    ("a chain that was cut off", "model/audit_chain.py", "if head is not None and head.mac != one.mac:", "if False:", "model/test_audit_chain.py"),
 )  # fmt: skip
 ROLLBACKS = (
     (

@@ -9,7 +9,7 @@ from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Lease, trusted_for
 from fencepost.service.custody import BATCH_MAX, NO_THREAD_SECONDS, RESERVE_SECONDS, Custody, Kept, Term
 from fencepost.service.last_resort import LastResort
-from tests.service.manual import ManualClock
+from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore

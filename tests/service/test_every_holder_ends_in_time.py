@@ -55,7 +55,7 @@ KEEPER = """
 import os, sys
 from fencepost import wiring
 from fencepost.host.clock import SystemClock
-from fencepost.service.keeper import Keeper
+from fencepost.service.session_holder import Keeper
 from fencepost.service.order import Order
 
 store, name, ttl = sys.argv[1:]

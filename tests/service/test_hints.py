@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fencepost.service.hint import Deaf, NotifyHint
+from fencepost.service.wakeup import Deaf, NotifyHint
 from fencepost.stores.postgres.listening import listen
 from fencepost.stores.postgres.server import at
 from tests.support.pgbouncer import PoolMode

@@ -11,7 +11,7 @@ import httpx
 
 from fencepost.engines.claude import MCP_FILE, SETTINGS_FILE, settings_files
 from fencepost.gates.git.receive_hooks import install
-from fencepost.model.hook_settings import BY_TURN, CLIS, SessionHold, wanted
+from fencepost.model.agent_hook_settings import BY_TURN, CLIS, SessionHold, wanted
 from fencepost.model.own_program import own_program
 from fencepost.operations.os_service import unit_of
 from tests.support.receiver import receiver

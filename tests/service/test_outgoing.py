@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.host.outgoing_connection import connect
-from fencepost.model.address import target_of
+from fencepost.model.allowed_addresses import target_of
 from fencepost.model.errors import Invalid
 from tests.support.receiver import Receiver, receiver
 
@@ -41,7 +41,7 @@ def inside() -> Iterator[Receiver]:
 
 def delivered(jobs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     ran = subprocess.run(
-        [sys.executable, "-P", "-m", "fencepost.deliver"],
+        [sys.executable, "-P", "-m", "fencepost.send_notices"],
         input=json.dumps({"allow": [], "rights": [], "jobs": jobs}),
         capture_output=True,
         text=True,

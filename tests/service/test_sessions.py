@@ -124,7 +124,7 @@ def test_a_second_session_is_told_and_waits_in_line(any_ground: Ground) -> None:
 
     said = second.hook("session-start")
 
-    assert "somebody else is at work" in said
+    assert "is at work in this project" in said
     assert "claude session" in said
     until_held(any_ground, 1)
     (before,) = holders(any_ground)

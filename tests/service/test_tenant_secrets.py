@@ -9,16 +9,16 @@ from typing import NamedTuple
 import pytest
 
 import fencepost
-from fencepost import deliver
+from fencepost import send_notices
 from fencepost.config.load import check
 from fencepost.config.read import read_text
 from fencepost.host.secrets import hand_over
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Misconfigured, Withheld
 from fencepost.model.http_secrets import SECRET, URL, header_secret
-from fencepost.model.rights import NO_LISTS, Rights
-from fencepost.service.courier import Post
+from fencepost.model.secret_rights import NO_LISTS, Rights
 from fencepost.service.handing import given_to
+from fencepost.service.notifier import Post
 from fencepost.wiring import fetch_secret, gate_opener
 from tests.support.services import asgi_served
 
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
 
 def notice_reads(asked: Asked) -> str:
     post = Post(asked.tenant, "file.toml", {}, (), asked.rights)
-    return deliver.fetcher(json.loads(post.batch([])))("env:THING")
+    return send_notices.fetcher(json.loads(post.batch([])))("env:THING")
 
 
 COMMAND = 'command = ["true"]\n'
@@ -106,11 +106,11 @@ STORED = {  # as an older program may have stored it
 @pytest.mark.parametrize("kind", STORED)
 def test_what_is_fenceposts_own_is_handed_to_nobody(kind: str, rights: Rights, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_THING", VALUE)
-    with pytest.raises(Withheld, match="handed to nobody"):
+    with pytest.raises(Withheld, match="never handed out"):
         given_to(STORED[kind], "acme", rights, {"FENCEPOST_THING": VALUE})
-    with pytest.raises(Withheld, match="handed to nobody"):
+    with pytest.raises(Withheld, match="never handed out"):
         fetch_secret(OWN, "acme", rights)
-    with pytest.raises(Withheld, match="handed to nobody"):
+    with pytest.raises(Withheld, match="never handed out"):
         gate_opener(rights)(f"sql:{OWN}", "acme")
 
 
@@ -149,7 +149,7 @@ def test_no_other_place_follows_references() -> None:
     follows = re.compile(r"""startswith\(\(?["']env:|== ["']env["']""")
     source = Path(fencepost.__file__).parent
     found = {str(path.relative_to(source)) for path in source.rglob("*.py") if follows.search(path.read_text())}
-    assert found == {"host/secrets.py", "model/rights.py", *FOR_ITSELF}
+    assert found == {"host/secrets.py", "model/secret_rights.py", *FOR_ITSELF}
 
 
 def test_a_file_is_compared_by_where_its_links_lead(tmp_path: Path) -> None:

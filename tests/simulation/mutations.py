@@ -15,7 +15,7 @@ from fencepost.model.gate import check as real_check
 from fencepost.model.lease import Granted, Held, Lease
 from fencepost.service.admission import Admission
 from fencepost.service.custody import Kept, Term
-from fencepost.stores import grants, lease_grants, leases
+from fencepost.stores import lane_leases, lease_grants, leases
 from fencepost.stores.sqlite import store as sqlite
 from fencepost.stores.sqlite.copy import Copied
 from fencepost.stores.sqlite.dialect import STATEMENTS
@@ -141,7 +141,7 @@ def _raise_after_start() -> Iterator[None]:
 @contextmanager
 def _owe_nothing() -> Iterator[None]:
     with ExitStack() as stack:
-        for module in (lease_grants, leases, grants):
+        for module in (lease_grants, leases, lane_leases):
             stack.enter_context(patch.object(module, "owed_by", lambda _: ()))
         yield
 

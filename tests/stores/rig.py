@@ -18,10 +18,10 @@ from fencepost.model.process import Host, ProcessId
 from fencepost.stores.postgres.store import PostgresStore
 from fencepost.stores.postgres.store import open_store as open_postgres
 from fencepost.stores.sqlite.store import Opening, SqliteStore
+from tests.support.clock import NOON_US, ManualClock
 
 AnyStore = SqliteStore | PostgresStore
 
-NOON_US = 1_800_000_000_000_000
 HOST = Host("tower", "machine-1", "boot-1", "pid:1")
 MYSELF = ProcessId(HOST, 4711, "12345")
 
@@ -53,30 +53,6 @@ class Rig(Protocol):
     def contents(self) -> object:
         """Return everything the store holds, to compare."""
         ...
-
-
-class ManualClock:
-    """Time that stands still unless it is moved."""
-
-    def __init__(self) -> None:
-        self.wall = NOON_US
-        self.awake = 1_000_000_000_000
-
-    def wall_us(self) -> int:
-        return self.wall
-
-    def awake_ns(self) -> int:
-        return self.awake
-
-    def boot_ns(self) -> int:
-        return self.awake
-
-    def sleep(self, seconds: float) -> None:
-        self.pass_time(seconds)
-
-    def pass_time(self, seconds: float) -> None:
-        self.wall += round(seconds * 1_000_000)
-        self.awake += round(seconds * 1_000_000) * 1000
 
 
 @cache

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from fencepost.model.definition import AgentDefinition
-from fencepost.model.ledger import EffectCall
+from fencepost.model.effect_ledger import EffectCall
 from tests.support.runtime import Runtime
 
 TABLES = (

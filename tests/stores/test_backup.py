@@ -14,7 +14,8 @@ from fencepost.model.gate import FLOOR_MAX
 from fencepost.model.lease import Granted, Lease
 from fencepost.operations import store_maintenance
 from fencepost.stores.postgres.store import open_store
-from tests.stores.rig import AnyStore, ManualClock, Rig, claim, everything, granted, open_sqlite
+from tests.stores.rig import AnyStore, Rig, claim, everything, granted, open_sqlite
+from tests.support.clock import ManualClock
 
 HOUR = 3600
 

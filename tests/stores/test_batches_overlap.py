@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.host.clock import SystemClock
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
@@ -15,9 +15,9 @@ from fencepost.model.moment import from_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.project import Workplace
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import Ended, LeasedRun, Offer, Report, RunRow, Starting
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.runtime import RuntimeStore

@@ -10,7 +10,7 @@ from fencepost.flow.pruner import Pruner
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
-from fencepost.operations.requests import discard, request_run
+from fencepost.operations.run_requests import discard, request_run
 from fencepost.ports.metering import Figures
 from fencepost.ports.pruning import PrunePlace
 from fencepost.stores import metering

@@ -5,9 +5,9 @@ from itertools import count
 
 import pytest
 
+from fencepost.model.effect_ledger import Ambiguous, Answered, Diverged, EffectCall, Elsewhere, Entry, Mine, New
 from fencepost.model.errors import Invalid, LeaseLost
 from fencepost.model.lease import Lease
-from fencepost.model.ledger import Ambiguous, Answered, Diverged, EffectCall, Elsewhere, Entry, Mine, New
 from tests.stores.rig import AnyStore, Rig, granted
 from tests.support.runtime import together
 

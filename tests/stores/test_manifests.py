@@ -4,17 +4,17 @@ import json
 from datetime import timedelta
 
 import pytest
+from tests.stores.test_batches import ids_of, lease, queue, wanted
 
 from fencepost.model.definition import AgentDefinition, hash_of
 from fencepost.model.errors import StoreUnavailable
-from fencepost.operations.bulk import WantedRun as Wish
-from fencepost.operations.bulk import request_many
-from fencepost.operations.requests import request_run
+from fencepost.operations.bulk_requests import WantedRun as Wish
+from fencepost.operations.bulk_requests import request_many
+from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import LeasedRun
 from tests.flow.test_pruner import prune
 from tests.stores.counted import counted_statements
 from tests.stores.rig import Rig
-from tests.stores.test_batches import ids_of, lease, queue, wanted
 from tests.support.runtime import SUCCEEDED, TENANT, Runtime, new_id, new_ids
 
 DAY = timedelta(days=1)

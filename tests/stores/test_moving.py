@@ -10,13 +10,13 @@ from typing import NamedTuple
 import pytest
 
 from fencepost.flow.notary import Notary
-from fencepost.model.audit import key_id
+from fencepost.model.audit_chain import key_id
 from fencepost.model.errors import Busy, Invalid, Misconfigured, Unknown
 from fencepost.operations import store_maintenance
 from fencepost.operations.audit_verification import verify_audit
-from fencepost.operations.bulk import WantedRun, request_many
+from fencepost.operations.bulk_requests import WantedRun, request_many
 from fencepost.operations.prove import prove
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from fencepost.stores.runtime import RuntimeStore
 from tests.support.runtime import Runtime, new_id, new_ids, open_runtime
 

@@ -9,7 +9,7 @@ import pytest
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid, Rollback
 from fencepost.model.ownership import FileId
-from fencepost.model.registry import ChangeKind, Plan, want
+from fencepost.model.registry_plan import ChangeKind, Plan, want
 from fencepost.stores import owners
 from fencepost.stores.registry import SqlRegistry
 from tests.stores.rig import Rig, everything

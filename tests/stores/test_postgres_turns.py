@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fencepost.flow.leasing import recheck_for
+from fencepost.flow.run_recheck import recheck_for
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Claim
-from fencepost.model.registry import want
-from fencepost.operations.bulk import WantedRun as Wish
-from fencepost.operations.bulk import request_many
+from fencepost.model.registry_plan import want
+from fencepost.operations.bulk_requests import WantedRun as Wish
+from fencepost.operations.bulk_requests import request_many
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Report
 from fencepost.stores.postgres.dialect import PostgresDialect
 from fencepost.stores.postgres.server import Connection

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Granted, Refused
 from fencepost.model.outcome import Settlement

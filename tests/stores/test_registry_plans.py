@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.stores.postgres import dialect as postgres
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.registry import SqlRegistry

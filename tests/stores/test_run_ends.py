@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.flow.leasing import recheck_for
+from fencepost.flow.run_recheck import recheck_for
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import LeaseMoved, StoreUnavailable
 from fencepost.model.notice import Wish

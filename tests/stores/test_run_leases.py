@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.outcome import Settlement

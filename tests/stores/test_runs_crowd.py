@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.flow.reaper import Reaper, store_now
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.host.clock import SystemClock
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
@@ -20,10 +20,10 @@ from fencepost.model.errors import Busy, LeaseLost
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.moment import from_us
 from fencepost.model.outcome import Settlement
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.prove import prove
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Offer, Report, Starting
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.runtime import RuntimeStore

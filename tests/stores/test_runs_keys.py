@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore

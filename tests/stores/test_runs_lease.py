@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Claim
+from fencepost.model.new_run import NewRun
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import RunRow
-from fencepost.ports.ticks import NewRun
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import Rig, claim
 from tests.support.runtime import MYSELF, Runtime, new_id, together

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.registry import want
-from fencepost.operations.requests import request_run
+from fencepost.model.registry_plan import want
+from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import Report
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.runtime import RuntimeStore

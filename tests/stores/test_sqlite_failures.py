@@ -14,7 +14,8 @@ from fencepost import wiring
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Granted
 from fencepost.stores.sqlite.store import Opening, SqliteStore, check_library, make_file
-from tests.stores.rig import ManualClock, claim, granted, open_sqlite, opening
+from tests.stores.rig import claim, granted, open_sqlite, opening
+from tests.support.clock import ManualClock
 
 ROOT = Path(__file__).parents[2]
 FULL = 2  # as SQLite counts them

@@ -9,7 +9,8 @@ from fencepost.model.lease import Granted, Refused
 from fencepost.stores.sqlite.copy import Copied, FenceCopy
 from fencepost.stores.sqlite.store import catch_up
 from fencepost.stores.transaction import Transaction
-from tests.stores.rig import ManualClock, SqliteRig, claim, granted, open_sqlite, sqlite_rig
+from tests.stores.rig import SqliteRig, claim, granted, open_sqlite, sqlite_rig
+from tests.support.clock import ManualClock
 
 HOUR = 3600
 

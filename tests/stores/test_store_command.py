@@ -105,7 +105,7 @@ def test_leasing_never_pays_for_psycopg_or_the_store_s_keeper() -> None:
 import sys
 from fencepost.stores.sqlite.store import Opening
 heavy = {"psycopg", "dataclasses", "logging", "pathlib", "subprocess", "datetime", "hashlib", "argparse"}
-heavy |= {"fencepost.stores.care", "fencepost.stores.backup", "fencepost.stores.postgres", "fencepost.stores.sqlite.tables"}
+heavy |= {"fencepost.stores.maintenance", "fencepost.stores.backup", "fencepost.stores.postgres", "fencepost.stores.sqlite.tables"}
 print(sorted(heavy & set(sys.modules)))
 """
     command = [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{script}"]

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost import wiring
 from fencepost.cli import main as door
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.host.identity import this_host
 from fencepost.host.log_files import LogFile, log_path
@@ -21,11 +21,12 @@ from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import ProcessId
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.stores.registry import SqlRegistry
-from tests.stores.rig import ManualClock, lay_down
+from tests.stores.rig import lay_down
+from tests.support.clock import ManualClock
 from tests.support.ground import Told
 from tests.support.terminal import as_if_on_a_terminal
 

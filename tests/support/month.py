@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random  # noqa: TID251  # seeded: the same month every time
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.definition import agent_from_json, retry_of
 from fencepost.model.lease import Claim
 from fencepost.model.moment import from_us, to_us
@@ -19,8 +19,8 @@ from fencepost.model.outcome import Failed, Outcome, Succeeded
 from fencepost.model.process import ProcessId
 from fencepost.model.retry import settle
 from fencepost.model.run import RunId, RunState
-from fencepost.operations.registry import pause_schedule, resume_schedule
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
+from fencepost.operations.schedule_registry import pause_schedule, resume_schedule
 from fencepost.ports.runs import LeasedRun, Report, RunRow
 from tests.stores.rig import claim
 from tests.support.month_cast import (

@@ -9,14 +9,14 @@ from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any, TypeVar
 
-from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.flow.reaper import Reaper, store_now
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import Fate, Host, ProcessId
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Offer, Report, RunRow
 from fencepost.stores.runtime import RuntimeStore

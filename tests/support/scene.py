@@ -16,8 +16,8 @@ from fencepost.model.errors import Misconfigured
 from fencepost.model.notice import Wish
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import RunState
-from fencepost.operations.registry import pause_schedule
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
+from fencepost.operations.schedule_registry import pause_schedule
 from fencepost.operations.web_keys import Made, create_key, create_link
 from fencepost.ports.runs import LeasedRun
 from fencepost.web.app import create_app
@@ -140,7 +140,7 @@ class Scene:
         return self.write_log(leased, LOG)
 
     def dead(self) -> list[str]:
-        """Return the dead letters that nobody has dealt with, newest first."""
+        """Return the dead letters that are still open, newest first."""
         found = self.runtime.runs()[::-1]
         return [run.id for run in found if run.state == RunState.DEAD and run.discarded_us is None]
 

@@ -11,7 +11,7 @@ import httpx
 from fencepost.host.secrets import permit
 from fencepost.model.access import Role
 from fencepost.model.errors import Misconfigured
-from fencepost.model.rights import Rights
+from fencepost.model.secret_rights import Rights
 from fencepost.operations.web_keys import Made, create_key, create_link
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.web.app import create_app

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from fencepost import wiring
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.model.errors import StoreUnavailable

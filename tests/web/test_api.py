@@ -13,8 +13,8 @@ import pytest
 
 from fencepost.cli.main import COMMANDS, main
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.effect_ledger import EffectCall
 from fencepost.model.lease import Granted
-from fencepost.model.ledger import EffectCall
 from fencepost.model.notice import Wish
 from tests.stores.rig import claim
 from tests.support.desk import RUN_FIELDS

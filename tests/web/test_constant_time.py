@@ -137,7 +137,7 @@ def test_no_other_door_compares_what_is_shown_itself() -> None:
         "gates/http/door.py",
         "gates/model/passes.py",
         "model/access.py",
-        "model/audit.py",
+        "model/audit_chain.py",
         "model/signature.py",
         "model/webhook.py",
         "service/run_guard.py",

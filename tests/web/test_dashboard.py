@@ -11,13 +11,13 @@ from starlette.routing import Route
 from fencepost.cli.main import COMMANDS
 from fencepost.model.access import csrf_of, read_secret
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.effect_ledger import EffectCall
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.gate import Proof
 from fencepost.model.lease import Granted, Refused
-from fencepost.model.ledger import EffectCall
 from fencepost.operations.gates import GateWriter, raise_gate
-from fencepost.operations.requests import request_run
 from fencepost.operations.run_queries import list_audit
+from fencepost.operations.run_requests import request_run
 from fencepost.web.dashboard.routes import ROOMS
 from fencepost.web.store_threads import StoreThreads
 from tests.stores.rig import claim
@@ -119,7 +119,7 @@ def test_every_act_is_asked_about_before_it_is_done() -> None:
 
 def test_the_first_page_says_how_it_stands(busy: WebDoor) -> None:
     person = Person(busy)
-    assert "Nobody drives the schedules." in words(person.looks("/"))
+    assert "No scheduler drives the schedules." in words(person.looks("/"))
     busy.runtime.work(DEAD)
 
     page = words(person.looks("/"))
@@ -270,7 +270,7 @@ def test_an_effect_in_doubt_is_ended_by_a_person(busy: WebDoor) -> None:
     address = re.search(r'href="(/ledger/resolve[^"]+)"', page)
     assert address
     path = address[1].replace("&amp;", "&")
-    assert "nobody knows whether it took place" in words(person.looks(path))
+    assert "it is not known whether it took place" in words(person.looks(path))
 
     assert person.sends(path, became="done", answer="{not json").status_code == 400
     assert person.sends(path, became="done", answer='{"id": 7}').status_code == 303

@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.notice import Wish
-from fencepost.operations.registry import pause_schedule, resume_schedule
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
+from fencepost.operations.schedule_registry import pause_schedule, resume_schedule
 from tests.support.runtime import DEAD, TENANT, new_id
 from tests.support.webdoor import WebDoor, asking
 from tests.web.test_dashboard import Person, words

@@ -12,7 +12,7 @@ from fencepost.model.lease import Granted, Refused
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.model.signature import sign
-from fencepost.operations.requests import cancel, discard, request_run
+from fencepost.operations.run_requests import cancel, discard, request_run
 from fencepost.ports.metering import Figures
 from fencepost.ports.pruning import PrunePlace
 from fencepost.stores.metering import SqlMetering

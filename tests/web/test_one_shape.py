@@ -16,8 +16,8 @@ from fencepost.mcp.caller import Counter, Seat
 from fencepost.mcp.server import build
 from fencepost.model.access import Role
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.effect_ledger import EffectCall
 from fencepost.model.lease import Granted
-from fencepost.model.ledger import EffectCall
 from fencepost.model.notice import Wish
 from fencepost.operations.records import Record, as_json
 from fencepost.operations.records.audit_record import AuditEntryRecord, AuditReportRecord

@@ -1,4 +1,4 @@
-"""The server as a process: its port, its link, its deadlines, and its end with whoever started it."""
+"""The server as a process: its port, its link, its deadlines, and its end with the parent."""
 
 import os
 import pty

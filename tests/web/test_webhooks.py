@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from fencepost.model.definition import AgentDefinition
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.model.signature import sign
 from fencepost.web import webhooks as door
 from tests.support.webdoor import WebDoor, asking, web_door

@@ -16,12 +16,12 @@ from fencepost.config.find import resolved_store
 from fencepost.config.sections import AGENTS
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid, Misconfigured, Rollback, Unknown
-from fencepost.operations import bulk, requests, run_queries
+from fencepost.operations import bulk_requests, run_queries, run_requests
 from fencepost.operations.asked_by import actor_of
-from fencepost.operations.bulk import Triggered
+from fencepost.operations.bulk_requests import TriggeredRun
 from fencepost.operations.command_history import list_commands
-from fencepost.operations.registry import Planned, apply_config, file_id, plan_config
 from fencepost.operations.run_queries import Filter
+from fencepost.operations.schedule_registry import Planned, apply_config, file_id, plan_config
 from fencepost.service.following import wait_for_end
 from fencepost.wiring import serving
 
@@ -189,7 +189,7 @@ class Fencepost(SingleDefinitions):
         """
         name = self._named(target)
         with self._opened() as store:
-            made = requests.request_run(
+            made = run_requests.request_run(
                 store,
                 tenant=self.tenant,
                 target=name,
@@ -211,7 +211,7 @@ class Fencepost(SingleDefinitions):
         *,
         keys: Iterable[str] | None = None,
         priority: int | None = None,
-    ) -> list[Triggered]:
+    ) -> list[TriggeredRun]:
         """Run an agent once for each payload; return when all requests are durable, or raise and none is.
 
         `keys`, one for each payload, make them idempotent. At most 10,000 at once; Busy if more would wait than the
@@ -221,10 +221,10 @@ class Fencepost(SingleDefinitions):
         named: list[str | None] = [None] * len(told) if keys is None else list(keys)
         if len(named) != len(told):
             raise Invalid(f"there are {len(told)} payloads and {len(named)} keys; give one key for each payload.")
-        wanted = [bulk.WantedRun(payload, key) for payload, key in zip(told, named, strict=True)]
+        wanted = [bulk_requests.WantedRun(payload, key) for payload, key in zip(told, named, strict=True)]
         name = self._agents.get(target) if not isinstance(target, str) else target
         with self._opened() as store:
-            return bulk.request_many(
+            return bulk_requests.request_many(
                 store,
                 tenant=self.tenant,
                 agent=name or self._named(target),
@@ -245,7 +245,7 @@ class Fencepost(SingleDefinitions):
             wanted = run_queries.Filter(schedule, agent, state)
             try:
                 return [run_of(seen) for seen in run_queries.list_runs(store, self.tenant, wanted, limit=limit).runs]
-            except Unknown:  # nobody ever gave that name, so there are none
+            except Unknown:  # no run ever had that name, so there are none
                 return []
 
     def commands(self, *, state: str = "", limit: int = 100) -> list[ExecRun]:
@@ -266,7 +266,7 @@ class Fencepost(SingleDefinitions):
         """Take a queued run out, or ask a running one to stop."""
         with self._opened() as store:
             found = run_queries.find_run(store, self.tenant, run_id)
-            done = requests.cancel(store, found.id, tenant=self.tenant, by=_actor())
+            done = run_requests.cancel(store, found.id, tenant=self.tenant, by=_actor())
             return run_of(run_queries.with_attempts(store, done))
 
     @property
@@ -361,7 +361,7 @@ class Fencepost(SingleDefinitions):
 
     @contextmanager
     def _opened(self, made: str = "") -> "Iterator[Store]":
-        """Open the store; `made` is one that may be new, while else a file that somebody names must be there."""
+        """Open the store; `made` is one that may be new, while else a file that is named must be there."""
         if not made and (self._store or os.environ.get("FENCEPOST_STORE")):
             how = f"Fencepost({self._store!r})" if self._store else "FENCEPOST_STORE"
             wiring.refuse_missing(self.store_url, how, makers="app.apply() or app.up()")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fencepost.app.definitions import Function
 from fencepost.app.options import Span
 from fencepost.app.run import ExecRun, Run
-from fencepost.operations.bulk import Triggered
-from fencepost.operations.registry import Planned
+from fencepost.operations.bulk_requests import TriggeredRun
+from fencepost.operations.schedule_registry import Planned
 
 if TYPE_CHECKING:
     from fencepost.app import Fencepost
@@ -60,7 +60,7 @@ class AsyncFencepost:
         *,
         keys: Iterable[str] | None = None,
         priority: int | None = None,
-    ) -> list[Triggered]:
+    ) -> list[TriggeredRun]:
         """Run an agent once for each payload; see Fencepost.trigger_many."""
         return await to_thread(self._app.trigger_many, target, payloads, keys=keys, priority=priority)
 

@@ -8,7 +8,7 @@ from fencepost.model.run import RunState
 from fencepost.operations.records import at, fields_of
 from fencepost.operations.records.run_record import RunRecord, run_record
 from fencepost.operations.run_queries import SeenRun
-from fencepost.ports.looking import CommandRow
+from fencepost.ports.read_rows import CommandRow
 
 
 class Run(RunRecord):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from fencepost.model.rights import NO_LISTS
+from fencepost.model.secret_rights import NO_LISTS
 from fencepost.operations.run_queries import Store
 from fencepost.operations.single_definition import Put, SentDefinition, check_sent, drop_definition, put_definition
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.cells.http_requests import NoReply, NotSent, Reply, Server
 from fencepost.model.errors import Misconfigured, StoreUnavailable
-from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
+from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TTL_SECONDS, POLL_SECONDS = 30.0, 1.0
 OK = 200
 REFUSED = (400, 401, 403, 404)
-CONFLICT = Swapped(None, Answer.CONFLICT)
+CONFLICT = SwapOutcome(None, Answer.CONFLICT)
 STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)  # how a wrong shape shows
 
 
@@ -34,7 +34,7 @@ class EtcdCells:
         """Get each key as the cluster has agreed on it."""
         return {name: self._read(name, seconds) for name in names}
 
-    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> SwapOutcome:
         """Put, or delete, a key whose last revision is this one; a key that is not there has revision 0."""
         key = self._spelled(name)
         compare = {"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": tag or "0"}
@@ -48,16 +48,16 @@ class EtcdCells:
         except NotSent as error:
             raise self._server.unreachable(error) from None
         except NoReply as error:
-            return Swapped(None, Answer.UNKNOWN, str(error))
+            return SwapOutcome(None, Answer.UNKNOWN, str(error))
         if reply.status in REFUSED:
             raise Misconfigured(f"{self.facts.url} refuses: {_words(reply)}.")
         if reply.status != OK:
-            return Swapped(None, Answer.UNKNOWN, _words(reply))
+            return SwapOutcome(None, Answer.UNKNOWN, _words(reply))
         try:
             answer = json.loads(reply.body)
-            return Swapped(str(answer["header"]["revision"])) if answer.get("succeeded") else CONFLICT
+            return SwapOutcome(str(answer["header"]["revision"])) if answer.get("succeeded") else CONFLICT
         except STRANGE:
-            return Swapped(None, Answer.UNKNOWN, _words(reply))
+            return SwapOutcome(None, Answer.UNKNOWN, _words(reply))
 
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         """Return the names of the keys."""

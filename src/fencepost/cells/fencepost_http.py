@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from fencepost.cells.http_requests import NoReply, NotSent, Reply, Server
 from fencepost.model.errors import Misconfigured, StoreUnavailable
-from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
+from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,7 +37,7 @@ class HttpCells:
         """Get each cell."""
         return {name: self._read(name, seconds) for name in names}
 
-    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> SwapOutcome:
         """Put, or delete, a cell in the place of the one with this tag, or of none."""
         condition = {"If-Match": f'"{tag}"'} if tag else {"If-None-Match": "*"}
         headers = {**self._headers, **condition, "Content-Type": "application/json"}
@@ -47,14 +47,14 @@ class HttpCells:
         except NotSent as error:
             raise self._server.unreachable(error) from None
         except NoReply as error:
-            return Swapped(None, Answer.UNKNOWN, str(error))
+            return SwapOutcome(None, Answer.UNKNOWN, str(error))
         if reply.status in OK or reply.status == GONE:
-            return Swapped(_tag(reply) or "")
+            return SwapOutcome(_tag(reply) or "")
         if reply.status in (CONFLICT, NOT_FOUND):
-            return Swapped(None, Answer.CONFLICT)
+            return SwapOutcome(None, Answer.CONFLICT)
         if reply.status in REFUSED:
             raise self._refused(reply)
-        return Swapped(None, Answer.UNKNOWN, _words(reply))
+        return SwapOutcome(None, Answer.UNKNOWN, _words(reply))
 
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         """Return the names of the cells."""

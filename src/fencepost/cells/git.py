@@ -13,7 +13,7 @@ from typing import Protocol
 
 from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
+from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -42,7 +42,7 @@ AUTHOR = {
 }
 
 
-class Ran(Protocol):
+class GitResult(Protocol):
     """How a program ended, and what it said."""
 
     @property
@@ -61,12 +61,12 @@ class Ran(Protocol):
         ...
 
 
-class Run(Protocol):
+class RunGit(Protocol):
     """Runs a program, bounded in time; the host's own way is one."""
 
     def __call__(
         self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes = b"", seconds: float
-    ) -> Ran:
+    ) -> GitResult:
         """Run it to its end, or raise TimeoutError."""
         ...
 
@@ -74,7 +74,7 @@ class Run(Protocol):
 class GitCells:
     """Refs of a remote, through a scratch repository that lives as long as this."""
 
-    def __init__(self, url: str, *, shown: str, run: Run, environ: Mapping[str, str]) -> None:
+    def __init__(self, url: str, *, shown: str, run: RunGit, environ: Mapping[str, str]) -> None:
         remote = url.removeprefix("git+")
         self._remote = remote.removeprefix("file://") if remote.startswith("file://") else remote
         self._run = run
@@ -94,7 +94,7 @@ class GitCells:
         found = self._documents({name: refs[name] for name in names if name in refs})
         return {name: Read(found.get(name), refs.get(name)) for name in names}
 
-    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> SwapOutcome:
         """Push one ref from the value that is expected."""
         ref = f"{REFS}{name}"
         commit = self._commit(document) if document is not None else ""
@@ -102,15 +102,15 @@ class GitCells:
         try:
             ran = self._git(*words, "--", self._remote, f"{commit}:{ref}", seconds=seconds)
         except TimeoutError as error:
-            return Swapped(None, Answer.UNKNOWN, str(error))
+            return SwapOutcome(None, Answer.UNKNOWN, str(error))
         lines = ran.out.decode(errors="replace").splitlines()
         if ran.code == 0 and "Done" in lines:
-            return Swapped(commit)
+            return SwapOutcome(commit)
         refused = next((line for line in lines if line.startswith("!")), None)
         if refused is not None:
             remote = [line for line in ran.err.splitlines() if line.startswith("remote:")]
-            return Swapped(None, Answer.CONFLICT, self._tamed(" ".join([refused.split("\t")[-1], *remote[:3]])))
-        return Swapped(None, Answer.UNKNOWN, self._tamed(_reason(ran.err)))
+            return SwapOutcome(None, Answer.CONFLICT, self._tamed(" ".join([refused.split("\t")[-1], *remote[:3]])))
+        return SwapOutcome(None, Answer.UNKNOWN, self._tamed(_reason(ran.err)))
 
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         """Return the names of the refs."""
@@ -164,13 +164,13 @@ class GitCells:
             raise StoreUnavailable(f"{self.facts.url} cannot be reached: {self._tamed(_reason(ran.err))}")
         return ran.out
 
-    def _git(self, *words: str, stdin: bytes = b"", seconds: float) -> Ran:
+    def _git(self, *words: str, stdin: bytes = b"", seconds: float) -> GitResult:
         if not self._folder:
             self._prepare()
         return self._run(["git", *SAFE, *words], cwd=self._folder, env=self._env, stdin=stdin, seconds=seconds)
 
     def _prepare(self) -> None:
-        """Make an empty repository, and an environment in which nobody is asked for a password."""
+        """Make an empty repository, and an environment in which git never asks for a password."""
         if shutil.which("git", path=self._environ.get("PATH")) is None:
             raise Misconfigured("a store in a git remote needs git, which was not found on PATH.")
         self._folder = tempfile.mkdtemp(prefix="fencepost-cells-")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 from fencepost.cells.exchange import Exchange
 from fencepost.cells.local_memory import StoreMemory
+from fencepost.cells.root import read_root
 from fencepost.cells.store import CellStore, Here
-from fencepost.model.cell import ROOT, Root, decode_root, encode_root
-from fencepost.model.errors import StoreUnavailable
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.ports.cells import Cells, Read
+    from fencepost.model.cell import Root
+    from fencepost.ports.cells import Cells
 
-TRIES = 8
 PROBE_KEPT_US = 24 * 3600 * 1_000_000
 
 
@@ -26,7 +23,7 @@ def open_cell_store(cells: Cells, here: Here, *, known: Root | None = None, prob
     try:
         notices = _probed(cells, here, now=probe_now)
         remembered = here.memory.store()
-        root = _root(Exchange(cells, here.clock), remembered.id, ttl)
+        root = read_root(Exchange(cells, here.clock), remembered.id, ttl)
         if remembered.id and remembered.id != root.id:
             notices += (
                 (
@@ -40,33 +37,6 @@ def open_cell_store(cells: Cells, here: Here, *, known: Root | None = None, prob
     except BaseException:
         cells.close()
         raise
-
-
-def lift_floor(exchange: Exchange, root: Root, floor: int, *, ttl: float) -> Root:
-    """Lift the floor in the root cell; return what is in force."""
-    for _ in range(TRIES):
-        read = exchange.read(ROOT, ttl=ttl)
-        found = decode_root(read.document, where=ROOT) if read.document is not None else root
-        if found.floor >= floor:
-            return found
-        lifted = found._replace(floor=floor, nonce=os.urandom(16).hex())
-        if exchange.write(ROOT, read, encode_root(lifted), lifted.nonce, ttl=ttl).ours:
-            return lifted
-    raise StoreUnavailable("the root cell changes all the time; try again later.")
-
-
-def _root(exchange: Exchange, remembered: str, ttl: float) -> Root:
-    """Read the root cell, or make it: with the id that is remembered, if somebody has deleted it."""
-    read: Read = exchange.read(ROOT, ttl=ttl)
-    for _ in range(TRIES):
-        if read.document is not None:
-            return decode_root(read.document, where=ROOT)
-        root = Root(remembered or os.urandom(8).hex(), 0, os.urandom(16).hex())
-        written = exchange.write(ROOT, read, encode_root(root), root.nonce, ttl=ttl)
-        if written.ours:
-            return root
-        read = written.now
-    raise StoreUnavailable("the root cell changes all the time; try again later.")
 
 
 def _probed(cells: Cells, here: Here, *, now: bool) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from threading import Thread
 from fencepost.model.cell import PROBES, SWAP_PART
 from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.ports.cells import Answer, Read, Swapped
+from fencepost.ports.cells import Answer, Read, SwapOutcome
 
 if TYPE_CHECKING:
     from fencepost.ports.cells import Cells
@@ -50,7 +50,7 @@ def _must_not(cells: Cells, name: str, tag: str | None, seconds: float, what: st
         raise _unable(cells, what)
 
 
-def _settled(cells: Cells, name: str, tag: str | None, document: bytes, seconds: float) -> tuple[Swapped, Read]:
+def _settled(cells: Cells, name: str, tag: str | None, document: bytes, seconds: float) -> tuple[SwapOutcome, Read]:
     """Swap until an answer is known; return it, and what is there then."""
     for _ in range(SWAPS_MAX):
         swapped = cells.swap(name, tag, document, seconds=seconds)
@@ -63,7 +63,7 @@ def _settled(cells: Cells, name: str, tag: str | None, document: bytes, seconds:
 def _race(cells: Cells, name: str, tag: str, seconds: float) -> None:
     """Let many swaps go from one tag: one of them may win."""
     documents = [_document() for _ in range(RACERS)]
-    answers: list[Swapped | None] = [None] * RACERS
+    answers: list[SwapOutcome | None] = [None] * RACERS
 
     def run(numbers: range) -> None:
         for number in numbers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fencepost.model.errors import Misconfigured, StoreUnavailable
-from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
+from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -56,7 +56,7 @@ class RedisCells:
             for name, (document, tag) in zip(names, pairs, strict=True)
         }
 
-    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> SwapOutcome:
         """Compare and set in one step."""
         redis = _library()
         client = self._client(seconds)
@@ -67,8 +67,8 @@ class RedisCells:
         except redis.ResponseError as error:
             raise Misconfigured(f"{self.facts.url}: cannot write: {_first(error)}.") from None
         except (redis.RedisError, OSError) as error:
-            return Swapped(None, Answer.UNKNOWN, _first(error))
-        return Swapped(answer.decode()) if answer else Swapped(None, Answer.CONFLICT)
+            return SwapOutcome(None, Answer.UNKNOWN, _first(error))
+        return SwapOutcome(answer.decode()) if answer else SwapOutcome(None, Answer.CONFLICT)
 
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         """Return the names of the keys."""
@@ -80,7 +80,9 @@ class RedisCells:
         """Refuse a server that evicts keys, and say where one may lose them."""
         settings = self._settings(seconds)
         if settings is None:
-            return ("the Redis server does not tell its settings, so nobody knows whether leases outlive its crash.",)
+            return (
+                "the Redis server does not tell its settings, so it is not known whether leases outlive its crash.",
+            )
         if settings.get("maxmemory-policy", "").startswith("allkeys"):
             raise Misconfigured(
                 f"{self.facts.url} may evict leases: its maxmemory-policy is {settings['maxmemory-policy']}. "

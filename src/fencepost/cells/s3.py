@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.model.cell import SIZE_MAX
 from fencepost.model.errors import Invalid, Misconfigured, StoreUnavailable
-from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
+from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -35,29 +35,29 @@ class S3Cells:
         """Get each object."""
         return {name: self._read(name, seconds) for name in names}
 
-    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> SwapOutcome:
         """Put, or delete, an object in the place of the one with this ETag, or of none."""
         where = {"Bucket": self._bucket, "Key": f"{self._prefix}{name}"}
         condition = {"IfMatch": tag} if tag else {"IfNoneMatch": "*"}
         client, errors = self._client(seconds), _errors()
         try:
             if document is None:
-                client.delete_object(**where)  # a probe's own cell, which nobody else knows
-                return Swapped("")
-            return Swapped(str(client.put_object(**where, Body=document, **condition)["ETag"]))
+                client.delete_object(**where)  # a probe's own cell, which no other process knows
+                return SwapOutcome("")
+            return SwapOutcome(str(client.put_object(**where, Body=document, **condition)["ETag"]))
         except errors.ClientError as error:
             status, said = _status(error.response)
             if status in LOST and "NoSuchBucket" not in said:
-                return Swapped(None, Answer.CONFLICT, said)
+                return SwapOutcome(None, Answer.CONFLICT, said)
             if status >= SERVER_TROUBLE and "NotImplemented" not in said:
-                return Swapped(None, Answer.UNKNOWN, said)
+                return SwapOutcome(None, Answer.UNKNOWN, said)
             raise Misconfigured(f"{self.facts.url}: cannot write: {said}.") from None
         except (errors.ConnectTimeoutError, errors.EndpointConnectionError) as error:
             raise StoreUnavailable(f"{self.facts.url} cannot be reached: {_first(error)}.") from None
         except (errors.NoCredentialsError, errors.PartialCredentialsError, errors.NoRegionError) as error:
             raise Misconfigured(f"{self.facts.url}: {_first(error)}.") from None
         except (errors.BotoCoreError, OSError) as error:
-            return Swapped(None, Answer.UNKNOWN, _first(error))
+            return SwapOutcome(None, Answer.UNKNOWN, _first(error))
 
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         """Return the keys below the prefix."""

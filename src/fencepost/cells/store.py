@@ -185,7 +185,7 @@ class CellStore:
 
     def bump(self, floor: int) -> int:
         """Lift every cell's fence, and the floor that new ones begin above; return the floor now in force."""
-        from fencepost.cells.opening import lift_floor
+        from fencepost.cells.root import lift_floor
 
         self._root = lift_floor(self._exchange, self._root, floor, ttl=self._facts.ttl_seconds)
         for name in self._exchange.names(ttl=self._facts.ttl_seconds):
@@ -314,7 +314,7 @@ class CellStore:
     def _alter(
         self, tenant: str, resource: str, change: Callable[[Cell, str], Cell | None], *, check: bool = True
     ) -> bool:
-        """Change a cell whoever holds it; False if there is nothing to change."""
+        """Change a cell, held or not; False if there is nothing to change."""
         ttl = self._facts.ttl_seconds
         for _ in range(TRIES):
             seen = self._observe(tenant, resource, ttl, check=check)

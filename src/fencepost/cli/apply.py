@@ -10,9 +10,9 @@ from fencepost.cli import options
 from fencepost.cli.plan import block, summary
 from fencepost.cli.registry import common_options, desk, file_of, this_file
 from fencepost.config.load import load
-from fencepost.model.registry import ChangeKind
+from fencepost.model.registry_plan import ChangeKind
 from fencepost.operations.agent_probe import probing_of
-from fencepost.operations.registry import Planned, apply_config
+from fencepost.operations.schedule_registry import Planned, apply_config
 
 NAMES_MAX = 3
 SHOWN_MAX = 100

@@ -7,14 +7,14 @@ import os
 from fencepost import wiring
 from fencepost.cli import options
 from fencepost.cli.options import GREEN, RED, YELLOW
-from fencepost.model.audit import Seal, key_id, read_heads
+from fencepost.model.audit_chain import Seal, key_id, read_heads
 from fencepost.model.errors import Invalid
 from fencepost.operations.asked_by import actor_of
 from fencepost.operations.audit_verification import VerifiedAudit, accept_loss, audit_head, export_audit, verify_audit
 from fencepost.operations.phrases import counted, rfc3339
 from fencepost.operations.records.audit_record import audit_record, report_record
 from fencepost.operations.run_queries import list_audit
-from fencepost.ports.looking import AuditRow
+from fencepost.ports.read_rows import AuditRow
 
 EXAMPLES = """\
   fencepost audit list --subject schedule:nightly --json

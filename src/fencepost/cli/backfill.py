@@ -66,7 +66,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--name", dest="as_name", metavar="N", help="another backfill of the same range needs its own name"
     )
-    made.add_argument("--again", action="store_true", help="also where records were pruned, and nobody knows what ran")
+    made.add_argument(
+        "--again", action="store_true", help="also where records were pruned, and it is not known what ran"
+    )
     made.add_argument("--stagger", metavar="D", help="how far apart the runs become ready (default: the schedule's)")
     made.add_argument(
         "--limit", type=options.positive, default=BACKFILL_MAX, metavar="N", help=f"at most (default {BACKFILL_MAX})"

@@ -7,8 +7,8 @@ from fencepost.cli.registry import actor
 from fencepost.model.run import RunState
 from fencepost.operations.phrases import ago
 from fencepost.operations.records.run_record import run_record
-from fencepost.operations.requests import cancel
 from fencepost.operations.run_queries import Store, ending_words, find_run, with_attempts
+from fencepost.operations.run_requests import cancel
 from fencepost.ports.runs import RunRow
 
 EXAMPLES = """\

@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read_json() -> str:
-    """Read what shall be kept, and refuse what nobody could read back."""
+    """Read what shall be kept, and refuse what could not be read back."""
     data = sys.stdin.buffer.read(CONTENT_MAX + 1)
     if len(data) > CONTENT_MAX:
         raise Invalid("the checkpoint is longer than 64 KB; keep the data elsewhere and only its place here.")

@@ -5,8 +5,8 @@ import os
 import shlex
 import shutil
 
-from fencepost import wiring
 from fencepost.cli import options, render
+from fencepost.config.find import without_password
 from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import resource
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
         render.tell(f"warning: {warning}")
     store = args.store or os.environ.get("FENCEPOST_STORE")
     if store:
-        if wiring.shown(store) != store:
+        if without_password(store) != store:
             raise Invalid(
                 "the store's URL holds a password, which a crontab shows; let it come from ~/.pgpass or the like."
             )

@@ -10,8 +10,8 @@ from fencepost.model.errors import FencepostError, Invalid
 from fencepost.operations.attempt_logs import log_of
 from fencepost.operations.phrases import ago, fate, last_line
 from fencepost.operations.records.run_record import dead_detail_record, dead_record, run_record
-from fencepost.operations.requests import discard, replay
 from fencepost.operations.run_queries import RunListing, SeenRun, Store, find_run, list_dead, show, with_attempts
+from fencepost.operations.run_requests import discard, replay
 
 EXAMPLES = """\
   fencepost dead list
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = options.parser("dead", "Look after dead letters: runs that ended in a way that needs a person.", EXAMPLES)
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = options.action(actions, "list", "list those that nobody has dealt with, newest first")
+    listing = options.action(actions, "list", "list those that are still open, newest first")
     listing.add_argument("--schedule", default="", metavar="NAME", help="only this schedule's")
     options.add_listing(listing, limit=LIMIT)
     one = options.action(actions, "show", "show everything about one")
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     again.add_argument("--as-then", action="store_true", help="run what was defined then, not what is defined now")
     gone = options.action(actions, "discard", "take it off the desk; the run stays in the records")
     gone.add_argument("run", nargs="+", metavar="RUN", help="the run's id, or its beginning")
-    gone.add_argument("--note", default="", metavar="TEXT", help="why, for whoever reads the audit")
+    gone.add_argument("--note", default="", metavar="TEXT", help="why, for readers of the audit")
     for action in (one, again, gone):
         options.add_json(action)
         options.add_store(action)
@@ -114,7 +114,7 @@ def chosen(store: Store, tenant: str, args: argparse.Namespace) -> list[str]:
     if not args.all:
         return [find_run(store, tenant, text).id for text in args.run]
     if not args.schedule:
-        raise Invalid("--all needs --schedule NAME: nobody means every dead letter there is.")
+        raise Invalid("--all needs --schedule NAME, so that not every dead letter is meant.")
     listing = list_dead(store, tenant, schedule=args.schedule, limit=args.limit)
     return [seen.run.id for seen in reversed(listing.runs)]
 

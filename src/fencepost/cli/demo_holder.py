@@ -13,7 +13,7 @@ from pathlib import Path
 from fencepost import wiring
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.operations.gates import GateWriter, write_file
-from fencepost.service.holding import HeldLease, hold
+from fencepost.service.held_lease import HeldLease, hold
 from fencepost.service.order import Order
 
 LOCK = "lock:report"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from fencepost import wiring
+from fencepost.cli.exec_options import MODEL_OPTIONS, TICK_OPTIONS, exit_code, one, split
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, resource
@@ -44,7 +45,7 @@ options:
                       it none is read, and the store is this user's own
 
 each tick once, whichever machine's cron comes first:
-  --tick CRON         run for the newest tick of this line, if nobody has
+  --tick CRON         run for the newest tick of this line, once
   --timezone ZONE     where the line's times are from
   --job NAME          what the line is called (default: the lock's name)
   --missed P          a late tick: coalesce runs it (default), skip leaves it
@@ -66,16 +67,6 @@ examples:
       sh -c './build | fencepost gate write-file site/index.html'
 """
 
-TICK_OPTIONS = ("--timezone", "--job", "--missed", "--grace", "--retry", "--on-lost", "--done-exit")
-MODEL_OPTIONS = ("--model-key", "--model-url", "--budget-usd")
-VALUED = (
-    *("--lock", "--project", "--ttl", "--timeout", "--busy-exit", "--holder", "--gate", "--store", "--config"),
-    *("--model-gate", *MODEL_OPTIONS),
-    "--tick",
-    *TICK_OPTIONS,
-)
-BARE = ("--wait", "--no-wait")
-EXIT_MAX = 255
 LABEL_MAX = 60
 
 
@@ -139,42 +130,15 @@ def on_a_terminal(tools: Tools) -> Tools:
     return tools._replace(say=line.say, show=line.show)
 
 
-def split(argv: list[str]) -> tuple[dict[str, list[str]], list[str] | None]:
-    """Separate our options from the command; everything after `--` or the first plain word is the command's."""
-    options: dict[str, list[str]] = {}
-    rest = list(argv)
-    while rest and rest[0].startswith("-"):
-        name, equals, value = rest.pop(0).partition("=")
-        if name == "--":
-            break
-        if name in ("-h", "--help"):
-            return {}, None
-        if name in BARE:
-            options[name] = [value]
-            continue
-        if name not in VALUED:
-            raise Invalid(f"exec has no option {name!r}.{suggestion(name)} See 'fencepost exec --help'.")
-        if not equals and not rest:
-            raise Invalid(f"{name} needs a value; see 'fencepost exec --help'.")
-        options.setdefault(name, []).append(value if equals else rest.pop(0))
-    return options, rest
-
-
-def suggestion(name: str) -> str:
-    """Offer the nearest option, if there is one."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, (*VALUED, *BARE), n=1)
-    return f" Did you mean {near[0]}?" if near else ""
-
-
 def check_store(options: dict[str, list[str]], url: str) -> None:
     """Refuse what a store that several machines share cannot guard."""
     if not wiring.is_shared(url):
         return
     if "--lock" not in options and "--project" not in options:
+        from fencepost.config.find import without_password
+
         raise Invalid(
-            f"{wiring.shown(url)} is shared by several machines, and this folder is another one on each: name what is "
+            f"{without_password(url)} is shared by several machines, and this folder is another one on each: name what is "
             "guarded with --lock NAME."
         )
     if "--project" in options and wiring.is_cells(url):
@@ -227,21 +191,6 @@ def model_of(options: dict[str, list[str]]) -> ModelWish | None:
 
     key, url, budget = (one(options, name) for name in MODEL_OPTIONS)
     return model_wish(provider, key=key, url=url, budget=budget)
-
-
-def one(options: dict[str, list[str]], name: str) -> str | None:
-    """Return the value of an option that may be given once."""
-    values = options.get(name, [])
-    if len(values) > 1:
-        raise Invalid(f"{name} may be given once.")
-    return values[0] if values else None
-
-
-def exit_code(text: str, name: str = "--busy-exit") -> int:
-    """Return an exit code that a shell can see."""
-    if not text.isascii() or not text.isdigit() or int(text) > EXIT_MAX:
-        raise Invalid(f"{name} is a number from 0 to {EXIT_MAX}, not {text!r}.")
-    return int(text)
 
 
 def this_command(command: list[str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from fencepost import wiring
-from fencepost.cli.exec import exit_code, one, tell
+from fencepost.cli import render
+from fencepost.cli.exec_options import exit_code, one
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.light import TYPE_CHECKING
@@ -40,10 +41,10 @@ def run_tick(options: dict[str, list[str]], order: Order, tools: Tools, url: str
         return call.run()
     except TickOver as over:
         if os.isatty(2):  # cron mails what is printed
-            tell(f"done: {over}")
+            render.tell(f"done: {over}")
         return done_exit
     except Busy as busy:
-        tell(f"busy: {busy}")
+        render.tell(f"busy: {busy}")
         return order.busy_exit
 
 
@@ -85,7 +86,7 @@ class _Call:
         return guard_command(self._order._replace(tick=tick), self._tools)
 
     def _ask_memory(self) -> None:
-        """Ask nobody about what this machine knows to be done: an every-minute line costs no request."""
+        """Ask no store about what this machine knows to be done: an every-minute line costs no request."""
         tick, now_us = self._tick, self._tick.wall_us()
         record = self._journal.remembered(tick.job)
         if record is not None and is_over(tick, record, now_us):
@@ -97,7 +98,7 @@ class _Call:
 def tick_order(options: dict[str, list[str]], tools: Tools) -> TickOrder:
     """Read what a caller says about its ticks."""
     from fencepost.model.trigger import cron_trigger
-    from fencepost.model.zoned import ZonedCron
+    from fencepost.model.zoned_cron import ZonedCron
 
     cron = one(options, "--tick") or ""
     zone = one(options, "--timezone")

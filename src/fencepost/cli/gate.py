@@ -214,7 +214,9 @@ def git_remote(argv: list[str]) -> int:
     parser.add_argument("name", metavar="NAME", help="the remote, as git calls it")
     parser.add_argument("address", metavar="URL", help="where it is")
     args = parser.parse_args(argv)
-    gates.serve_git(args.address)
+    from fencepost.operations.git_remote import serve_git  # the other verbs do without it
+
+    serve_git(args.address)
     return 0
 
 
@@ -358,7 +360,7 @@ def _show(status: "GateStatus", args: Namespace, text: str) -> None:
 
 
 def _tell(text: str) -> None:
-    from fencepost.model.tame import tame  # most writes have nothing to say
+    from fencepost.model.terminal_text import tame  # most writes have nothing to say
 
     print(f"fencepost: {tame(text)}", file=sys.stderr)
 

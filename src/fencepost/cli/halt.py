@@ -5,7 +5,7 @@ import json
 
 from fencepost.cli.registry import common_options, desk
 from fencepost.model.light_instant import instant
-from fencepost.operations import registry as operations
+from fencepost.operations import schedule_registry as operations
 
 EPILOG = """\
 Ticks go on and are recorded as paused. What is running is left alone: end it
@@ -20,7 +20,7 @@ examples:
 def main(argv: list[str]) -> int:
     """Halt everything of a tenant."""
     found = parser("halt", "Make no more runs, for every schedule of the tenant, until 'fencepost unhalt'.")
-    found.add_argument("--note", default="", metavar="TEXT", help="why, for whoever looks next")
+    found.add_argument("--note", default="", metavar="TEXT", help="why, for the next person who looks")
     args = found.parse_args(argv)
     with desk(args) as at:
         halted = operations.halt(at.store.registry(), tenant=at.tenant, note=args.note, actor=at.actor)

@@ -6,8 +6,8 @@ import os
 import sys
 
 from fencepost.model import light_signal as signal
-from fencepost.model.check import DENIED, PASSED, UNASKED, denial, is_in_a_run
 from fencepost.model.errors import FencepostError, StoreUnavailable
+from fencepost.model.lease_check import DENIED, PASSED, UNASKED, denial, is_in_a_run
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def deny(why: str, *, at_once: bool = False) -> int:
     """Say why, past every buffer, and return what to leave with."""
     try:
         os.write(2, f"{why}\n".encode(errors="replace"))
-    finally:  # where nobody listens, the exit code is all that is left to say
+    finally:  # where the output is closed, the exit code says it all
         if at_once:
             os._exit(DENIED)
         return DENIED  # noqa: B012  # an error here must not become another exit code

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 
 from fencepost.cli import options
-from fencepost.model.check import DENIED
+from fencepost.model.agent_hook_settings import SessionHold
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
-from fencepost.model.hook_settings import SessionHold
+from fencepost.model.lease_check import DENIED
 from fencepost.operations import agent_hooks
 from fencepost.operations.agent_hooks import Change
 from fencepost.operations.agent_sessions import INPUT_MAX
@@ -36,7 +36,7 @@ def session_start(argv: list[str]) -> int:
     ).parse_args(argv)
     waits = sessions.start_session(_input())
     if waits:
-        print(f"fencepost: somebody else is at work in this project: {waits}")
+        print(f"fencepost: another agent or command is at work in this project: {waits}")
     return 0
 
 
@@ -54,7 +54,7 @@ def turn_start(argv: list[str]) -> int:
     ).parse_args(argv)
     waits = sessions.start_session(_input(), turn=True)
     if waits:
-        print(f"fencepost: somebody else is at work in this project: {waits}")
+        print(f"fencepost: another agent or command is at work in this project: {waits}")
     return 0
 
 
@@ -82,7 +82,7 @@ def keep(argv: list[str]) -> int:
     try:
         name, pid, started, folder, label, *transcript = argv
     except ValueError:
-        raise Invalid("keep is started by session-start, and by nobody else.") from None
+        raise Invalid("keep is started by session-start only.") from None
     sessions.keep_session(name, int(pid), started, folder=folder, label=label, transcript="".join(transcript[:1]))
     return 0
 

@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def create(store: Store, tenant: str, args: argparse.Namespace) -> int:
-    """Make a key; nobody can show it again."""
+    """Make a key; it is shown only once."""
     expires = timedelta(seconds=parse_duration(args.expires)) if args.expires else None
     made = create_key(
         store.keys(),

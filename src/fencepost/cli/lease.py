@@ -36,7 +36,7 @@ each with: [--tenant NAME] [--store URL] [--config FILE]
 See who holds what, also in the store of commands without a configuration, or
 take a lease from its holder. A broken lease's run ends
 at its next renewal; a successor on the same machine ends it before it starts.
-A lease is lost if its holder was not heard of in time and nobody has seen its
+A lease is lost if its holder was not heard of in time and no host has seen its
 processes dead: list --lost shows them. A worker on that machine ends what is
 left. If the machine or container is gone for good, forget them; after the
 store's retention they go by themselves.

@@ -6,9 +6,9 @@ import sys
 from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
+from fencepost.model.effect_ledger import Entry
 from fencepost.model.errors import Invalid
-from fencepost.model.ledger import Entry
-from fencepost.operations.ledger_admin import STANDINGS, Effect, find_entry, once_command, resolve
+from fencepost.operations.ledger_commands import STANDINGS, Effect, find_entry, once_command, resolve
 from fencepost.operations.phrases import ago
 from fencepost.operations.records.ledger_record import entry_record
 from fencepost.operations.supervisor_client import is_inside

@@ -97,12 +97,12 @@ def run() -> None:
             if stream is not None:  # its descriptor was closed, as in: >&-
                 stream.flush()
     except (BrokenPipeError, ValueError):
-        pass  # nobody reads any more
+        pass  # the reader is gone
     os._exit(code)
 
 
 def _unchecked() -> int:
-    """Deny what a check was asked about that could not even be loaded: agents take any other end for a yes."""
+    """Deny a tool call if the check itself cannot be loaded: agents take any other end for a yes."""
     os.write(2, b"fencepost: the check of the lease could not be loaded, so this is refused. Stop now.\n")
     return 2
 
@@ -133,7 +133,7 @@ def main(argv: list[str]) -> int:
 
 def complain(error: FencepostError) -> None:
     """Say what went wrong, whatever hostile text it quotes."""
-    from fencepost.model.tame import tame
+    from fencepost.model.terminal_text import tame
 
     print(f"fencepost: {tame(str(error))}", file=sys.stderr)
 

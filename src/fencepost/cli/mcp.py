@@ -10,8 +10,8 @@ from fencepost.cli import options
 from fencepost.cli.registry import actor
 from fencepost.cli.web import MISSING as WEB_MISSING
 from fencepost.cli.web import add_allow_host, is_installed
-from fencepost.model.check import is_in_a_run
 from fencepost.model.errors import Invalid, Misconfigured
+from fencepost.model.lease_check import is_in_a_run
 from fencepost.model.own_program import own_program
 
 EXAMPLES = """\
@@ -19,7 +19,7 @@ EXAMPLES = """\
   fencepost mcp --read-only --tenant finance
   fencepost mcp --allow apply               may define schedules and agents
   fencepost mcp --drive                     sessions alone keep schedules going
-  fencepost mcp --http 7422                 on 127.0.0.1, for whoever has a key
+  fencepost mcp --http 7422                 on 127.0.0.1, for holders of a key
 """
 
 
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
         "mcp",
         "Serve MCP: list and show runs, schedules and dead letters, ask why, run, cancel, pause, resume, skip, backfill, "
         "replay, discard. "
-        "On stdin and stdout with the rights of this user in one tenant; with --http for whoever has a key, within its "
+        "On stdin and stdout with the rights of this user in one tenant; with --http for holders of a key, within its "
         "role and tenant.",
         EXAMPLES,
     )

@@ -8,7 +8,7 @@ from fencepost.cli import options
 from fencepost.model.errors import Invalid
 from fencepost.model.light import Callable
 from fencepost.model.mcp import server_name
-from fencepost.model.tame import tame
+from fencepost.model.terminal_text import tame
 from fencepost.service.tool_gate import rules_of
 from fencepost.wiring import fencing
 

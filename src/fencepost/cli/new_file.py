@@ -6,7 +6,7 @@ from fencepost.model.errors import Invalid
 
 
 def write_new(path: str, text: str) -> None:
-    """Write a file that is not there yet, whole or not at all; nobody else may change it, whatever the umask says."""
+    """Write a file that is not there yet, whole or not at all; no other user may change it, whatever the umask says."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     except FileExistsError:

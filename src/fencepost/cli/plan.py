@@ -12,10 +12,10 @@ from fencepost.cli.registry import OpenStore, common_options, desk, file_of, ten
 from fencepost.config.load import Config, load
 from fencepost.model.effects import effects_of
 from fencepost.model.instant import format_instant
-from fencepost.model.registry import AgentChange, ChangeKind, FieldChange, ScheduleChange
+from fencepost.model.registry_plan import AgentChange, ChangeKind, FieldChange, ScheduleChange
 from fencepost.operations.agent_probe import probing_of
 from fencepost.operations.records.plan_record import agent_changes, by_subject, schedule_changes
-from fencepost.operations.registry import Planned, Upcoming, plan_config, upcoming
+from fencepost.operations.schedule_registry import Planned, Upcoming, plan_config, upcoming
 
 MARKS = {
     ChangeKind.ADDED: "+",

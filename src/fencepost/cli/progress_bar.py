@@ -46,7 +46,7 @@ class ProgressBar:
         self._line.clear()
 
     def to(self, done: float, of: float | None = None, words: str = "") -> None:
-        """Say how far it is: so much of so much, or so much of nobody knows how much."""
+        """Say how far it is: so much of so much, or so much of an unknown whole."""
         self._share = None if not of else min(1.0, max(0.0, done / of))
         self._words = words or (f"{done:,.0f} of {of:,.0f}" if of else f"{done:,.0f}")
 

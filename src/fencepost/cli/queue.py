@@ -49,7 +49,7 @@ def print_queue(listing: RunListing, waiting: Sequence[SeenRun | Command]) -> No
 
 
 def depths(listing: RunListing) -> list[str]:
-    """Say of each project in which somebody waits how many do."""
+    """Say how many wait in each project's line."""
     return [f"project {name}: {depth} queued" for name, depth in sorted(listing.depths.items()) if depth]
 
 

@@ -13,8 +13,8 @@ from fencepost.config.value_kinds import check_name
 from fencepost.model.errors import Invalid
 from fencepost.model.ownership import FileId
 from fencepost.operations.asked_by import actor_of
-from fencepost.operations.registry import file_id
 from fencepost.operations.run_queries import Store
+from fencepost.operations.schedule_registry import file_id
 from fencepost.operations.tenants import check_tenant
 
 LIMIT_DEFAULT = 1_000_000

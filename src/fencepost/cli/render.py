@@ -4,7 +4,7 @@ import os
 import select
 import sys
 
-from fencepost.model.tame import tame
+from fencepost.model.terminal_text import tame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def tell_raw(text: str, end: bytes = b"") -> None:
         if select.select([], [2], [], PATIENCE_SECONDS)[1]:
             os.write(2, line)
     except OSError:
-        return  # nobody is there to be told
+        return  # there is no terminal
 
 
 def width() -> int:
@@ -43,7 +43,7 @@ def width() -> int:
 
 
 def frame_width() -> int:
-    """Return how wide a picture is drawn: as wide as the terminal, and 80 columns where nobody says."""
+    """Return how wide a picture is drawn: as wide as the terminal, and 80 columns where its width is not known."""
     return width() if sys.stdout is not None and sys.stdout.isatty() else WIDTH
 
 

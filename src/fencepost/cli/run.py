@@ -12,8 +12,8 @@ from fencepost.cli.run_many import run_many
 from fencepost.model.errors import Invalid
 from fencepost.model.run import RunState
 from fencepost.operations.records.run_record import run_record
-from fencepost.operations.requests import request_run
 from fencepost.operations.run_queries import SeenRun, Store, exit_code_of, find_run, moment, show
+from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import RunRow
 from fencepost.service.following import Ears, follow
 
@@ -32,7 +32,7 @@ by a gate, 78 misconfigured, 1 cancelled.
 """
 STDIN = "-"
 PAYLOAD_BYTES_MAX = 1_000_000
-PATIENCE_LOOKS = 20  # so often nobody takes the run before a person is asked about workers
+PATIENCE_LOOKS = 20  # looks without a worker before a person is asked about workers
 
 
 def main(argv: list[str]) -> int:
@@ -117,7 +117,7 @@ def read_file(path: str) -> str:
 
 
 def tell_place(store: Store, run: RunRow) -> int:
-    """Say where a run stands that nobody waits for."""
+    """Say where a run stands that the caller does not wait for."""
     detail = show(store, run.tenant, run.id)
     if detail.seen.place:
         render.tell(detail.seen.place.words(detail.now_us))
@@ -143,7 +143,7 @@ def _nothing(_: bytes) -> None:
 
 
 class Watcher:
-    """Says each thing once: a new place in the queue, a new attempt, and that nobody seems to work."""
+    """Says each thing once: a new place in the queue, a new attempt, and that no worker seems to be there."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -9,7 +9,7 @@ from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.errors import Invalid, QueueFull
-from fencepost.operations.bulk import BATCH_BYTES_MAX, WantedRun, line_of, request_many
+from fencepost.operations.bulk_requests import BATCH_BYTES_MAX, WantedRun, line_of, request_many
 from fencepost.ports.requests import BATCH_MAX, WaitingLine
 
 STDIN = "-"

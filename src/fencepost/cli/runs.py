@@ -14,7 +14,7 @@ from fencepost.operations.phrases import ago, span
 from fencepost.operations.records.run_record import usage_of
 from fencepost.operations.run_list import list_past, listed_record
 from fencepost.operations.run_queries import Filter, SeenRun, Store
-from fencepost.ports.looking import CommandRow
+from fencepost.ports.read_rows import CommandRow
 
 EXAMPLES = """\
   fencepost runs --schedule nightly --limit 5

@@ -13,14 +13,14 @@ from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.light_instant import instant
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.zone import find_zone
-from fencepost.operations import registry as operations
+from fencepost.operations import schedule_registry as operations
 from fencepost.operations.budget_use import budget_use
 from fencepost.operations.phrases import rfc3339
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.pulse import next_tick_us
 from fencepost.operations.records import as_json
 from fencepost.operations.records.schedule_record import pause_record, schedule_detail, schedule_record, version_record
-from fencepost.operations.registry import Listed, coming
+from fencepost.operations.schedule_registry import Listed, coming
 
 NAME_WIDTH = 24
 ELSEWHERE = {"ticks": "ticks_recorded", "backfill": "backfill"}  # actions that have a module of their own
@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
         if name == "history":
             action.add_argument("--limit", type=limit, default=LIMIT_DEFAULT, metavar="N")
         if name == "pause":
-            action.add_argument("--note", default="", metavar="TEXT", help="why, for whoever looks next")
+            action.add_argument("--note", default="", metavar="TEXT", help="why, for the next person who looks")
             action.add_argument(
                 "--until",
                 metavar="T",

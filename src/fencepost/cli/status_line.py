@@ -1,4 +1,4 @@
-"""One line at the bottom of a terminal that is kept current while somebody waits."""
+"""One line at the bottom of a terminal that is kept current while a person waits."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from fencepost.model.moment import to_us
 from fencepost.operations.phrases import kept_words, rfc3339
 from fencepost.operations.records.tick_record import tick_record
 from fencepost.operations.run_queries import list_ticks
-from fencepost.ports.looking import TickRow
 from fencepost.ports.pruning import Watermark
+from fencepost.ports.read_rows import TickRow
 
 EXAMPLES = """\
   fencepost schedule ticks nightly --limit 5

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from fencepost.cli import options
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.moment import from_us
 from fencepost.model.trigger import CronTrigger
 from fencepost.model.zone import Zone, find_zone, tzdata_version
 from fencepost.operations.preview import PreviewedTick, known_ahead, parse_moment, preview_schedule
-from fencepost.operations.registry import Listed, find_schedule
+from fencepost.operations.schedule_registry import Listed, find_schedule
 
 
 class TicksQuestion(NamedTuple):

@@ -14,7 +14,7 @@ from fencepost.model.zone import find_zone
 from fencepost.operations.chart import SPANS, Chart, View, chart
 from fencepost.operations.phrases import counted, rfc3339
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.registry import find_schedule
+from fencepost.operations.schedule_registry import find_schedule
 
 EXAMPLES = """\
   fencepost timeline nightly

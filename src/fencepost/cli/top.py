@@ -35,7 +35,7 @@ ROWS_PIPED = 40
 
 
 def main(argv: list[str]) -> int:
-    """Show frame after frame until q is pressed; one frame where nobody can press anything."""
+    """Show frame after frame until q is pressed; one frame where there is no keyboard."""
     args = parser().parse_args(argv)
     with options.opened(args) as store:
         tenant = options.tenant_of(args)

@@ -4,7 +4,7 @@ import json
 
 from fencepost.cli.halt import parser
 from fencepost.cli.registry import desk
-from fencepost.operations import registry as operations
+from fencepost.operations import schedule_registry as operations
 
 
 def main(argv: list[str]) -> int:

@@ -13,8 +13,8 @@ from fencepost.config.load import Config, load, load_settings
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid, Rollback
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
-from fencepost.model.rights import NO_LISTS
-from fencepost.operations.registry import Warned, apply_config
+from fencepost.model.secret_rights import NO_LISTS
+from fencepost.operations.schedule_registry import Warned, apply_config
 from fencepost.service.station import StationPlan
 from fencepost.wiring import serving
 

@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     from fencepost.web.server import WebAddress, serve
 
     options.use_config(args)
-    # Whoever started us may be about to make the store; a person who names a file that is not there is mistaken.
+    # The parent may be about to make the store; a person who names a file that is not there is mistaken.
     find = wiring.existing_store if args.parent is None else wiring.store_url
     url = find(args.store, args.tenant)
     address = WebAddress(args.host, args.port, tuple(args.allow_host))
@@ -85,7 +85,7 @@ def is_installed() -> bool:
 class Beside:
     """The web door as a program of its own: it shares nothing with us, is started again when it dies, ends with us.
 
-    Nobody watches it in a thread, because `up` forks: it is looked at now and then, as one of the station's chores.
+    No thread watches it, because `up` forks: it is looked at now and then, as one of the station's chores.
     """
 
     def __init__(self, words: Sequence[str], *, store: str, say: Callable[[str], None]) -> None:

@@ -7,13 +7,13 @@ from fencepost.config.check_shape import Checker, NamedSection
 from fencepost.config.presets import shipped, shipped_names
 from fencepost.config.sections import ENGINE
 from fencepost.config.value_kinds import did_you_mean
-from fencepost.model.address import target_of
-from fencepost.model.check import is_checked
+from fencepost.model.allowed_addresses import target_of
 from fencepost.model.cli_definition import CliDefinition, definition_from, manifest_of
 from fencepost.model.errors import Invalid
 from fencepost.model.http_secrets import secrets_in
+from fencepost.model.lease_check import is_checked
 from fencepost.model.placeholders import FIELDS, IN_CALLBACK, check_placeholders
-from fencepost.model.rights import is_reference
+from fencepost.model.secret_rights import is_reference
 
 PROMPT_MAX = 1_000_000
 # What the claude engine says itself, on every run.

@@ -1,7 +1,7 @@
 """Checks what the keys of a notification mean together."""
 
 from fencepost.config.check_shape import Checker, NamedSection
-from fencepost.model.address import target_of
+from fencepost.model.allowed_addresses import target_of
 from fencepost.model.errors import Invalid
 
 ONLY_FOR = {"secret": ("webhook",), "style": ("ping",), "on": ("apprise", "webhook")}

@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.config.check_shape import Checker, NamedSection, Path
 from fencepost.model.errors import Invalid
 from fencepost.model.http_secrets import SECRET, URL, header_secret
-from fencepost.model.rights import Rights, is_ordinary, is_reference, is_referred_place, references_in, refusal
+from fencepost.model.secret_rights import Rights, is_ordinary, is_reference, is_referred_place, references_in, refusal
 from fencepost.model.target import is_target, parse_target, target_of
 
 Refused = Callable[[str], str | None]  # why a reference is not for the tenant

@@ -19,7 +19,7 @@ TRIGGER_KEYS = (*TRIGGERS, "timezone", "dst_gap", "dst_fold", "start", "end", "a
 POLICY_KEYS = ("missed", "grace", "catchup_window", "catchup_max", "stagger", "overlap", "queue_max", "parallel_max",
                "budget_usd_per_day", "budget_usd_per_month", "max_runs_per_hour",
                "max_time_per_day")  # fmt: skip
-NOBODY = AgentDefinition("nobody")
+NO_AGENT = AgentDefinition("none")
 
 # Keys that mean something with some triggers only.
 ONLY_WITH = {
@@ -85,7 +85,7 @@ def _check_company(checker: Checker, entry: NamedSection) -> None:
 def _check_rest(checker: Checker, entry: NamedSection, values: dict[str, object], trigger: str) -> None:
     """Say what else is wrong with an entry that has a problem already, as far as its parts are whole."""
     kept = {name: value for name, value in values.items() if name not in entry.bad}
-    schedule = ScheduleDefinition(**{"agent": "nobody", **kept, "name": entry.name})  # type: ignore[arg-type]
+    schedule = ScheduleDefinition(**{"agent": "none", **kept, "name": entry.name})  # type: ignore[arg-type]
     if trigger and not entry.bad.intersection(TRIGGER_KEYS):
         _check_trigger(checker, entry, schedule, trigger)
     elif trigger == "cron" and "cron" not in entry.bad:
@@ -140,7 +140,7 @@ def _check_policies(checker: Checker, entry: NamedSection, schedule: ScheduleDef
     if entry.values.keys().isdisjoint(POLICY_KEYS):
         return  # the defaults are in order, and there may be many schedules
     try:
-        policies_of(schedule, NOBODY)
+        policies_of(schedule, NO_AGENT)
     except Invalid as error:
         checker.complain(str(error), *entry.path, *entry.says(*POLICY_KEYS)[:1])
 

@@ -13,7 +13,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import shown
 
 Path = tuple[str | int, ...]
-HOMES_MAX = 2  # a key that is at home in many places helps nobody
+HOMES_MAX = 2  # a key that stands in many sections is no hint
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Checker:
         return isinstance(value, str)
 
     def check_sections(self) -> None:
-        """Refuse sections that nobody knows."""
+        """Refuse unknown sections."""
         for name, value in self._document.table.items():
             if name not in BY_NAME:
                 hint = did_you_mean(name, BY_NAME) or f" There are {', '.join(BY_NAME)}."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
-from fencepost.model.check import quoted
 from fencepost.model.errors import Invalid
+from fencepost.model.lease_check import quoted
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.model.trust import Account, FileRights, accepted_uids, distrust, is_private
 
@@ -65,7 +65,7 @@ def refuse_open_to_all(mode: int, path: str) -> None:
 
 
 def is_private_group(group: int) -> bool:
-    """Tell whether nobody but root and we can write by a group."""
+    """Tell whether only root and this user can write by a group."""
     return is_private(group, [_account(os.geteuid())])
 
 

@@ -50,7 +50,7 @@ def user_path(environ: Mapping[str, str]) -> str | None:
 
 def _demand_own(path: str, folders: list[str], environ: Mapping[str, str], otherwise: str) -> None:
     from fencepost.config.file_trust import demand_own  # bare exec finds no file, and need not load this
-    from fencepost.model.check import quoted
+    from fencepost.model.lease_check import quoted
 
     demand_own(path, folders, environ, otherwise=otherwise.format(path=quoted(path)))
 
@@ -104,6 +104,13 @@ def resolved_store(store: object, path: str, environ: Mapping[str, str]) -> str:
             raise Misconfigured(f"{path}: store is {store!r}, but {store[4:]} is not set.")
         return _anchored(value, path)
     return _anchored(store, path)
+
+
+def without_password(url: str) -> str:
+    """Return a store's URL as people may see it."""
+    before, at, after = url.rpartition("@")
+    scheme, slashes, login = before.partition("//")
+    return f"{scheme}{slashes}{login.partition(':')[0]}{at}{after}"
 
 
 def _anchored(url: str, path: str) -> str:

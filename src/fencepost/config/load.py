@@ -21,8 +21,8 @@ from fencepost.config.value_kinds import check_name, did_you_mean
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
 from fencepost.model.ownership import FileId
-from fencepost.model.registry import Wanted, want
-from fencepost.model.rights import Rights, rights_of
+from fencepost.model.registry_plan import Wanted, want
+from fencepost.model.secret_rights import Rights, rights_of
 
 
 class Settings(NamedTuple):

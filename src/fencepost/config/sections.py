@@ -49,7 +49,7 @@ from fencepost.model.retry import ATTEMPTS_MAX, OnLost
 from fencepost.model.slots import SLOTS_MAX
 from fencepost.model.target import KINDS
 from fencepost.model.trigger import Align
-from fencepost.model.zoned import DstFold, DstGap
+from fencepost.model.zoned_cron import DstFold, DstGap
 
 ENGINES = ("command", "python", "http", "claude", "cli")
 GATES = tuple(KINDS)
@@ -142,7 +142,7 @@ PROJECTS = Section(
     (
         ConfigKey("path", TEXT, REQUIRED, "The directory, relative to this file. Each worker resolves it for itself."),
         ConfigKey("concurrency", integer(1, 1000), 1, "How many runs of any origin may be in it at once; the others queue."),
-        ConfigKey("isolation", one_of("none", "worktree"), "none", "`worktree` gives each run that nobody asked for by hand a git worktree and a branch of its own."),
+        ConfigKey("isolation", one_of("none", "worktree"), "none", "`worktree` gives each run that was not asked for by hand a git worktree and a branch of its own."),
         ConfigKey("worktree_base", TEXT, "", "The branch or commit that worktrees start from. Default: the branch that is checked out in `path`."),
         ConfigKey("worktrees_dir", TEXT, "", "Where worktrees are made. Default: a folder `.NAME.worktrees` beside the project."),
         ConfigKey("copy", PATHS_WITHIN, (), "Git-ignored files that each worktree gets a copy of, such as `.env`. `*` and `?` work as in a shell."),

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from fencepost.model.address import networks_of
+from fencepost.model.allowed_addresses import networks_of
 from fencepost.model.budget import parse_usd
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid

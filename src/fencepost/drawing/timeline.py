@@ -27,7 +27,7 @@ class By(StrEnum):
     WORKER = "worker"
 
 
-class Mark(NamedTuple):
+class TickMark(NamedTuple):
     """Ticks without a run that are close together; from x to x + w."""
 
     x: float
@@ -63,8 +63,8 @@ class Row:
 
     key: str
     laid: Laid
-    marks: list[Mark]
-    phone_marks: list[Mark]  # the same ticks, joined for a phone
+    marks: list[TickMark]
+    phone_marks: list[TickMark]  # the same ticks, joined for a phone
     runs: Counter[str] = field(default_factory=Counter)  # by kind
     skips: Counter[str] = field(default_factory=Counter)  # ticks, by disposition
     cost_micro: int = 0
@@ -196,9 +196,9 @@ def _bin_blocks(scale: TimeScale, by: By, bins: Iterable[RunBin]) -> dict[str, l
     return found
 
 
-def _marks(scale: TimeScale, ticks: Iterable[RunlessTick], width: float) -> list[Mark]:
+def _marks(scale: TimeScale, ticks: Iterable[RunlessTick], width: float) -> list[TickMark]:
     """Join ticks that lie too close together to be told apart, oldest first; ranges keep their length."""
-    found: list[Mark] = []
+    found: list[TickMark] = []
     for one in sorted(ticks, key=lambda one: one.tick_us):
         x = scale.place(one.tick_us)
         end = scale.place(one.tick_until_us)
@@ -208,9 +208,9 @@ def _marks(scale: TimeScale, ticks: Iterable[RunlessTick], width: float) -> list
             counts = Counter(last.counts)
             counts[one.disposition] += one.count
             reach = max(last.x + last.w, end) - last.x
-            found.append(Mark(last.x, reach, counts, last.first_us, max(last.last_us, one.tick_until_us)))
+            found.append(TickMark(last.x, reach, counts, last.first_us, max(last.last_us, one.tick_until_us)))
         else:
-            found.append(Mark(x, end - x, {one.disposition: one.count}, one.tick_us, one.tick_until_us))
+            found.append(TickMark(x, end - x, {one.disposition: one.count}, one.tick_us, one.tick_until_us))
     return found
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from fencepost.config.presets import shipped
 from fencepost.engines.cli import launch_by
 from fencepost.model.budget import MicroUsd, parse_usd, show_usd
-from fencepost.model.check import CLAUDE_TOOLS, check_line, is_checked
 from fencepost.model.cli_definition import definition_from
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Invalid, Misconfigured
+from fencepost.model.lease_check import CLAUDE_TOOLS, check_line, is_checked
 from fencepost.model.own_program import own_program
 from fencepost.ports.engine import Launch, Setting
 from fencepost.ports.runs import RunRow

@@ -94,5 +94,5 @@ def _prompt(definition: CliDefinition, agent: AgentDefinition, *, resumes: str |
 
 
 def _session_name(run: RunRow) -> str:
-    """Name a conversation of this very attempt: nobody else can have it, and it is known before the first event."""
+    """Name a conversation of this very attempt: no other attempt can have it, and it is known before the first event."""
     return str(uuid5(NAMESPACE_URL, f"fencepost:{run.id}:{run.fence}"))

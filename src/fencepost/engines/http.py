@@ -1,4 +1,4 @@
-"""The http engine: posts the run to somebody else, and waits for the answer, in a child that can be killed."""
+"""The http engine: posts the run to a service, and waits for the answer, in a child that can be killed."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from fencepost.model.http_secrets import URL, header_secret
 from fencepost.model.output_rules import rules_from
 from fencepost.model.own_program import own_program
 from fencepost.model.placeholders import IN_CALLBACK, fill
-from fencepost.model.rights import is_reference
+from fencepost.model.secret_rights import is_reference
 from fencepost.ports.engine import Launch, Manner, Setting
 from fencepost.ports.runs import RunRow
 

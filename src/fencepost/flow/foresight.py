@@ -10,22 +10,23 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from fencepost.flow.tick_rows import Meaning, meaning_of, resources_of
+from fencepost.flow.tick_rows import Meaning, meaning_of
 from fencepost.model.budget import BudgetPolicy
 from fencepost.model.errors import FencepostError
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
+from fencepost.model.new_run import NewRun, resources_of
 from fencepost.model.overlap import OverlapRule
-from fencepost.model.shift import Noted
 from fencepost.model.trigger import AtTrigger, CronTrigger
+from fencepost.model.tzdata_shift import Noted
 from fencepost.model.zone import Zone
-from fencepost.ports.ticks import Around, DueSchedule, NewRun, NewTick, TickPlan
+from fencepost.ports.ticks import Around, DueSchedule, NewTick, TickPlan
 
 AHEAD_US = 3_000_000  # how early
 AGAIN_US = 1_000_000  # schedules come and change: how often to look for others
 KEPT_MAX = 2_000
 AT_ONCE = 50  # in one step: whatever comes due meanwhile waits for it
-NOBODY = ""  # in place of the id of a run that is not made yet
+NO_RUN = ""  # in place of the id of a run that is not made yet
 WALLS_KEPT = 256
 
 Thorough = Callable[[DueSchedule, Around, Callable[[], str]], TickPlan]
@@ -82,9 +83,9 @@ def foresee(due: DueSchedule, decide: Thorough) -> ForeseenTick | None:
         first_us = _first_us(due, meaning)
         if first_us is None:
             return None
-        plan = decide(due, Around(first_us, {}, {}, {}), lambda: NOBODY)
+        plan = decide(due, Around(first_us, {}, {}, {}), lambda: NO_RUN)
     except FencepostError:
-        return None  # whoever decides it when it is due says what is wrong
+        return None  # the ticker says what is wrong when it is due
     if len(plan.ticks) != 1 or len(plan.runs) != 1:
         return None
     late_us = first_us + to_us(EPOCH + meaning.policies.missed.grace) + 1  # exactly `grace` old is not yet late

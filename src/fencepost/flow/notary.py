@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fencepost.model.audit import ChainEntry, Link, Seal, link, seal
+from fencepost.model.audit_chain import ChainEntry, Link, Seal, link, seal
 from fencepost.model.errors import AuditCut
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Has an effect once: write down, do, record. Whoever comes second gets the answer, and what is in doubt a probe."""
+"""Has an effect once: write down, do, record. A second call gets the recorded answer; an effect in doubt is probed."""
 
 import inspect
 import json
@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from fencepost.model.effect_ledger import Done, NotDone, check_answer, check_key
 from fencepost.model.errors import FencepostError, InDoubt, Invalid, StoreUnavailable
-from fencepost.model.ledger import Done, NotDone, check_answer, check_key
 
-Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to whoever holds the lease; raises what is refused
+Ask = Callable[..., Mapping[str, Any]]  # a verb and its fields to the holder of the lease; raises what is refused
 Wait = Callable[[float], None]
 
 COMPLETE_TRIES = 20  # a store that is being restarted comes back; the effect has taken place and wants its record
@@ -27,7 +27,7 @@ class Once:
         self._key = key
 
     def begin(self) -> Mapping[str, Any]:
-        """Write the effect down, or learn what is known of it; raise Busy while somebody is at it."""
+        """Write the effect down, or learn what is known of it; raise Busy while another call is at it."""
         return self._ask("ledger_begin", **self._fields)
 
     def complete(self, answer: object) -> Any:  # noqa: ANN401  # whatever JSON the effect answered
@@ -119,7 +119,9 @@ def is_awaited(effect: Callable[[], object]) -> bool:
 def _refuse_awaitable(answer: object) -> None:
     if inspect.iscoroutine(answer):
         answer.close()
-        raise NotDone("the effect is a coroutine that nobody awaited; hand over an async function, and await once().")
+        raise NotDone(
+            "the effect is a coroutine that was never awaited; hand over an async function, and await once()."
+        )
     if inspect.isawaitable(answer):
         raise TypeError("the effect returned something to await; hand over an async function, and await once().")
 

@@ -1,4 +1,4 @@
-"""Lost lease → settled run: what nobody works on any more is retried, resumed, or handed to a person."""
+"""Lost lease → settled run: a run whose worker is gone is retried, resumed, or handed to a person."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Reaper:
         return self.runs.reap(run, settlement, Report(outcome=type(outcome).__name__.lower()), started=started)
 
     def _settlement(self, run: RunRow, attempts: Sequence[AttemptRow], outcome: Outcome) -> Settlement:
-        """Decide as after any loss, except for a run that takes down whoever leases it before it can even start."""
+        """Decide as after any loss, except for a run that takes down every worker that leases it, before it can start."""
         lost = [one for one in attempts if one.started_us is None and one.outcome in (None, "lost")]
         if outcome == Lost(started=False) and len(lost) >= FRUITLESS_MAX:
             return Settlement(RunState.DEAD, Reason.LOST)

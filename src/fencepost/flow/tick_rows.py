@@ -19,21 +19,19 @@ from fencepost.model.definition import (
     jitter_of,
     policies_of,
     schedule_from_json,
-    timeouts_of,
     trigger_of,
 )
 from fencepost.model.disposition import DispositionKind, Window
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import EPOCH, to_us
+from fencepost.model.moment import to_us
+from fencepost.model.new_run import NewRun, RunRecipe, RunTarget, Stretch, make_run
 from fencepost.model.occurrence import Occurrence, idempotency_key
-from fencepost.model.overlap import OverlapRule
 from fencepost.model.run import TriggerKind
-from fencepost.model.shift import Shift
-from fencepost.model.slots import spell_resources
 from fencepost.model.trigger import AtTrigger, CronTrigger, jitter_offset
+from fencepost.model.tzdata_shift import Shift
 from fencepost.model.zone import tzdata_version
-from fencepost.ports.ticks import DueSchedule, NewRun, NewTick
+from fencepost.ports.ticks import DueSchedule, NewTick
 
 MEANINGS_KEPT = 10_000
 
@@ -97,6 +95,15 @@ class Writer:
         self._facts = facts
         self._new_run_id = new_run_id
         self._key = key
+        target = RunTarget(
+            due.agent,
+            due.manifest,
+            meaning.manifest_hash,
+            due.name,
+            due.version,
+            last_success_us=due.last_success_us,
+        )
+        self._recipe = RunRecipe(target, meaning.agent, meaning.schedule, meaning.policies)
         self.runs: list[NewRun] = []
         self._ids: dict[str, str] = {}  # of runs that are made by this decision, by what the decision calls them
 
@@ -114,7 +121,7 @@ class Writer:
         return self._row(occurrence, occurrence, count=1, kind=kind)
 
     def passed_over(self, shift: Shift, *, since: datetime) -> Iterator[NewTick]:
-        """Record the ticks that a new tzdata has put behind the cursor, where nobody looked at them."""
+        """Record the ticks that a new tzdata has put behind the cursor, where they were never looked at."""
         if isinstance(self._trigger, AtTrigger):
             return
         if isinstance(self._trigger, MergedTrigger):  # instants stay where they are while the cursor follows the wall
@@ -191,57 +198,20 @@ class Writer:
 
     def _run(self, planned: PlannedRun, occurrence: Occurrence) -> NewRun:
         due, meaning = self._due, self._meaning
-        run_id = self._new_run_id()
         shift = jitter_offset(meaning.jitter, tenant=due.tenant, schedule=due.name)
-        run = NewRun(
-            id=run_id,
+        run = make_run(
+            self._recipe,
+            run_id=self._new_run_id(),
             tenant=due.tenant,
-            agent=due.agent,
-            schedule=due.name,
-            version=due.version,
-            trigger=meaning.kind_of(occurrence).value,
-            occurrence=self._key or occurrence.key,
-            tick_us=to_us(planned.tick),
-            period_start_us=to_us(planned.period_start),
-            period_end_us=to_us(planned.tick),
-            backfill_from_us=_us_or_none(planned.backfill_from),
-            last_success_us=due.last_success_us,
-            idempotency_key=idempotency_key(due.tenant, due.name, due.version, planned.tick),
-            manifest=due.manifest,
-            manifest_hash=meaning.manifest_hash,
-            payload=json.dumps(meaning.schedule.payload),
-            resources=resources_of(due.tenant, meaning.schedule, meaning.policies, run_id),
-            # Of two that were leased, both could start before either has said so.
-            lease_max=1 if meaning.schedule.once else meaning.policies.overlap.lease_max,
-            lines_up=planned.lines_up,
-            priority=meaning.schedule.priority,
+            trigger=meaning.kind_of(occurrence),
             ready_us=to_us(planned.ready_at + shift),
-            counted_us=to_us(planned.reservation.counted_at),
-            reserved_micro=planned.reservation.amount,
-            queue_for_us=queue_for_us(meaning.agent),
-            in_process=goes_into_a_lane(meaning.agent, meaning.schedule),
+            idempotency_key=idempotency_key(due.tenant, due.name, due.version, planned.tick),
+            reservation=planned.reservation,
+            stretch=Stretch(
+                to_us(planned.tick), self._key or occurrence.key, to_us(planned.period_start), to_us(planned.tick)
+            ),
+            backfill_from_us=None if planned.backfill_from is None else to_us(planned.backfill_from),
+            lines_up=planned.lines_up,
         )
         self.runs.append(run)
         return run
-
-
-def resources_of(tenant: str, schedule: ScheduleDefinition, policies: Policies, run_id: str) -> str:
-    """Spell what a run of a schedule leases: the schedule itself, or under `allow_parallel` only its own run."""
-    parallel = policies.overlap.rule is OverlapRule.ALLOW_PARALLEL
-    own = f"run:{run_id}" if parallel else f"schedule:{schedule.name}"
-    return spell_resources(tenant, [own], key=schedule.concurrency_key, limit=schedule.concurrency or 1)
-
-
-def goes_into_a_lane(agent: AgentDefinition, schedule: ScheduleDefinition | None) -> bool:
-    """Tell whether a lane carries a run out; one that needs a slot of a key, or a project, is carried out apart."""
-    return agent.in_process and not agent.project and not (schedule and schedule.concurrency_key)
-
-
-def queue_for_us(agent: AgentDefinition) -> int | None:
-    """Return how long a run of this agent may wait for its first start."""
-    limit = timeouts_of(agent).queue_timeout
-    return None if limit is None else to_us(EPOCH + limit)
-
-
-def _us_or_none(at: datetime | None) -> int | None:
-    return None if at is None else to_us(at)

@@ -12,13 +12,13 @@ from fencepost.model.budget import day_of, spend_of
 from fencepost.model.decide import Facts, decide, decide_every
 from fencepost.model.disposition import DispositionKind, Hold, Window
 from fencepost.model.errors import FencepostError
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.pause import SkipNext
-from fencepost.model.shift import Noted, Shift, shifted
 from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger
+from fencepost.model.tzdata_shift import Noted, Shift, shifted
 from fencepost.model.zone import tzdata_version
 from fencepost.ports.ticks import Around, DueSchedule, PauseRow, TickPlan, TickStore
 
@@ -33,7 +33,7 @@ class Ticker:
     store: TickStore
     new_run_id: Callable[[], str]
     batch_max: int = 500
-    foresight: Foresight | None = None  # of whoever has time between two instants
+    foresight: Foresight | None = None  # of a station that has time between two instants
 
     def step(self) -> int:
         """Decide what is due, in one transaction, and return how many schedules that were.
@@ -54,7 +54,7 @@ class Ticker:
         return [self._plan(one, around) for one in due]
 
     def _plan(self, due: DueSchedule, around: Around) -> TickPlan:
-        """Decide one schedule; one that cannot be decided is put off and told about, and stops nobody else's."""
+        """Decide one schedule; one that cannot be decided is put off and told about, and stops no other."""
         foreseen = self.foresight.plan(due, around, self.new_run_id) if self.foresight else None
         if foreseen is not None:
             return foreseen

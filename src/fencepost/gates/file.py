@@ -28,7 +28,7 @@ class FileGate(PathGate):
     def write(self, proof: Proof, data: "bytes | Iterable[bytes] | Stream", *, beneath: str = "") -> int:
         """Replace the file's content, all or nothing, and return its size; a directory's gate is told which file.
 
-        The data is taken in before the gate is locked, so that a slow sender keeps nobody waiting.
+        The data is taken in before the gate is locked, so that a slow sender keeps no other writer waiting.
         """
         place = beneath_of(self._place, beneath)
         with explained("write", place.target):

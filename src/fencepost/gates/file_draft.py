@@ -27,7 +27,7 @@ class Draft:
 
     def __exit__(self, *_: object) -> None:
         if not self._published:
-            with suppress(FileNotFoundError):  # somebody cleared the whole folder away; so it is gone all the same
+            with suppress(FileNotFoundError):  # the whole folder was cleared away; so it is gone all the same
                 os.unlink(self._name, dir_fd=self._folder)
         os.close(self._file)
 
@@ -72,11 +72,11 @@ class Draft:
 
 
 def sweep(folder: int) -> None:
-    """Remove the drafts of writers that died; a lock that we can get is one that nobody holds any more."""
+    """Remove the drafts of writers that died; a lock that we can get has lost its holder."""
     for name in os.listdir(folder):
         if not name.startswith(_PREFIX) or len(name) != _NAME_LENGTH:
             continue
-        with suppress(OSError):  # published, swept by somebody else, or still in a writer's hands
+        with suppress(OSError):  # published, swept by another writer, or still in use
             _remove_if_abandoned(folder, name)
 
 

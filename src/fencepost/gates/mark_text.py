@@ -14,7 +14,7 @@ def encode(marks: dict[str, Mark]) -> bytes:
 
 
 def decode(content: bytes) -> dict[str, Mark]:
-    """Read marks back, or raise ValueError, TypeError, KeyError or AttributeError: whoever reads says where they were."""
+    """Read marks back, or raise ValueError, TypeError, KeyError or AttributeError: the caller says where they were."""
     document = json.loads(content)
     if document["format"] != _FORMAT:
         raise ValueError("it was written by another release of Fencepost")

@@ -26,7 +26,7 @@ _PAUSE_FIRST, _PAUSE_MAX = 0.001, 0.05
 
 
 class BrokenMarks(Misconfigured):
-    """The marks cannot be read, so nobody passes: a gate that forgot its fences would let a zombie in."""
+    """The marks cannot be read, so no writer passes: a gate that forgot its fences would let a zombie in."""
 
 
 class FileMarks:
@@ -54,7 +54,7 @@ class FileMarks:
             return {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise BrokenMarks(
-                f"{self._path}.fence cannot be read ({_reason(error)}), so its gate lets nobody pass. "
+                f"{self._path}.fence cannot be read ({_reason(error)}), so its gate lets no writer pass. "
                 f"To close it for all older runs and go on: fencepost gate raise --adopt {self.target}"
             ) from None
 
@@ -86,7 +86,7 @@ class FileMarks:
 
     @contextmanager
     def locked(self, clock: "Clock", wait_seconds: float) -> Iterator[None]:
-        """Hold the gate: nobody else compares or writes meanwhile. The kernel lets go when we die."""
+        """Hold the gate: no other process compares or writes meanwhile. The kernel lets go when we die."""
         deadline_ns = clock.awake_ns() + int(wait_seconds * 1e9)
         while True:
             file = os.open(self._stem + ".lock", _LOCK, 0o600, dir_fd=self.folder)
@@ -113,7 +113,7 @@ class FileMarks:
             pause = min(pause * 2, _PAUSE_MAX)
 
     def _is_ours(self, file: int) -> bool:
-        """Tell whether the locked file still has its name: somebody may have cleared the folder while we waited."""
+        """Tell whether the locked file still has its name: the folder may have been cleared while we waited."""
         try:
             named = os.stat(self._stem + ".lock", dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -176,7 +176,7 @@ def _hide_from_git(folder: int) -> None:
 
 
 def _is_believed(directory: int) -> bool:
-    """Tell whether the folder was made by somebody who may: in a place like /tmp, by ourselves or by root."""
+    """Tell whether the folder's owner may make it: in a place like /tmp, only we or root."""
     if not os.stat(".", dir_fd=directory).st_mode & stat.S_ISVTX:
         return True
     return os.stat(FOLDER, dir_fd=directory, follow_symlinks=False).st_uid in (os.geteuid(), 0)

@@ -1,4 +1,4 @@
-"""Opens directories without following symlinks, so that nobody can lead a write elsewhere by swapping one in."""
+"""Opens directories without following symlinks, so that a swapped link cannot lead a write elsewhere."""
 
 import errno
 import os

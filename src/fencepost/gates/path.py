@@ -139,7 +139,7 @@ class PathGate:
     def _way(self, place: Place, *, make: bool = False) -> Iterator[OpenPath]:
         """Open the directory of a place, and every gate on the way down to it.
 
-        A file below a gated directory has marks of its own only if somebody raised them.
+        A file below a gated directory has marks of its own only if they were raised there.
         """
         with ExitStack() as opened:
             guards: list[FileMarks] = []

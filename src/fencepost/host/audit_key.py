@@ -1,8 +1,8 @@
-"""The key that seals the audit: it lives outside of the store, so that whoever can write there cannot seal."""
+"""The key that seals the audit: it lives outside of the store, so that a writer of the store cannot seal."""
 
 import os
 
-from fencepost.model.audit import KEY_MIN_BYTES
+from fencepost.model.audit_chain import KEY_MIN_BYTES
 from fencepost.model.errors import Misconfigured
 
 KEY_BYTES = 32
@@ -30,7 +30,7 @@ def own_key(path: str, *, create: bool) -> bytes | None:
 
 
 def _create(path: str) -> None:
-    """Put a new key there as a whole, once, whoever else tries."""
+    """Put a new key there as a whole, once, also when several processes try."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     draft = f"{path}.{os.getpid()}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -41,7 +41,7 @@ def _create(path: str) -> None:
             os.fsync(file.fileno())
         os.link(draft, path)
     except FileExistsError:
-        pass  # somebody else was quicker; theirs is the key
+        pass  # another process was quicker; its key counts
     finally:
         os.unlink(draft)
 

@@ -1,4 +1,4 @@
-"""Brings a run's branch into the base branch, without ever touching a working tree that somebody has changed."""
+"""Brings a run's branch into the base branch, without ever touching a working tree that was changed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ Move = Callable[[str, str, str, str | None], None]  # a branch, from, to, and th
 
 
 def merge(repository: Repository, worktree: Worktree, tip: str, *, how: str, move: Move) -> Merged:
-    """Move the base branch to a commit that holds the run's work; whoever calls this holds the project's lease.
+    """Move the base branch to a commit that holds the run's work; the caller holds the project's lease.
 
-    `move` compares the fence in the act, and raises if somebody newer was here before.
+    `move` compares the fence in the act, and raises if a newer run was here before.
     """
     git, into = repository.git, worktree.into
     old = git.commit_of(f"refs/heads/{into}")

@@ -84,7 +84,7 @@ def remove(path: str) -> bool:
     for folder in _bottom_up(path):
         try:
             os.rmdir(folder)
-        except FileNotFoundError:  # somebody else was faster
+        except FileNotFoundError:  # another process was faster
             continue
         except OSError:
             return False

@@ -8,7 +8,7 @@ from fencepost.model.errors import FencepostError, Misconfigured
 
 SECONDS_MAX = 600.0
 TOLD_MAX = 400
-NOBODY = "0" * 40  # the old value of a ref that must not exist yet
+NO_COMMIT = "0" * 40  # the old value of a ref that must not exist yet
 # A repository's own settings could start programs, or change the tree behind our back.
 SETTINGS = (
     "core.hooksPath=/dev/null",
@@ -100,7 +100,7 @@ def _ending(code: int) -> str:
 
 
 def environment(inherited: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
-    """Return what git sees: the little that it needs, nobody's GIT_ variables, and no way to ask a person."""
+    """Return what git sees: the little that it needs, no GIT_ variables, and no way to ask a person."""
     kept = {name: value for name, value in inherited.items() if name in KEPT}
     return {
         **kept,

@@ -12,10 +12,10 @@ PAUSE_SECONDS = 0.01
 
 @contextmanager
 def turn(path: str, clock: Clock, *, seconds_max: float) -> Iterator[None]:
-    """Wait until nobody else is in this block, but never for longer than so many seconds.
+    """Wait until no other process is in this block, but never for longer than so many seconds.
 
-    Whoever needs to be alone has a lease besides. The file is never deleted, and the lock ends with its holder; one
-    that is frozen, or a file that cannot be made, holds nobody up for good.
+    A process that must be alone has a lease besides. The file is never deleted, and the lock ends with its holder; one
+    that is frozen, or a file that cannot be made, holds up no other process for good.
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -82,7 +82,7 @@ def _keep(path: str, machine_id: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     try:
-        os.link(draft, path)  # unlike rename, it never replaces an id that somebody already uses
+        os.link(draft, path)  # unlike rename, it never replaces an id that is in use
     except FileExistsError:
         if not _is_machine_id(_read(path)):
             os.replace(draft, path)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from hashlib import sha256
 
-from fencepost.model.audit import Seal, head_line, read_heads
+from fencepost.model.audit_chain import Seal, head_line, read_heads
 from fencepost.model.errors import Misconfigured
 
 NAME_LENGTH = 16
@@ -74,7 +74,7 @@ class KeptSeals:
 
 
 def append_line(path: str | None, line: str) -> None:
-    """Add a line to a file, on disk when this returns; no path means that nobody asked for it."""
+    """Add a line to a file, on disk when this returns; no path means that it was not asked for."""
     if path is None:
         return
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""A file that a process keeps locked for as long as it lives: whoever gets the lock knows that the process is gone."""
+"""A file that a process keeps locked for as long as it lives: who gets the lock knows that the process is gone."""
 
 import fcntl
 import os
@@ -36,7 +36,7 @@ def _is_there(path: str, descriptor: int) -> bool:
 
 
 def holder_of(path: str) -> int | None:
-    """Return the process that says it holds the lock, if somebody does."""
+    """Return the process that says it holds the lock, if it is held."""
     if is_life_over(path):
         return None
     try:

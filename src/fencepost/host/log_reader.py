@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Spot(NamedTuple):
-    """How far somebody has read: which file, by its inode, and how many bytes of it."""
+    """How far a reader has come: which file, by its inode, and how many bytes of it."""
 
     inode: int
     offset: int

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Any
 
-from fencepost.model.address import RequestTarget, check_address, networks_of
+from fencepost.model.allowed_addresses import RequestTarget, check_address, networks_of
 
 
 def connect(target: RequestTarget, allow: Sequence[str], seconds: float) -> http.client.HTTPConnection:

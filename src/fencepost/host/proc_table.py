@@ -153,7 +153,7 @@ def _marked(marker: str, entries: Iterable[tuple[int, str]]) -> MarkedProcesses:
 def relatives(closed: Mapping[str, Kin], ours: Mapping[str, Kin]) -> dict[str, Kin]:
     """Return those of the closed entries that are of our namespace: workers and guards do not tell which is theirs.
 
-    A parent is in the namespace of its child, or in one further out, where it has fewer pids. So whoever has as many as
+    A parent is in the namespace of its child, or in one further out, where it has fewer pids. So a process that has as many as
     we do, and is parent or child of one of us, is one of us.
     """
     found = dict(ours)

@@ -27,12 +27,12 @@ class Table(Protocol):
 
     @property
     def looks_needed(self) -> int:
-        """Return how many clear looks in a row must find nobody once we have raced against forks."""
+        """Return how many clear looks in a row must find no process once we have raced against forks."""
         ...
 
     @property
     def looks_max(self) -> int:
-        """Return how many empty looks in a row must do on a host so busy that none of them is clear."""
+        """Return how many empty looks in a row are enough on a host that is too busy for a clear one."""
         ...
 
     def row(self, pid: int) -> ProcessRow | None:

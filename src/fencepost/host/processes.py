@@ -45,7 +45,7 @@ class SystemProcesses:
         return me
 
     def identify(self, pid: int) -> ProcessId | None:
-        """Return who has this pid now, dead or alive, or None if nobody that we can see has it."""
+        """Return who has this pid now, dead or alive, or None if no visible process has it."""
         try:
             row = self._table.row(pid)
         except PermissionError:
@@ -87,7 +87,7 @@ class SystemProcesses:
         except (OSError, AttributeError):  # macOS, an old kernel, a filter, no descriptors left
             return self._signal_by_pid(process, signum)
         try:
-            # The handle sticks to one process, so whoever is recognised now is the one that gets the signal.
+            # The handle sticks to one process, so the process that is recognised now is the one that gets the signal.
             return self.fate(process) is Fate.ALIVE and _sent(handle, signum)
         finally:
             os.close(handle)
@@ -140,7 +140,7 @@ class SystemProcesses:
                 members = self.members(traces, spare=spare)
 
     def _kill(self, traces: Traces, kill_seconds: float, spare: Collection[int]) -> bool:
-        """Kill whom we find until we find nobody, and are sure of it."""
+        """Kill what we find until there is nothing to find, and we are sure of it."""
         deadline = self._deadline(kill_seconds)
         pause = _PAUSE_MIN_SECONDS
         hunt = _Hunt(self._table)
@@ -158,7 +158,7 @@ class SystemProcesses:
                 pause = self._pause(pause, deadline)
 
     def _kill_cgroup(self, traces: Traces, spare: Collection[int]) -> None:
-        """Kill the cgroup as a whole, unless somebody is in there who shall live."""
+        """Kill the cgroup as a whole, unless a process in it shall live."""
         path = traces.cgroup
         if path is None or not cgroup.belongs_to(path, traces.run_id):
             return
@@ -192,18 +192,18 @@ class _Look(NamedTuple):
     """What one pass over the process table showed."""
 
     members: list[ProcessId]
-    unclear: set[tuple[int, str]]  # ended while we looked, so maybe after starting somebody whom we did not see
+    unclear: set[tuple[int, str]]  # ended while we looked, so maybe after starting a process that we did not see
     strangers: dict[int, ProcessRow]  # have nothing to do with the run
 
 
 class _Hunt:
-    """Judges whether a look that finds nobody means that there is nobody.
+    """Judges whether a look that finds no process means that there is none.
 
     A process can start a successor and end between the moment it is listed and the moment it is read. So an empty
     look counts when everything unclear in it was so before it began; on a host so busy that this does not come
     about, many empty looks in a row must do.
 
-    Whoever hides from an empty look was started while it lasted. So the next one need not ask again those who were
+    A process that an empty look has missed was started while it lasted. So the next one need not ask again those who were
     found to be strangers, which makes it twenty times as quick: neighbours who fork a lot must not delay a takeover.
     """
 
@@ -250,10 +250,10 @@ def _is_living(process: ProcessId, row: ProcessRow) -> bool:
 
 def _is_vacant(pid: int) -> bool:
     try:
-        os.kill(pid, 0)  # noqa: TID251 - signal 0 touches nobody
+        os.kill(pid, 0)  # noqa: TID251 - signal 0 does nothing
     except ProcessLookupError:
         return True
-    except PermissionError:  # somebody is there, only not for us
+    except PermissionError:  # it is there, and not ours
         return False
     return False
 

@@ -6,7 +6,7 @@ import os
 
 from fencepost.model.errors import Misconfigured, Withheld
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.model.rights import NO_LISTS, Rights, refusal
+from fencepost.model.secret_rights import NO_LISTS, Rights, refusal
 
 if TYPE_CHECKING:
     from fencepost.model.light import Mapping

@@ -144,7 +144,7 @@ def close_others(*kept: int) -> None:
 
 
 def take_terminal(terminal: int, group: int) -> None:
-    """Make a process group the terminal's foreground; whoever is in the background must not be stopped for asking."""
+    """Make a process group the terminal's foreground; a background process must not be stopped for asking."""
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
         os.tcsetpgrp(terminal, group)

@@ -125,7 +125,7 @@ def worktrees_folder(project: Project, repository: Repository) -> str:
 
 
 def add(project: Project, repository: Repository, *, run: str, fence: int) -> Worktree:
-    """Make an empty worktree on the run's branch; whoever calls this holds the repository's lease.
+    """Make an empty worktree on the run's branch; the caller holds the repository's lease.
 
     Git knows it by run and fence. Its folder is named by the run alone, so that a resumed agent finds itself where it
     was: agent CLIs keep their conversations by directory.
@@ -177,7 +177,7 @@ def worktrees_of(repository: Repository) -> list[Worktree]:
 
 
 def forget(worktree: Worktree, repository: Repository) -> None:
-    """Delete a worktree in which nothing is left to lose; whoever calls this holds the repository's lease."""
+    """Delete a worktree in which nothing is left to lose; the caller holds the repository's lease."""
     _delete(worktree)
     if os.path.isdir(worktree.admin):
         # What git itself would do; it refuses to where a crash has left a part of its files only.
@@ -238,7 +238,7 @@ def _delete(worktree: Worktree) -> None:
             clear_out(folder)
         finally:
             os.close(folder)
-        with suppress(OSError):  # somebody else's by now
+        with suppress(OSError):  # another run's by now
             os.rmdir(path)
 
 
@@ -297,7 +297,7 @@ def _half_made(admin: str) -> Worktree | None:
     except OSError:
         path = ""
     if path and os.path.basename(path) not in (run, os.path.basename(admin)):
-        return None  # somebody else's
+        return None  # another program's
     made = Worktree(path, os.path.realpath(admin), run, int(fence), f"{BRANCHES}{run}", "", "", "")
     return replace(made, path=next((one for one in made.places if _is_at(one, made)), path)) if path else made
 

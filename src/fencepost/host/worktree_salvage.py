@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Self
 
-from fencepost.host.git_command import NOBODY, Git, GitFailed
+from fencepost.host.git_command import NO_COMMIT, Git, GitFailed
 from fencepost.host.worktree import Worktree, content_of
 
 SHOWN_MAX = 3
@@ -83,7 +83,7 @@ class _Index:
         return self.git.line("write-tree")
 
     def ignored(self, discard: tuple[str, ...], nested: list[str]) -> Iterator[str]:
-        """Yield what git ignores and nobody said may be thrown away; unchanged copies of the main tree's are nothing."""
+        """Yield what git ignores and the settings do not give up; unchanged copies of the main tree's are nothing."""
         words = self.git.ask("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
         for name in filter(None, words.split("\0")):
             if not is_discarded(name, discard) and name.rstrip("/") not in nested:
@@ -183,7 +183,7 @@ def _point(worktree: Worktree, tip: str) -> str:
         if old == tip:
             return branch
         if old is None or git.is_ancestor(old, tip):
-            git.ask("update-ref", "-m", "fencepost: saved", f"refs/heads/{branch}", tip, old or NOBODY)
+            git.ask("update-ref", "-m", "fencepost: saved", f"refs/heads/{branch}", tip, old or NO_COMMIT)
             return branch
     raise GitFailed(f"no branch of run {worktree.run} can take {tip}.")
 

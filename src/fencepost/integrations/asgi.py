@@ -76,7 +76,7 @@ class FenceMiddleware:
                 await _reply(no_fence(), send)
                 return
             body = Body(receive, self._body_seconds)
-            await body.buffer(BUFFER_BYTES)  # so that a sender that was frozen meanwhile holds nobody up
+            await body.buffer(BUFFER_BYTES)  # so that a sender that was frozen meanwhile holds up no other request
             passage = await self._enter(proof)
         except FencepostError as error:
             await _reply(refusal(error), send)
@@ -89,7 +89,7 @@ class FenceMiddleware:
         try:
             return await asyncio.shield(entering)
         except asyncio.CancelledError:
-            entering.add_done_callback(_leave)  # else the thread would let in a request that nobody serves
+            entering.add_done_callback(_leave)  # else the thread would let in a request that is not served
             raise
 
 

@@ -84,7 +84,7 @@ class Inside:
 
 
 def _buffer(environ: Environ) -> None:
-    """Take in a small body before the gate, so that a sender that was frozen meanwhile holds nobody up."""
+    """Take in a small body before the gate, so that a sender that was frozen meanwhile holds up no other request."""
     length = _length(environ)
     if 0 < length <= BUFFER_BYTES:
         environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(length))

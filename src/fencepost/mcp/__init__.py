@@ -1,1 +1,1 @@
-"""The MCP door: an agent looks after schedules and runs, within the rights of whoever let it in."""
+"""The MCP door: an agent looks after schedules and runs, within the rights of the user or key that let it in."""

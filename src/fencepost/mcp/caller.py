@@ -8,13 +8,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from fencepost.model.access import Role
 from fencepost.model.errors import FencepostError, Invalid
-from fencepost.model.rights import Rights
+from fencepost.model.secret_rights import Rights
 from fencepost.operations.run_queries import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One caller. Over stdio it is the local user; over HTTP whoever the key belongs to."""
+    """One caller. Over stdio it is the local user; over HTTP the owner of the key."""
 
     tenant: str
     role: Role

@@ -15,8 +15,8 @@ from fencepost.model.errors import Invalid
 from fencepost.operations.definitions import read_definitions
 from fencepost.operations.records import as_json
 from fencepost.operations.records.plan_record import planned_record
-from fencepost.operations.registry import apply_config, plan_config
 from fencepost.operations.run_queries import Store
+from fencepost.operations.schedule_registry import apply_config, plan_config
 from fencepost.operations.single_definition import SentDefinition, check_sent, drop_definition, put_definition
 
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -27,7 +27,7 @@ Owner = Annotated[
 ]
 One = Annotated[str, Field(min_length=1, max_length=200, description="its name")]
 Definition = Annotated[dict[str, Any], Field(description="the keys that its section of a fencepost.toml has")]
-Tag = Annotated[str | None, Field(description="the `tag` that you have seen: refused if somebody has changed it since")]
+Tag = Annotated[str | None, Field(description="the `tag` that you have seen: refused if it was changed since")]
 COMMANDS = ("command", "cli", "python")
 
 

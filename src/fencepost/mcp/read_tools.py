@@ -10,7 +10,7 @@ from pydantic import Field
 from fencepost.mcp.caller import Counter
 from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
-from fencepost.operations import registry
+from fencepost.operations import schedule_registry
 from fencepost.operations.attempt_logs import Log, content, log_of
 from fencepost.operations.command_history import why_named
 from fencepost.operations.records import as_json
@@ -49,7 +49,7 @@ def _add_definitions(server: MCPServer[Any], counter: Counter) -> None:
     def list_schedules(limit: Limit = 50) -> dict[str, Any]:
         """List the schedules: when they run, their state, the next tick, failures in a row."""
         with counter.served(Role.READ) as (store, seat):
-            found = registry.list_schedules(store.registry(), tenant=seat.tenant, limit=limit)
+            found = schedule_registry.list_schedules(store.registry(), tenant=seat.tenant, limit=limit)
             return {"schedules": as_json([schedule_record(one) for one in found])}
 
     @server.tool(title="List agents", annotations=LOOKS)

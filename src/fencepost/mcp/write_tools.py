@@ -11,15 +11,15 @@ from fencepost.mcp.read_tools import Name, RunId
 from fencepost.model.access import Role
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.pause import SKIP_MAX
-from fencepost.operations import registry
+from fencepost.operations import schedule_registry
 from fencepost.operations.backfill import backfill
 from fencepost.operations.records import as_json
 from fencepost.operations.records.run_record import run_record
 from fencepost.operations.records.schedule_record import pause_record, schedule_record
-from fencepost.operations.requests import cancel, discard, replay, request_run
 from fencepost.operations.run_queries import SeenRun, find_run, moment, with_attempts
+from fencepost.operations.run_requests import cancel, discard, replay, request_run
 
-# What an agent does when it is run, nobody here can know.
+# What an agent does when it is run cannot be known here.
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
 STARTS_ONCE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True)
 ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -30,7 +30,7 @@ Tick = Annotated[
     str | None, Field(description="an instant such as 2026-12-01T02:00:00Z: run that tick, if it was not done")
 ]
 
-Note = Annotated[str, Field(max_length=500, description="why, for whoever looks next")]
+Note = Annotated[str, Field(max_length=500, description="why, for the next person who looks")]
 
 
 def add_acting(server: MCPServer[Any], counter: Counter) -> None:
@@ -76,7 +76,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
     ) -> dict[str, Any]:
         """Let a schedule make no runs for a while; what it leaves out is recorded."""
         with counter.served(Role.ADMIN) as (store, seat):
-            paused = registry.pause_schedule(
+            paused = schedule_registry.pause_schedule(
                 store.registry(),
                 schedule,
                 tenant=seat.tenant,
@@ -91,8 +91,10 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
         """End a schedule's pause."""
         with counter.served(Role.ADMIN) as (store, seat):
             at = store.registry()
-            registry.resume_schedule(at, schedule, tenant=seat.tenant, actor=seat.actor)
-            return {"schedule": as_json(schedule_record(registry.find_schedule(at, schedule, tenant=seat.tenant)))}
+            schedule_registry.resume_schedule(at, schedule, tenant=seat.tenant, actor=seat.actor)
+            return {
+                "schedule": as_json(schedule_record(schedule_registry.find_schedule(at, schedule, tenant=seat.tenant)))
+            }
 
     @server.tool(title="Skip the next ticks", annotations=STEERS)
     def skip_next(
@@ -100,7 +102,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
     ) -> dict[str, Any]:
         """Leave out the next ticks of a schedule; they are recorded as skipped on purpose."""
         with counter.served(Role.ADMIN) as (store, seat):
-            ticks = registry.skip_next(store.registry(), schedule, count, tenant=seat.tenant, actor=seat.actor)
+            ticks = schedule_registry.skip_next(store.registry(), schedule, count, tenant=seat.tenant, actor=seat.actor)
             return {"schedule": schedule, "skipped": [format_instant(one) for one in ticks]}
 
     @server.tool("backfill", title="Run ticks that are over", annotations=STARTS_ONCE)
@@ -114,7 +116,7 @@ def add_acting(server: MCPServer[Any], counter: Counter) -> None:
     ) -> dict[str, Any]:
         """Make a run for every tick of a range that is over. Asking again makes none twice."""
         with counter.served(Role.TRIGGER) as (store, seat):
-            registry.find_schedule(store.registry(), schedule, tenant=seat.tenant)  # raises if there is none
+            schedule_registry.find_schedule(store.registry(), schedule, tenant=seat.tenant)  # raises if there is none
             done = backfill(
                 store,
                 tenant=seat.tenant,

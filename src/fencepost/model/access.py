@@ -52,7 +52,7 @@ class Secret(NamedTuple):
 
 def new_secret(kind: str, randomness: bytes) -> Secret:
     """Spell a new key of 256 random bits, with an id that may be shown."""
-    assert len(randomness) == RANDOM_BYTES, "six bytes for the id and thirty-two that nobody knows"
+    assert len(randomness) == RANDOM_BYTES, "six bytes for the id and thirty-two that stay secret"
     public, hidden = randomness[:ID_BYTES].hex(), randomness[ID_BYTES:].hex()
     return Secret(kind, public, f"fp{LETTERS[kind]}_{public}_{hidden}")
 
@@ -71,7 +71,7 @@ def csrf_of(session: Secret) -> str:
 
 
 def check_key_name(name: str) -> str:
-    """Refuse names that nobody could read in a list."""
+    """Refuse names that cannot be read in a list."""
     if not (1 <= len(name) <= NAME_MAX and name.isprintable() and name.strip() == name):
         raise Invalid(
             f"a key's name has 1 to {NAME_MAX} printable characters and no blanks around it, not {name[:40]!r}."

@@ -7,7 +7,7 @@ one; then what is new; last what nothing refers to any more.
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fencepost.model.registry import ChangeKind, Plan
+from fencepost.model.registry_plan import ChangeKind, Plan
 
 ROWS_AT_ONCE = 500  # in one transaction: others wait for it
 NEW = (ChangeKind.ADDED, ChangeKind.CHANGED, ChangeKind.REVIVED)

@@ -77,7 +77,7 @@ class Calendar:
 
     @classmethod
     def parse(cls, entries: Iterable[str], zone: Zone) -> Self:
-        """Build a calendar from what somebody wrote."""
+        """Build a calendar from what a user wrote."""
         return cls(tuple(Blackout(entry, _stretches(entry)) for entry in entries), zone)
 
     def covering(self, at: datetime) -> str | None:

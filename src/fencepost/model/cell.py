@@ -105,7 +105,7 @@ class Memory(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a machine itself knows of a lease that it was granted, and tells nobody: how to find its processes."""
+    """What a machine keeps to itself about a lease that it was granted: how to find its processes."""
 
     run_id: str
     supervisor: ProcessId
@@ -223,7 +223,7 @@ def grant(
 
 
 def predecessors(before: Cell, machine: str) -> tuple[CellLease, ...]:
-    """Return the leases whose processes may still be about: those of this machine, and of others if nobody was told yet."""
+    """Return the leases whose processes may still be about: this machine's, and another's that was not reported yet."""
     lost = (*before.lost, *([before.lease] if before.lease and before.lease.id else []))
     return tuple(one for one in lost if one.machine == machine or not one.told)
 
@@ -451,7 +451,7 @@ def _instant(value: object) -> int:
 
 def _unreadable(where: str, error: Exception) -> StoreUnavailable:
     return StoreUnavailable(
-        f"{where} cannot be read ({type(error).__name__}: {error}), so that nobody can tell who holds it. Look at it, and put "
+        f"{where} cannot be read ({type(error).__name__}: {error}), so that it is not known who holds it. Look at it, and put "
         "back what was there; deleting it makes every machine wait for the lease that it may have held."
     )
 

@@ -6,7 +6,7 @@ JUMP_MIN_US = 5_000_000  # a clock that is slewed, or a slow answer, is no jump
 
 
 class ClockReading(NamedTuple):
-    """What the store's clock showed, between two looks at a clock of our own that nobody can set."""
+    """What the store's clock showed, between two looks at a clock of our own that cannot be set."""
 
     store_us: int
     before_ns: int

@@ -1,7 +1,7 @@
 """What is promised about an agent's effects: which pass a gate, which are only checked, and which are neither."""
 
-from fencepost.model.check import is_checked
 from fencepost.model.definition import AgentDefinition, gate_targets
+from fencepost.model.lease_check import is_checked
 from fencepost.model.light import NamedTuple
 
 

@@ -5,12 +5,12 @@ FencepostError
 │   ├── Unknown             it names something that is not there (exit 2)
 │   └── Rollback            a file as it was before its last version: going back has to be said aloud (exit 2)
 ├── Unauthorised        a request without a valid signature or key (exit 77)
-│   └── Unverifiable        nobody can tell: the secret is not usable here; only the operator hears why (exit 77)
+│   └── Unverifiable        not to be told: the secret is not usable here; only the operator hears why (exit 77)
 ├── Misconfigured       found at run time: a setting, a gate or a file is not usable (exit 78)
 │   ├── GateUnreachable     a gate did not answer; trying again later may help (exit 78)
 │   └── Withheld            it is not for this tenant; nothing was handed over (exit 78)
 ├── StoreUnavailable    the store cannot be reached or cannot be trusted (exit 69)
-├── Busy                somebody else holds the resource (exit 75)
+├── Busy                another holder has the resource (exit 75)
 │   ├── Outdated            what was to be changed is not what the caller has seen (exit 75)
 │   ├── KeyReused           its key stands for another request (exit 75)
 │   └── QueueFull           as many wait as may: nothing was accepted, come back later (exit 75)
@@ -19,7 +19,7 @@ FencepostError
 ├── FenceRefused        a gate has seen a newer fence (exit 77)
 ├── FenceRegress        a gate has seen a fence that this store has not given out yet (exit 78)
 ├── AuditCut            the store has lost seals of the audit that this machine knows of (exit 78)
-├── InDoubt             nobody knows whether an effect took place: for a person, never blindly again (exit 77)
+├── InDoubt             it is not known whether an effect took place: for a person, never blindly again (exit 77)
 └── RunDiverged         a restarted run wants another effect than before, which is unexplained (exit 77)
 """
 
@@ -51,7 +51,7 @@ class Rollback(Invalid):
 
 
 class Unauthorised(FencepostError):
-    """Whoever asks has not proved who they are; nothing was changed."""
+    """The caller has not proved who it is; nothing was changed."""
 
     code = "unauthorised"
     exit_code = 77
@@ -73,7 +73,7 @@ class Misconfigured(FencepostError):
 
 
 class GateUnreachable(Misconfigured):
-    """A gate did not answer, or is held by somebody: until it does, nobody starts; later it may."""
+    """A gate did not answer, or is held: until it answers, no agent starts; later one may."""
 
     code = "gate_unreachable"
 
@@ -90,7 +90,7 @@ class StoreUnavailable(FencepostError):
 
 
 class Busy(FencepostError):
-    """Somebody else holds it; waiting or coming back later helps."""
+    """Another holder has it; waiting or coming back later helps."""
 
     code = "busy"
     exit_code = 75
@@ -103,7 +103,7 @@ class QueueFull(Busy):
 
 
 class Outdated(Busy):
-    """Somebody else has changed it since; look again, then change it."""
+    """It was changed since; look again, then change it."""
 
     code = "outdated"
 

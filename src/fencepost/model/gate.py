@@ -40,7 +40,7 @@ class Mark(NamedTuple):
 
 
 class RefusedByMark(FenceRefused):
-    """A refusal with the mark that caused it, for whoever can tell a newer run from a store that went back in time."""
+    """A refusal with the mark that caused it: the caller can tell a newer run from a store that went back in time."""
 
     def __init__(self, message: str, *, key: str, mark: Mark) -> None:
         super().__init__(message)
@@ -90,7 +90,7 @@ def raised(proof: Proof, marks: Mapping[str, Mark], *, at_us: int) -> dict[str, 
 
 
 def closed_below(proof: Proof, *, at_us: int) -> dict[str, Mark]:
-    """Return the marks of a gate that has forgotten its own: whoever is older than this proof stays outside."""
+    """Return the marks of a gate that has forgotten its own: every writer older than this proof stays outside."""
     return {FLOOR: Mark(proof.fence, "", proof.host, proof.run_id, at_us)}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.model.rights import is_reference
+from fencepost.model.secret_rights import is_reference
 
 URL, SECRET = "FENCEPOST_HTTP_URL", "FENCEPOST_HTTP_SECRET"  # names, not values
 

@@ -122,7 +122,7 @@ def second_after(at: datetime) -> int:
 
 
 def shown(text: str) -> str:
-    """Quote what somebody wrote, cut to a length that fits an error message."""
+    """Quote what a user wrote, cut to a length that fits an error message."""
     return repr(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "…")
 
 

@@ -40,7 +40,7 @@ class Lease(NamedTuple):
     gates: tuple[str, ...]  # every gate to raise before the start: its own and those still owed by earlier grants
     started: bool = False  # the start was recorded with the grant, since there was nothing to do in between
     fenced: tuple[str, ...] = ()  # free places of its project whose last holder did not end well: raised with its own
-    owed: tuple[str, ...] | None = None  # of its gates, those that earlier grants owe; None: nobody knows any more
+    owed: tuple[str, ...] | None = None  # of its gates, those that earlier grants owe; None: it is not known any more
     epoch: int = 0  # how often it was adopted: only its newest keeper extends or ends it
     tick: GrantedTick | None = None  # the tick of a crontab line that was claimed with it
     is_command: bool = False  # a guarded command, which leaves a row
@@ -55,7 +55,7 @@ class Turn(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What somebody asks for: all of these resources, or none."""
+    """What a holder asks for: all of these resources, or none."""
 
     id: str  # becomes the lease's id; asking again with it finds the same grant
     tenant: str
@@ -68,10 +68,10 @@ class Claim(NamedTuple):
     holder: str | None = None
     label: str = ""
     gates: tuple[str, ...] = ()
-    starts: bool = False  # at once: record the start with the grant if there is nothing to raise and nobody to end
+    starts: bool = False  # at once: record the start with the grant if there is no gate to raise and no process to end
     turn: Turn | None = None  # of a run, which keeps its place in the queue itself
     slots: int = 1  # how many may be in its project at once
-    keeper: str | None = None  # the worker that takes custody; None: nobody can adopt it
+    keeper: str | None = None  # the worker that takes custody; None: it cannot be adopted
     adopt_key: str | None = None  # what the next keeper will show to the guard; a secret
     keeper_socket: str | None = None  # where the guard waits for its keeper
     tick: TickOrder | None = None  # the crontab line whose newest tick is to be claimed with it
@@ -102,7 +102,7 @@ class Held(NamedTuple):
     keeper: str | None = None  # the worker that has custody
     epoch: int = 0
     left_us: int | None = None  # when its keeper left it on purpose; None: it is attended
-    adopt_key: str | None = None  # a secret: only whoever may adopt it is told
+    adopt_key: str | None = None  # a secret: only a worker that may adopt it is told
     keeper_socket: str | None = None
     met: bool = False  # lost, and a later grant on its resources has met it already
 
@@ -113,7 +113,7 @@ class Held(NamedTuple):
 
     @property
     def held_seconds(self) -> int:
-        """How long it has been held by the store's clock; the clock of whoever asks may be an hour off."""
+        """How long it has been held by the store's clock; the reader's own clock may be an hour off."""
         return self._seconds_since(self.granted_us)
 
     @property
@@ -127,7 +127,7 @@ class Held(NamedTuple):
 
 
 class Waiter(NamedTuple):
-    """Somebody in the queue for resources."""
+    """A claim in the queue for resources."""
 
     id: str
     tenant: str
@@ -187,7 +187,7 @@ def still_owed(gates: Iterable[str], *, answered: bool) -> list[str]:
     """Return the gates that may let a write in although nothing is left of the tree that sent it.
 
     What was sent to another machine ends there. An agent that ended well waited for its answers; of any other, one may
-    be missing, and whoever is next raises those gates too.
+    be missing, and the next holder raises those gates too.
     """
     return [] if answered else [gate for gate in gates if gate.partition(":")[0] not in LOCAL_GATES]
 
@@ -215,7 +215,7 @@ def fate_of(lease: Lease, found: Held | None) -> str:
 
 
 def key_of(tenant: str, name: str) -> tuple[str, str]:
-    """Return under which key the store keeps a resource; a project is one directory, whoever works in it."""
+    """Return under which key the store keeps a resource; a project is one directory for all tenants."""
     return (EVERYONE if name.partition(":")[0] in SHARED_KINDS else tenant, name)
 
 
@@ -264,7 +264,7 @@ def choose(claim: Claim, holders: Iterable[Held], before: Collection[Waiter], de
     taken = {name for held in blocking for name in held.resources}
     places = slots_of(project, claim.slots)
     free = [name for name in places if name not in taken]
-    # Places beyond the last: somebody is still in them since there were more.
+    # Places beyond the last: a holder is still in them since there were more.
     room = len(free) - len([name for name in taken if is_place(name, project) and name not in places])
     wanted_too = taken.intersection(name for name in claim.resources if name != project)
     if wanted_too or len({waiter.run_id for waiter in before}) >= room:

@@ -23,7 +23,7 @@ else:
 
     _scan = make_scanner(_Context())  # type: ignore[arg-type]  # any object with these attributes will do
 
-    def dumps(value: object) -> str:  # type: ignore[misc]  # the other branch has options that nobody uses
+    def dumps(value: object) -> str:  # type: ignore[misc]  # the other branch has unused options
         """Write a value of plain types."""
         match value:
             case str():
@@ -45,7 +45,9 @@ else:
             value, end = _scan(words, 0)
         except StopIteration as stop:
             raise ValueError(f"no JSON at character {stop.value}") from None
-        except SystemError:  # the scanner takes its own error from json, and fails without words if nobody imported it
+        except (
+            SystemError
+        ):  # the scanner takes its own error from json, and fails without words if that was not imported
             import json
 
             json.loads(words)

@@ -73,7 +73,7 @@ def name_of(server: str, call: ToolCall, key_args: Iterable[str] | None = None) 
 
 
 def _hint(arguments: object) -> str:
-    """Say in a few letters what a call was about: whoever has to tell whether it took place cannot read a digest."""
+    """Say in a few letters what a call was about: the person who has to tell whether it took place cannot read a digest."""
     given = arguments if isinstance(arguments, dict) else {}
     shown = ",".join(f"{name}={value}" for name, value in sorted(given.items()) if isinstance(value, str | int))
     return "".join(one if one.isascii() and (one.isalnum() or one in "-_.,=@/+") else "_" for one in shown[:HINT_MAX])

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from fencepost.model.fate import fate
+from fencepost.model.run_page import fate
 from fencepost.model.spread import spread
 
 EVENTS = (
@@ -78,7 +78,7 @@ class Notice(NamedTuple):
 
     tenant: str
     key: str
-    events: Sequence[str]  # all that it is; whoever wants one of them gets it once, under the first name
+    events: Sequence[str]  # all that it is; a target that wants one of them gets it once, under the first name
     subject: str  # what it is about: a target hears of one subject in the order in which things happened
     schedule: str
     body: Mapping[str, object]
@@ -164,7 +164,7 @@ def last_lines(log: str | None) -> str:
 
 
 def link_to(web_url: str, body: Mapping[str, Any]) -> str:
-    """Return where a browser sees what a notice is about; empty where nobody has said how the web door is reached."""
+    """Return where a browser sees what a notice is about; empty where the address of the web door is not configured."""
     if not web_url:
         return ""
     if run_id := body.get("run_id"):

@@ -8,7 +8,7 @@ from typing import Self
 
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant, parse_wall, shown, to_instant, to_wall
-from fencepost.model.zoned import Slot
+from fencepost.model.zoned_cron import Slot
 
 KEY_FORM = "fencepost-tick-1"
 

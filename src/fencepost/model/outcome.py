@@ -45,7 +45,7 @@ class OverBudget:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Nobody renewed its lease. `started` is what was committed before the agent was spawned."""
+    """Its lease was not renewed. `started` is what was committed before the agent was spawned."""
 
     started: bool
 

@@ -146,10 +146,10 @@ class TurnedAway:
     behind: tuple[RunId, ...]
     message: str
 
-    full: bool = False  # it is not somebody in the way, but the end of a line that is as long as it may be
+    full: bool = False  # no run is in the way; the line is as long as it may be
 
     def error(self) -> Busy:
-        """Return the error that says so to whoever asked."""
+        """Return the error that says so to the caller."""
         return (QueueFull if self.full else Busy)(self.message)
 
 
@@ -160,7 +160,7 @@ class _Manner(Enum):
     """How a request takes a no."""
 
     YIELDS = auto()  # a tick: skipped, or displaces older ticks
-    ASKS = auto()  # somebody is there to be told no
+    ASKS = auto()  # a caller is there to be told no
     LINES_UP = auto()  # accepted means kept, in order
 
 

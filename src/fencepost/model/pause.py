@@ -39,7 +39,7 @@ def pause(now: datetime, *, until: datetime | None = None, note: str = "") -> Pa
 
 
 def resume(paused: Pause, now: datetime) -> Pause:
-    """End a pause. It is kept, so that ticks of its time that nobody has decided yet are still recorded as paused."""
+    """End a pause. It is kept, so that ticks of its time that are not decided yet are still recorded as paused."""
     return replace(paused, until=max(paused.since, min(paused.until, now)))
 
 

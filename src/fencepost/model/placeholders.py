@@ -34,7 +34,7 @@ NEAR = 0.8  # how like a field's name a word before a bar must be to be taken fo
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace every placeholder by its value, or raise Invalid for one that nobody knows."""
+    """Replace every placeholder by its value, or raise Invalid for an unknown one."""
     check_placeholders(template, values)
 
     def value_of(found: re.Match[str]) -> str:
@@ -48,7 +48,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def check_placeholders(template: str, known: Collection[str]) -> None:
-    """Refuse a placeholder that nobody can fill, with the one that was probably meant."""
+    """Refuse an unknown placeholder, and name the one that was probably meant."""
     for found in _PLACEHOLDER.finditer(template):
         name, has_bar = found[2], found[3] is not None
         if name and name not in known:

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fencepost.model.definition import ScheduleDefinition
+from fencepost.model.independent_ticks import LISTED_MAX, CronRule, OwedTicks, instants_of
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
-from fencepost.model.owed import LISTED_MAX, CronRule, OwedTicks, instants_of
-from fencepost.model.recorded import Recorded
+from fencepost.model.recorded_tick import Recorded
 
 SECOND_US = 1_000_000
 RULES_KEPT = 256

@@ -1,4 +1,4 @@
-"""The second look: what was true when the run was made may no longer hold when somebody is about to lease it."""
+"""The second look: what was true when the run was made may no longer hold when a worker is about to lease it."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Keys that make a request for a run idempotent: whoever asks chooses one, and webhooks, replays and backfills have theirs.
+"""Keys that make a request for a run idempotent: a caller chooses one, and webhooks, replays and backfills have their own.
 
 All stand in one column. The prefixes keep them apart: a caller's own key that looks like one of ours gets a prefix too,
-so that nobody with a key of the role `trigger` can answer for a delivery that has not come yet.
+so that a key of the role `trigger` cannot answer for a delivery that has not come yet.
 """
 
 OWN = "key:"

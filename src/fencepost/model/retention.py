@@ -14,7 +14,7 @@ BESIDE_CURSOR = timedelta(days=3)
 
 
 def check_retention(kept_for: timedelta) -> timedelta:
-    """Refuse to keep records for so short a time that nobody could look at them."""
+    """Refuse to keep records for too short a time to be looked at."""
     if kept_for < RETENTION_MIN:
         raise Invalid("retention is at least 1d: a person must have the time to look at what ended badly.")
     return kept_for

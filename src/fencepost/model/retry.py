@@ -1,6 +1,6 @@
 """What happens after an attempt: try again, go on, begin again, or call for a person.
 
-An end is ambiguous when nobody can say how far the agent got: its worker was lost, a time limit or a signal
+An end is ambiguous when it is not known how far the agent got: its worker was lost, a time limit or a signal
 ended it, or an effect of it is neither done nor undone. Such an end is never retried blindly; `on_lost` says
 what its owner knows about the agent.
 """
@@ -26,7 +26,7 @@ from fencepost.model.outcome import (
 from fencepost.model.run import Reason, RunId, RunState
 from fencepost.model.spread import spread
 
-NEVER_RETRIED = frozenset({LeaseLost.exit_code, FenceRefused.exit_code})  # somebody newer holds it: no use
+NEVER_RETRIED = frozenset({LeaseLost.exit_code, FenceRefused.exit_code})  # a newer attempt holds it: no use
 RETRIED_IF_ASKED = frozenset({Misconfigured.exit_code, 126, 127})  # not found stays not found
 RETRIABLE = frozenset(range(1, 256)) - NEVER_RETRIED
 SIGNALLED = 128  # codes above it mean: ended by a signal
@@ -154,7 +154,7 @@ def _after_failure(failed: Failed, attempt: int, retry: RetryPolicy, *, ready_at
 
 
 def is_ambiguous(failed: Failed, retry: RetryPolicy) -> bool:
-    """Tell whether nobody knows how far the agent got. A signal's code that was listed by its owner is an answer."""
+    """Tell whether it is not known how far the agent got. A signal's code that was listed by its owner is an answer."""
     listed = retry.exit_codes is not None and failed.exit_code in retry.exit_codes
     return failed.ambiguous or (failed.exit_code > SIGNALLED and not listed)
 

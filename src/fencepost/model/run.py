@@ -45,7 +45,7 @@ class TriggerKind(StrEnum):
 
     @property
     def attended(self) -> bool:
-        """Whether somebody sits in front of it: no policy ever cancels such a run."""
+        """Whether a person sits in front of it: no policy ever cancels such a run."""
         return self in ATTENDED
 
 
@@ -165,7 +165,7 @@ def is_legal(origin: RunState, target: RunState, reason: Reason | None) -> bool:
 
 
 def move(origin: RunState, target: RunState, reason: Reason | None = None) -> RunState:
-    """Return the state after a move. A run that has ended stays as it ended, whoever comes late with news."""
+    """Return the state after a move. A run that has ended stays as it ended, also when news come late."""
     if origin.terminal:
         return origin
     assert is_legal(origin, target, reason), f"no move from {origin} to {target} because of {reason}"

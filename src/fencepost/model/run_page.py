@@ -10,7 +10,7 @@ NOTE = "<!-- Written from the table in fencepost.model.run; a test compares them
 
 STATES = {
     RunState.READY: "waits in the queue; leasable once its `ready_at` has come",
-    RunState.RUNNING: "somebody holds its lease",
+    RunState.RUNNING: "a worker holds its lease",
     RunState.SUCCEEDED: "ended well; nothing changes it any more",
     RunState.DEAD: "a dead letter: it needs a person; a replay is a new run that is linked to it",
     RunState.CANCELLED: "a person or a policy decided against it",
@@ -43,7 +43,7 @@ REASONS = {
     Reason.BUDGET: "no money, time or place in the hour was left",
     Reason.EXIT_CODE: "the agent ended with a code that is not to be retried, or no attempt is left",
     Reason.AGENT_ERROR: "the agent said itself that it failed, whatever its exit code was, or never said that it was done",
-    Reason.AMBIGUOUS: "the agent ended, and nobody can say how far it got",
+    Reason.AMBIGUOUS: "the agent ended, and it is not known how far it got",
     Reason.LOST: "its worker was lost after the agent had started",
     Reason.TIMEOUT: "it ran longer than `timeout`",
     Reason.STALL_TIMEOUT: "it showed no progress for `stall_timeout`",
@@ -58,7 +58,7 @@ REASONS = {
 
 DISPOSITIONS = {
     DispositionKind.RUN: "a run was made for it, whatever became of that run",
-    DispositionKind.MISSED: "nobody was there in time, and no catch-up was due",
+    DispositionKind.MISSED: "no scheduler was there in time, and no catch-up was due",
     DispositionKind.OVERLAP: "earlier runs of the schedule were in its way",
     DispositionKind.DST_GAP: "its wall time did not exist that day",
     DispositionKind.COALESCED: "a later tick's run covers it",
@@ -66,6 +66,21 @@ DISPOSITIONS = {
     DispositionKind.BUDGET: "no money, time or place in the hour was left",
     DispositionKind.CALENDAR: "it fell into a blackout",
 }
+
+
+def why_so(reason: str | None) -> str:
+    """Say in words why a run moved."""
+    if reason is None:
+        return ""
+    known = {one.value: words for one, words in REASONS.items()}
+    return known.get(reason, reason).replace("`", "")
+
+
+def fate(reason: str | None, exit_code: int | None) -> str:
+    """Say in words why a run ended, with the agent's own code where there is one."""
+    if reason == Reason.EXIT_CODE and exit_code is not None:
+        return f"the agent exited with code {exit_code}"
+    return why_so(reason) + (f" (exit code {exit_code})" if exit_code is not None else "")
 
 
 def render() -> str:

@@ -27,7 +27,7 @@ class Pool(NamedTuple):
 
     @property
     def door(self) -> str:
-        """What is locked while somebody looks for a slot; nobody ever leases it."""
+        """What is locked while a slot is looked for; it is never leased."""
         return f"{self.name}{BETWEEN}0"
 
 

@@ -20,7 +20,7 @@ KINDS = {
     "s3": "s3:s3://BUCKET/KEY",
     "redis": "redis:env:NAME",
 }
-OURS = ("repo",)  # opened by Fencepost for itself; nobody writes these
+OURS = ("repo",)  # opened by Fencepost for itself; users do not write these
 NOT_OPTIONS = ("kind", "url", "path")
 
 

@@ -12,7 +12,7 @@ from fencepost.model.light_instant import instant
 
 if TYPE_CHECKING:
     from fencepost.model.light import Any
-    from fencepost.model.zoned import ZonedCron
+    from fencepost.model.zoned_cron import ZonedCron
 
 CLAIMED, STARTED, SUCCEEDED, FAILED, LOST, MISSED, NEW = (
     *("claimed", "started", "succeeded", "failed", "lost", "missed", "new"),
@@ -199,7 +199,7 @@ def _check_clock(now_us: int, store_us: int | None) -> None:
     if store_us is not None and abs(now_us - store_us) > SKEW_MAX_US:
         side = "ahead of" if now_us > store_us else "behind"
         raise Misconfigured(
-            f"this machine's clock is {_minutes(abs(now_us - store_us))} {side} the store's, so nobody can tell which tick "
+            f"this machine's clock is {_minutes(abs(now_us - store_us))} {side} the store's, so it is not known which tick "
             "is due. Set the clock."
         )
 

@@ -6,7 +6,7 @@ TRACE_DIGITS, SPAN_DIGITS = 32, 16
 
 
 def trace_id(run_id: str) -> str:
-    """Return the trace of a run: whoever knows the run can find it, and every attempt is in it."""
+    """Return the trace of a run: a reader who knows the run can find it, and every attempt is in it."""
     return _digits(f"fencepost run {run_id}", TRACE_DIGITS)
 
 

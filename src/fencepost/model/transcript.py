@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from fencepost.model.budget import MICRO, MicroUsd, measured_usd
-from fencepost.model.figures import NOTHING_YET, Figure, SoFar
 from fencepost.model.output_rules import Heard, OutputRules, Rule
+from fencepost.model.usage_figures import NOTHING_YET, Figure, SoFar
 from fencepost.model.version import Version, version_in
 
 TEXT_MAX = 4096  # characters of a text line that patterns look at
@@ -103,7 +103,7 @@ class Transcript:
             self._take_in(Heard(event, text, self.version), aside=aside)
 
     def hear_oversized(self) -> None:
-        """Take note of a line that was too long to be read: somebody is at work there."""
+        """Take note of a line that was too long to be read: the agent is at work."""
         self.work += 1
 
     def finish(self) -> None:

@@ -28,7 +28,7 @@ from fencepost.model.instant import (
 )
 from fencepost.model.occurrence import Occurrence, every_key
 from fencepost.model.zone import Zone, find_zone
-from fencepost.model.zoned import DstFold, DstGap, Slot, ZonedCron
+from fencepost.model.zoned_cron import DstFold, DstGap, Slot, ZonedCron
 
 UTC_NAME = "UTC"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,7 +90,7 @@ class CronTrigger:
         return self._zoned.fold
 
     def fold_of(self, _: Occurrence) -> DstFold:
-        """Return what the fold policy comes to for one of its ticks."""
+        """Return the fold policy of one tick."""
         return self.fold_decided
 
     def instants(self, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -116,7 +116,7 @@ class CronTrigger:
     def look_after(self, at: datetime) -> datetime | None:
         """Return when there is something to decide after an instant: a tick, or the end of a gap that swallowed slots.
 
-        Slots that were skipped are owed a record as well; nobody must wait for the next tick to write it.
+        Slots that were skipped are owed a record as well, at once and not with the next tick.
         """
         following = self.next_after(at)
         tick_at = following.tick_at if following else None
@@ -244,7 +244,7 @@ class EveryTrigger:
 def cron_trigger(
     expression: str, timezone: str, *, dst_gap: str = "skip", dst_fold: str = "auto", bounds: Bounds = UNBOUNDED
 ) -> CronTrigger:
-    """Build a cron trigger from what somebody wrote."""
+    """Build a cron trigger from what a user wrote."""
     gap = parse_policy(DstGap, "dst_gap", dst_gap)
     fold = parse_policy(DstFold, "dst_fold", dst_fold)
     return CronTrigger(parse_cron(expression), find_zone(timezone), gap, fold, bounds)

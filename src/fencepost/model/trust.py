@@ -2,7 +2,7 @@
 
 The order is git's `safe.directory` for owners. Git does not look at modes; we do, because a file that other users may
 write is theirs as much as ours. What counts is who *can* write, not which bits are set: a umask of 002, the default of
-Debian, Ubuntu and Fedora, lets the owner's private group write everything, and nobody else is in that group.
+Debian, Ubuntu and Fedora, lets the owner's private group write everything, and no other user is in that group.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def agent_warnings(agent: AgentDefinition) -> Iterator[str]:
 
 
 def looks_secret(name: str) -> bool:
-    """Tell whether a variable's name says that its value is nobody else's business."""
+    """Tell whether a variable's name says that its value is a secret."""
     return any(word in name.upper() for word in SECRET_WORDS)
 
 

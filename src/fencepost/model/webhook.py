@@ -71,7 +71,7 @@ def is_genuine(scheme: str, secrets: Sequence[str], headers: Headers, body: byte
 def delivery_of(scheme: str, headers: Headers, body: bytes, content: Mapping[str, Any]) -> str:
     """Return what makes two deliveries the same one; empty if nothing does.
 
-    GitHub signs the body alone, so that whoever replays one may change the id in its header: the body is the id.
+    GitHub signs the body alone, so that a replayed request may have another id in its header: the body is the id.
     """
     match scheme:
         case "standard":
@@ -142,7 +142,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _finite(text: str) -> float:
-    """Refuse 1e999: Python takes it for infinity, which nobody can read back."""
+    """Refuse 1e999: Python takes it for infinity, which cannot be read back."""
     found = float(text)
     if not isfinite(found):
         _no_number(text)

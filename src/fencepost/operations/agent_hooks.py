@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.model import jsonc
+from fencepost.model.agent_hook_settings import BY_TURN, CLIS, Cli, SessionHold, install, installed, uninstall
 from fencepost.model.errors import Invalid
-from fencepost.model.hook_settings import BY_TURN, CLIS, Cli, SessionHold, install, installed, uninstall
 from fencepost.model.own_program import own_script
 
 FILE_MAX = 4_194_304
@@ -58,7 +58,7 @@ def named_clis(names: Iterable[str], environ: Mapping[str, str], *, in_project: 
 
 
 def is_here(cli: Cli, environ: Mapping[str, str]) -> bool:
-    """Tell whether somebody uses a CLI here."""
+    """Tell whether a CLI is in use here."""
     return (
         os.path.isdir(folder_of(cli, None, environ)) or shutil.which(cli.program, path=environ.get("PATH")) is not None
     )

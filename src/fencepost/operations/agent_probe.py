@@ -95,7 +95,7 @@ def _is_program(word: str, place: str, path: str) -> bool:
 
 
 def _script(argv: tuple[str, ...]) -> str:
-    """Return the file that an interpreter is to run, if its first word is one: with an option before it, nobody can tell."""
+    """Return the file that an interpreter is to run, if its first word is one: after an option it may be anything."""
     name = os.path.basename(argv[0])
     if name not in INTERPRETERS or len(argv) < 2 or argv[1].startswith("-") or "{" in argv[1]:  # noqa: PLR2004  # words
         return ""

@@ -117,7 +117,7 @@ class Notes:
         return (now_us - max(seen)) / 1e6 if seen else 0.0
 
     def forget(self, session_id: str, keeper: ProcessId) -> None:
-        """Forget a keeper, unless somebody else has taken its place."""
+        """Forget a keeper, unless another one has taken its place."""
         if self.keeper(session_id) == keeper:
             for path in (self._path(session_id), f"{self._path(session_id)}.standing"):
                 with suppress(FileNotFoundError):

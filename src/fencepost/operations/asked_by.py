@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 
 def actor_of(environ: Mapping[str, str]) -> str:
-    """Name whoever asks, for the audit."""
+    """Name the caller, for the audit."""
     run_id = environ.get("FENCEPOST_RUN_ID")
     return f"run:{run_id}" if run_id else f"{_login(environ)}@{os.uname().nodename}"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.host.kept_seals import KeptSeals
-from fencepost.model.audit import ChainEntry, Fault, Loose, Seal, Sealed, Verifier, head_line
+from fencepost.model.audit_chain import ChainEntry, Fault, Loose, Seal, Sealed, Verifier, head_line
 from fencepost.model.errors import AuditCut, Invalid
 from fencepost.operations.phrases import rfc3339
 from fencepost.operations.run_queries import Store

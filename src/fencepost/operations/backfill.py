@@ -11,16 +11,16 @@ from fencepost.model.definition import ScheduleDefinition, schedule_from_json, t
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.moment import from_us, to_us
+from fencepost.model.new_run import NewRun, RunRecipe, RunTarget, Stretch, make_run, own_key
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.overlap import LINE_MAX
 from fencepost.model.request_key import backfill_key
 from fencepost.model.run import TriggerKind
 from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger
-from fencepost.operations.making import RunRecipe, Stretch, afford, make_run, own_key
-from fencepost.ports.requests import Ask, Grounds, RunTarget, VersionFact
-from fencepost.ports.ticks import NewRun
+from fencepost.operations.run_requests import afford
+from fencepost.ports.requests import Ask, Grounds, VersionFact
 
 if TYPE_CHECKING:
     from fencepost.stores.requests import SqlRequests
@@ -95,7 +95,7 @@ def backfill(
     """Make a run for every tick in [from_, until), with the version in force then, or with `current` today's.
 
     Asking again with the same name adds only what is missing; without a name, the range itself is the name. Where
-    records were pruned nobody knows what is missing, so such a range is refused unless `again` is said.
+    records were pruned it is not known what is missing, so such a range is refused unless `again` is said.
     """
     _check(from_, until, limit)
     title = name or f"{format_instant(from_)}..{format_instant(until)}{' current' if current else ''}"

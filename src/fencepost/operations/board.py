@@ -1,4 +1,4 @@
-"""How it all stands now, for somebody who looks at two in the morning: the sentence first, then what it rests on."""
+"""How it all stands now, for a person who looks at two in the morning: the sentence first, then what it rests on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from fencepost.model.run import RunState
 from fencepost.operations.phrases import SECOND_US, counted, plain, span
 from fencepost.operations.pulse import PATIENCE_US, is_driven
 from fencepost.operations.run_queries import RunListing, SeenRun, Store, list_live
-from fencepost.ports.looking import PauseFacts, ScheduleFacts, Skipped, StorePulse
+from fencepost.ports.read_rows import PauseFacts, ScheduleFacts, Skipped, StorePulse
 
 NEXT_SHOWN = 8
 DEAD_SHOWN = 5
@@ -86,13 +86,13 @@ def _troubles(board: Board) -> Iterator[Headline]:
         note = f": “{plain(halt.note)}”" if halt.note else ""
         yield Headline("held", f"Everything is halted since {span(board.now_us - halt.since_us)}{note}")
     if board.health.overdue and not board.driven:
-        yield Headline("bad", f"Nobody drives the schedules: {late} overdue. Is fencepost up running?")
+        yield Headline("bad", f"No scheduler drives the schedules: {late} overdue. Is fencepost up running?")
     if board.health.overdue:
         yield Headline("odd", f"The scheduler lags: {late} overdue.")
     if board.health.dead:
         yield Headline("bad", f"{counted(board.health.dead, 'run needs', 'runs need')} a person.")
     if board.health.schedules and not board.driven:
-        yield Headline("odd", "Nobody drives the schedules. Is fencepost up running?")
+        yield Headline("odd", "No scheduler drives the schedules. Is fencepost up running?")
 
 
 def _going(board: Board) -> str:

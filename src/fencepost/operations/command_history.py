@@ -14,10 +14,10 @@ from fencepost.operations.phrases import ago, counted, rfc3339, span
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.run_queries import Filter, Store
 from fencepost.operations.why import Explanation, WhyQuestion, why
-from fencepost.ports.looking import CommandRow
+from fencepost.ports.read_rows import CommandRow
 
 if TYPE_CHECKING:
-    from fencepost.stores.looking import SqlLooking
+    from fencepost.stores.reads import SqlLooking
 
 STATES: dict[str, tuple[str, ...]] = {
     "": (),
@@ -28,7 +28,7 @@ STATES: dict[str, tuple[str, ...]] = {
 
 
 def list_commands(store: Store, tenant: str, wanted: Filter, *, limit: int) -> list[CommandRow]:
-    """Return guarded commands, newest first; they are nobody's schedule and nobody's agent."""
+    """Return guarded commands, newest first; they have neither schedule nor agent."""
     if wanted.schedule or wanted.agent or wanted.state not in STATES:
         return []
     look = store.reads(tenant)
@@ -88,7 +88,7 @@ def _told(row: CommandRow, lead: str, now_us: int) -> list[str]:
         case "failed":
             told.append(f"It failed with exit code {row.exit_code}{took}.")
         case _:
-            told.append("Its lease was lost: nobody has reported its end.")
+            told.append("Its lease was lost: its end was never reported.")
     if row.refused and row.refused_us:
         came = counted(row.refused, "other command")
         told.append(f"Meanwhile {came} came in vain, the last at {rfc3339(row.refused_us)}.")

@@ -10,7 +10,7 @@ from fencepost.operations.queue_positions import QueuePosition
 
 
 class Command(NamedTuple):
-    """Somebody who is no run of ours, and yet in a project or in its line."""
+    """A person's command or session that is in a project, or in its line."""
 
     run_id: str
     tenant: str

@@ -1,4 +1,4 @@
-"""The word of whoever carries a run out elsewhere: a heartbeat, or the end, signed and fenced.
+"""What the service that carries a run out elsewhere reports: a heartbeat, or the end, signed and fenced.
 
 A door hands over the raw body and the headers in lower case. The word is durable when this returns; the attempt that
 holds the run's lease hears it and settles.
@@ -62,7 +62,7 @@ def complete_run(
     )
     if state is None:
         raise FenceRefused(
-            f"run {run_id} is not running with fence {said['fence']}: it was given to somebody newer, or has ended. Stop."
+            f"run {run_id} is not running with fence {said['fence']}: it was given to a newer attempt, or has ended. Stop."
         )
     return KeptCompletion(run_id, state)
 

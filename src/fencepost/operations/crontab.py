@@ -79,7 +79,7 @@ def _cron_line(found: Imported, where: str, line: str, *, zone: str, env: Mappin
     if system and parts[fields] != "root":
         user = parts[fields]
         found.warn(
-            where, f"it ran as {user}; here it runs as whoever runs Fencepost: let {user} run it, with a file apart"
+            where, f"it ran as {user}; here it runs as the user of Fencepost: let {user} run it, with a file apart"
         )
     agent = _agent(_without_percent(found, where, command), env)
     found.add(_name_of(command), agent, {"cron": expression, **zone_unless(found, zone)})

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
 from fencepost.model.instant import from_wall, second_at_or_after, to_instant
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.trigger import CronTrigger
 from fencepost.model.zone import Zone, find_zone

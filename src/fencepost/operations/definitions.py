@@ -6,7 +6,7 @@ from typing import NamedTuple
 from fencepost.config.load import Config, check
 from fencepost.config.read import Document, read_text
 from fencepost.model.errors import Invalid
-from fencepost.model.rights import Rights
+from fencepost.model.secret_rights import Rights
 
 # What of a file goes into the registry, or is needed to check what does. The rest belongs to machines.
 SECTIONS = ("fencepost", "agents", "schedules", "gates", "hooks", "engines", "projects")

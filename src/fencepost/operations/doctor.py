@@ -1,4 +1,4 @@
-"""What a machine and its store look like to somebody who has to rely on them: one line each, with what to do."""
+"""Whether a machine and its store can be relied on: one line for each check, with what to do."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.run_queries import Store
 from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
-from fencepost.ports.looking import StorePulse
+from fencepost.ports.read_rows import StorePulse
 from fencepost.ports.store import LeaseStore, StoreFacts
 
 SKEW_MAX_US = 2 * SECOND_US
@@ -48,9 +48,9 @@ class Patient:
     check_config: Callable[[str], Config]
     clock: Clock
     ask_sqlite: Callable[[], str]  # which SQLite there is, if it is safe
-    shows_host: bool = True  # whoever asks may see the machine itself: its paths, its files, its other tenants
+    shows_host: bool = True  # the caller may see the machine itself: its paths, its files, its other tenants
     memory_of: Callable[[Store], KeptSeals] | None = None
-    ask_version: AskVersion | None = None  # starts a program to ask it; nobody's browser does that
+    ask_version: AskVersion | None = None  # starts a program to ask it; never for a browser
 
 
 def patient(
@@ -125,7 +125,7 @@ def _veiled(who: Patient, findings: Iterable[CheckFinding]) -> Iterator[CheckFin
         elif one.status is Status.OK:
             yield CheckFinding(one.check, one.status, "in order")
         else:
-            yield CheckFinding(one.check, one.status, VEILED, "whoever runs this server sees it with: fencepost doctor")
+            yield CheckFinding(one.check, one.status, VEILED, "the owner of this server sees it with: fencepost doctor")
 
 
 def _examine_store(who: Patient) -> Iterator[CheckFinding]:
@@ -200,7 +200,9 @@ def _scheduler(store: Store, health: StorePulse, tenant: str, now_us: int) -> Ch
         told = f"{counted(health.schedules, 'schedule')}, none overdue"
         if is_driven(store, tenant):
             return CheckFinding("scheduler", Status.OK, told)
-        return CheckFinding("scheduler", Status.WARN, f"{told} yet, but nobody drives them", "start it: fencepost up")
+        return CheckFinding(
+            "scheduler", Status.WARN, f"{told} yet, but no scheduler drives them", "start it: fencepost up"
+        )
     since = ago(health.oldest_due_us or now_us, now_us)
     return CheckFinding(
         "scheduler",
@@ -218,7 +220,7 @@ def _lost(store: Store, tenant: str) -> CheckFinding:
     return CheckFinding(
         "runs",
         Status.WARN,
-        f"{counted(len(runs), 'run')} marked running though nobody holds the lease, such as {runs[0].id}",
+        f"{counted(len(runs), 'run')} marked running although their lease is not held, such as {runs[0].id}",
         "a worker settles them: fencepost up",
     )
 
@@ -232,7 +234,7 @@ def _leftovers(store: Store, who: Patient) -> CheckFinding:
     return CheckFinding(
         "leases",
         Status.WARN,
-        f"{counted(len(lost), 'lost lease')} whose processes nobody has seen dead, from {', '.join(hosts)}",
+        f"{counted(len(lost), 'lost lease')} whose processes were not seen dead, from {', '.join(hosts)}",
         f"a worker there ends them before it starts anything; if that machine or container is gone: {forget}",
     )
 
@@ -247,7 +249,7 @@ def _worktrees(store: Store, who: Patient) -> Iterator[CheckFinding]:
     left = [one for one in found if not one.in_use]
     if left:
         unfinished = [one for one in left if one.standing == "unfinished"]
-        of_these = f", {len(unfinished)} of them unfinished checkouts in which nobody worked" if unfinished else ""
+        of_these = f", {len(unfinished)} of them unfinished checkouts in which no agent worked" if unfinished else ""
         message = (
             f"{counted(len(left), 'worktree')} left by runs that did not end well{of_these}, such as {left[0].where}"
         )
@@ -255,7 +257,7 @@ def _worktrees(store: Store, who: Patient) -> Iterator[CheckFinding]:
     elif found:
         yield CheckFinding("worktrees", Status.OK, f"{counted(len(found), 'worktree')}, each in use")
     for words in unshown_merges(declared, base):
-        fix = "the next run there finishes it, unless somebody has changed those files: git status"
+        fix = "the next run there finishes it, unless those files were changed: git status"
         yield CheckFinding("merges", Status.WARN, words, fix)
 
 
@@ -288,7 +290,7 @@ def _notices(store: Store, tenant: str) -> CheckFinding:
             "try the target: fencepost notice test NAME; see: fencepost notice list --state dead",
         )
     if health.late:
-        said = f"{counted(health.late, 'notice')} due for more than 15 minutes, and nobody takes them"
+        said = f"{counted(health.late, 'notice')} due for more than 15 minutes, and no scheduler sends them"
         return CheckFinding("notifications", Status.WARN, said, "start it: fencepost up")
     waiting = f"{counted(health.waiting, 'notice')} on their way" if health.waiting else "nothing waits to be told"
     return CheckFinding("notifications", Status.OK, waiting)
@@ -413,7 +415,7 @@ def _hooks(who: Patient) -> Iterator[CheckFinding]:
         name, check = one.cli.name, f"{one.cli.name} hooks"
         if one.broken:
             yield CheckFinding(
-                check, Status.WARN, one.broken, "put the file right; until then nobody knows what it does"
+                check, Status.WARN, one.broken, "put the file right; until then it is not known what it does"
             )
         elif one.off:
             yield CheckFinding(

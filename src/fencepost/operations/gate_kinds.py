@@ -8,6 +8,7 @@ from fencepost.model.target import OURS, Target, is_target, parse_target
 
 if TYPE_CHECKING:
     from fencepost.gates.file import FileGate
+    from fencepost.gates.git.gate import GitGate
     from fencepost.ports.gate import Disk, Fetch, Gate
 
     Opener = Callable[[Target, Fetch], Gate]
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def open_gate(name: str, fetch: "Fetch | None" = None) -> "Gate":
     """Open a gate: `kind:where`, or the name of one that the configuration describes.
 
-    `fetch` decides what its references mean, for whoever opens it for a tenant; a process that writes for itself has
+    `fetch` decides what its references mean, for a worker that opens it for a tenant; a process that writes for itself has
     nothing but what was handed to it.
     """
     target = parse_target(target_named(name))
@@ -86,12 +87,13 @@ def _sql(target: Target, fetch: "Fetch") -> "Gate":
     return open_sql_gate(target, clock=SystemClock(), fetch=fetch)
 
 
-def _git(target: Target, fetch: "Fetch") -> "Gate":
-    from fencepost.gates.git.gate import open_git_gate
+def git_gate(target: Target, fetch: "Fetch", remote: str = "") -> "GitGate":
+    """Open the gate of a branch; `remote` is another way to the same repository, which a clone knows."""
+    from fencepost.gates.git.gate import GitGate
     from fencepost.host import git_users
     from fencepost.host.clock import SystemClock
 
-    return open_git_gate(target, clock=SystemClock(), fetch=fetch, witness=git_users)
+    return GitGate(target, clock=SystemClock(), fetch=fetch, witness=git_users, remote=remote)
 
 
 def _redis(target: Target, fetch: "Fetch") -> "Gate":
@@ -134,7 +136,7 @@ OPENERS: "dict[str, Opener]" = {
     "file": lambda target, _: file_gate(target.where),
     "dir": _directory,
     "sql": _sql,
-    "git": _git,
+    "git": git_gate,
     "http": _http,
     "s3": _s3,
     "redis": _redis,

@@ -49,7 +49,7 @@ def _unguarded(target: str) -> Iterator[str]:
     gate = open_gate(target)
     if isinstance(gate, SqlGate) and not gate.guarded_tables():
         yield (
-            "no table is guarded, so whoever connects to this database by itself, an agent that knows its URL "
+            "no table is guarded, so a program that connects to this database by itself, an agent that knows its URL "
             "for example, is not refused; guard those that matter: fencepost gate sql-guard --help"
         )
 

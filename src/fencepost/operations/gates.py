@@ -127,16 +127,6 @@ def judge_git(moves: Iterable[str], *, refs_are_locked: bool) -> None:
     judge(moves, refs_are_locked=refs_are_locked)
 
 
-def serve_git(address: str) -> None:
-    """Be git's helper for a remote: gated branches go through their gates, everything else goes on as it came."""
-    import sys
-
-    from fencepost.gates.git.helper import serve
-    from fencepost.operations.git_remote import RemoteSide
-
-    serve(RemoteSide(address, os.environ), sys.stdin, sys.stdout)
-
-
 def guard_tables(
     target: str, tables: Iterable[str], *, resource: str = "", tenant: str = "default", remove: bool = False, act: bool
 ) -> list[str]:

@@ -5,20 +5,19 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fencepost.gates.git.addresses import Likeness, likeness, read_address, rewritten
 from fencepost.gates.git.clone import Clone
-from fencepost.gates.git.helper import Options, Spec
+from fencepost.gates.git.gate import Along, GitGate, push_all
+from fencepost.gates.git.helper import Options, Spec, serve
 from fencepost.gates.git.push_settings import SECTION, environment_before
-from fencepost.gates.git.pushing import Along, push_all
 from fencepost.gates.git.refs import DEFAULT_BRANCH, FENCES, branch_ref, fence_ref
+from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FencepostError
 from fencepost.model.target import parse_target
+from fencepost.operations.gate_kinds import git_gate
 from fencepost.operations.gates import ask_first, let_in, writer_from
-
-if TYPE_CHECKING:
-    from fencepost.gates.git.gate import GitGate
 
 RULES = r"^url\..*\.(push)?insteadof$"
 PUSH_SECONDS = 3600.0  # of a large push; the end of the lease ends it earlier
@@ -44,6 +43,11 @@ class Gated(NamedTuple):
         return fence_ref(self.branch.removeprefix("refs/heads/"))
 
 
+def serve_git(address: str) -> None:
+    """Be git's helper for a remote: gated branches go through their gates, everything else goes on as it came."""
+    serve(RemoteSide(address, os.environ), sys.stdin, sys.stdout)
+
+
 class RemoteSide:
     """One remote that git pushes to, by the address that git was given."""
 
@@ -54,7 +58,7 @@ class RemoteSide:
         self._env = environment_before(environ, before)
 
     def refs(self) -> dict[str, str]:
-        """Return what the remote has, less the marks, which nobody but a gate moves."""
+        """Return what the remote has, less the marks, which only a gate moves."""
         refs = self._refs
         return {ref: value for ref, value in refs.items() if not (self._gates and ref.startswith(FENCES))}
 
@@ -89,14 +93,8 @@ class RemoteSide:
         )
         let_in(writer, lambda: push_all(wanted, writer.proof, clone, along=along))
 
-    def _opened(self, gate: Gated) -> "GitGate":
-        from fencepost.gates.git.gate import GitGate
-        from fencepost.host import git_users
-        from fencepost.host.clock import SystemClock
-        from fencepost.host.secrets import own_secret
-
-        target = parse_target(gate.target)
-        return GitGate(target, clock=SystemClock(), fetch=own_secret, witness=git_users, remote=self._address)
+    def _opened(self, gate: Gated) -> GitGate:
+        return git_gate(parse_target(gate.target), own_secret, remote=self._address)
 
     def _pass_on(self, specs: list[Spec], options: Options) -> dict[str, str | None]:
         """Let git push as it would have; its hook has run before, for what we stand in for."""
@@ -202,7 +200,7 @@ def _porcelain(said: str) -> dict[str, str | None]:
 
 
 def _repeat(said: str) -> None:
-    """Pass on what the server says to whoever pushes."""
+    """Pass on what the server says to the program that pushes."""
     for line in said.splitlines():
         if line.startswith("remote:"):
             sys.stderr.write(f"{line}\n")

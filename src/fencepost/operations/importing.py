@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.model.check import printable
 from fencepost.model.errors import Invalid
+from fencepost.model.lease_check import printable
 from fencepost.model.trigger import cron_trigger
 from fencepost.model.zone import find_zone
 
@@ -85,7 +85,9 @@ def import_claude(text: str, *, timezone: str, project: str = ".") -> Imported:
             "all",
             "Claude Code starts them in the open session, up to 30 minutes late; here each run is a new one, on time",
         )
-        found.warn("all", "nobody is there to be asked: say with permission_mode or tools what a run may do by itself")
+        found.warn(
+            "all", "no person is there to be asked: say with permission_mode or tools what a run may do by itself"
+        )
     return found
 
 

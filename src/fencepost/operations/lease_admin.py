@@ -7,7 +7,7 @@ from fencepost.ports.store import LeaseStore
 
 
 class ListedLease(NamedTuple):
-    """One resource in somebody's hands."""
+    """One resource that is held."""
 
     resource: str
     held: Held
@@ -16,7 +16,7 @@ class ListedLease(NamedTuple):
 def list_leases(store: LeaseStore, tenant: str | None = None) -> list[ListedLease]:
     """Return what a tenant holds, oldest grant first, and who is in projects, which know no tenants; None: everything.
 
-    Leases that nobody holds any more are left out.
+    Leases without a holder are left out.
     """
     return [
         ListedLease(name, held)
@@ -30,7 +30,7 @@ def list_leases(store: LeaseStore, tenant: str | None = None) -> list[ListedLeas
 def lost_leases(
     store: LeaseStore, tenant: str | None = None, *, resource: str = "", host: str = ""
 ) -> list[ListedLease]:
-    """Return what lost leases were on whose processes nobody has seen dead: of a tenant, a resource or a host."""
+    """Return the resources of lost leases whose processes were not seen dead: of a tenant, a resource or a host."""
     return [
         ListedLease(name, held)
         for held in store.leases()
@@ -45,7 +45,7 @@ def forget_lost(
 ) -> list[Held]:
     """Forget lost leases, on the word of a person that nothing of them runs any more; their gates stay raised.
 
-    As with breaking: whoever is on the machine may forget those on projects, and a tenant only its own.
+    As with breaking: a user of the machine may forget those on projects, and a tenant only its own.
     """
     listed = lost_leases(store, tenant, resource=resource, host=host)
     mine = [one.held for one in listed if on_this_machine or one.held.tenant == tenant]
@@ -82,7 +82,7 @@ def lease_place(one: ListedLease) -> "tuple[int, str]":
 def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str, on_this_machine: bool = False) -> Held:
     """Take a resource's lease from its holder, whose tree then dies at the next renewal or at takeover.
 
-    Projects know no tenants; whoever is on the machine may break the leases on them, and a tenant only its own.
+    Projects know no tenants; a user of the machine may break the leases on them, and a tenant only its own.
     """
     listed = list_leases(store, tenant)
     candidates = [

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from fencepost.host.file_locks import readers_of
 from fencepost.operations.doctor_finding import CheckFinding, Status
 from fencepost.operations.phrases import SECOND_US, counted, span
-from fencepost.ports.looking import Lingering
+from fencepost.ports.read_rows import Lingering
 from fencepost.ports.store import StoreFacts
 
 if TYPE_CHECKING:
-    from fencepost.stores.looking import SqlLooking
+    from fencepost.stores.reads import SqlLooking
 
 LINGERING_US = 300 * SECOND_US  # our own transactions take milliseconds; a backup may take a minute
 SHOWN_MAX = 5
-LOG_BIG_BYTES = 32_000_000  # SQLite moves its log into the file at 4 MB, if nobody is in the way
+LOG_BIG_BYTES = 32_000_000  # SQLite moves its log into the file at 4 MB, if no reader is in the way
 TWO_LOOKS_SECONDS = 0.2  # apart: who reads in both is not merely passing
 MEGABYTE = 1_000_000
 
@@ -44,7 +44,7 @@ def _lingering(one: Lingering) -> CheckFinding:
 
 
 def _held_log(path: str, sleep: Callable[[float], None]) -> CheckFinding:
-    """Look at the write-ahead log: it grows for as long as somebody reads one old state of the file."""
+    """Look at the write-ahead log: it grows for as long as a reader keeps one old state of the file."""
     size = _size(f"{path}-wal")
     words = f"the write-ahead log has {size // MEGABYTE} MB"
     if size < LOG_BIG_BYTES:
@@ -53,11 +53,11 @@ def _held_log(path: str, sleep: Callable[[float], None]) -> CheckFinding:
     sleep(TWO_LOOKS_SECONDS)
     after = readers_of(f"{path}-shm")
     if before is None or after is None:
-        told = f"{words}; somebody may keep a read open, and this system does not tell who"
+        told = f"{words}; a program may keep a read open, and this system does not tell which"
         return CheckFinding("transactions", Status.WARN, told, f"find who has it open: lsof {path}-wal")
     stay = sorted((before & after) - {os.getpid()})
     if not stay:
-        return CheckFinding("transactions", Status.OK, f"{words}, which are used again; nobody keeps a read open")
+        return CheckFinding("transactions", Status.OK, f"{words}, which are used again; no program keeps a read open")
     who = f"{counted(len(stay), 'process', 'processes')} {', '.join(map(str, stay))}"
     told = f"{words} and grows: {who} kept a read open, so that it cannot be moved into the file"
     return CheckFinding("transactions", Status.WARN, told, f"let it finish or end it: ps -p {stay[0]}")

@@ -61,7 +61,7 @@ def _before(log: Log) -> str:
 
 
 class LogReading:
-    """Reads one attempt's log for somebody who may come back."""
+    """Reads one attempt's log for a reader that may come back."""
 
     def __init__(self, path: str, fence: int, place: str = "") -> None:
         self.fence = fence

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fencepost.host.host_tools import ask
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.model.own_program import own_program
-from fencepost.model.unit import MARK, Unit, label, launchd_plist, systemd_unit
+from fencepost.model.service_unit import MARK, Unit, label, launchd_plist, systemd_unit
 
 KEPT = ("PATH", "LANG", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "TZ")
 Ask = Callable[..., tuple[int, str]]
@@ -51,7 +51,7 @@ class Manager(NamedTuple):
         return self.tell("launchctl", "print", f"gui/{os.getuid()}/{label(name)}")[0] == 0
 
     def lingers(self) -> bool:
-        """Tell whether it runs while nobody is logged in; launchd's agents never do."""
+        """Tell whether it runs while the user is not logged in; launchd's agents never do."""
         if self.kind != "systemd":
             return False
         return "Linger=yes" in self.tell("loginctl", "show-user", str(os.getuid()), "--property=Linger")[1]
@@ -129,7 +129,7 @@ def is_installed(path: str) -> bool:
 
 
 def _ours(path: str) -> str | None:
-    """Return what our file says, None if there is none; raise Invalid for somebody else's."""
+    """Return what our file says, None if there is none; raise Invalid for a file that is not ours."""
     if not os.path.lexists(path):
         return None
     try:

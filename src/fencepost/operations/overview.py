@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.operations.board import Board, look_around
 from fencepost.operations.run_queries import Store
-from fencepost.ports.looking import ScheduleFacts, TickRow
+from fencepost.ports.read_rows import ScheduleFacts, TickRow
 
 if TYPE_CHECKING:
     from fencepost.stores.charts import SqlCharts

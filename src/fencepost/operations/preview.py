@@ -16,11 +16,11 @@ from fencepost.model.instant import (
     shown,
     to_instant,
 )
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.trigger import AtTrigger, CronTrigger, EveryTrigger, cron_trigger
 from fencepost.model.zone import Zone
-from fencepost.model.zoned import DstFold, DstGap, Slot, ZonedCron
+from fencepost.model.zoned_cron import DstFold, DstGap, Slot, ZonedCron
 
 LISTED_MAX = 10_000_000
 MISSING_APART_MAX = 3  # so many missing slots of one gap are shown one by one; more are shown as a range

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
 from fencepost.model.errors import Invalid, Unknown
-from fencepost.model.handover import REARMING
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import MICROSECOND, to_us
 from fencepost.model.proof import (
@@ -21,6 +20,7 @@ from fencepost.model.proof import (
     reign_of,
     remapped,
 )
+from fencepost.model.version_handover import REARMING
 from fencepost.model.zone import tzdata_version
 from fencepost.ports.history import ScheduleHistory
 from fencepost.ports.requests import VersionFact
@@ -153,7 +153,7 @@ class _Case:
         return self.history.exists and self.history.due_us is not None and self.history.due_us <= self.history.now_us
 
     def sleep(self) -> str:
-        """Say why nobody will look."""
+        """Say why the ticker will not look."""
         if not self.history.exists:
             return "the schedule's row is gone, and its versions are not"
         return "ticks are due, and the ticker was told to look later or never"

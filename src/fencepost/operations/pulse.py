@@ -6,7 +6,7 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.trigger import EndedRun, EveryTrigger
 from fencepost.operations.phrases import SECOND_US, ago, rfc3339
 from fencepost.operations.run_queries import Store
-from fencepost.ports.looking import ScheduleFacts
+from fencepost.ports.read_rows import ScheduleFacts
 from fencepost.ports.registry import ScheduleRow
 
 PATIENCE_US = 30 * SECOND_US  # a scheduler that is alive looks far more often
@@ -31,7 +31,7 @@ def next_tick_us(facts: ScheduleFacts | ScheduleRow) -> int | None:
 
 
 def is_overdue(facts: ScheduleFacts, now_us: int) -> bool:
-    """Tell whether a schedule was due and nobody came."""
+    """Tell whether a schedule was due and no scheduler came."""
     return facts.retired_us is None and facts.due_us is not None and facts.due_us < now_us - PATIENCE_US
 
 
@@ -42,7 +42,7 @@ def silence(store: Store, tenant: str, facts: ScheduleFacts, now_us: int) -> str
 
 
 def is_driven(store: Store, tenant: str) -> bool:
-    """Tell whether somebody drives the scheduler, by its lease."""
+    """Tell whether a scheduler is at work, by its lease."""
     return _driver(store, tenant) is not None
 
 

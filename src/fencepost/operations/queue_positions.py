@@ -19,7 +19,7 @@ Key = tuple[str, str]
 class Behind:
     """Who is in the way of a waiting run."""
 
-    run_id: str | None  # None: another tenant's, which is nobody's business here
+    run_id: str | None  # None: another tenant's, which is not shown here
     what: str  # its agent, or the command that exec guards
     since_us: int
 
@@ -99,7 +99,7 @@ def _project(run: RunRow) -> str:
 
 
 class _Standing(NamedTuple):
-    """Somebody in a line."""
+    """A run or a command in a line."""
 
     id: str
     what: str
@@ -145,7 +145,9 @@ class _Queue:
         before = [self._lines[key] for key in keys if self._lines[key]]
         # Most runs stand in one line only; counting them without a set keeps a long line from costing its square.
         position = 1 + (len(before[0]) if len(before) == 1 else len({one.id for line in before for one in line}))
-        position = max(position, self._unreached[_project(run)])  # nobody is there to say in which directory they meet
+        position = max(
+            position, self._unreached[_project(run)]
+        )  # no worker is there to say in which directory they meet
         first = before[0][0] if before else None
         behind = self._behind(run, grounds, first)
         for key in keys:

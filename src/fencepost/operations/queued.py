@@ -16,7 +16,7 @@ REMEMBERED = 500  # runs of which an earlier scheduler has told
 
 
 class QueueTeller:
-    """Looks at the line now and then; a place that has not changed is told once, whoever looks."""
+    """Looks at the line now and then; a place that has not changed is told once."""
 
     def __init__(self, tenant: str) -> None:
         """Look after the runs of a tenant."""

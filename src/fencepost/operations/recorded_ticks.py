@@ -10,11 +10,11 @@ from fencepost.model.moment import FOREVER_US
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.run_queries import Store, unknown
 from fencepost.operations.tick_stories import Storyteller, behind_of
-from fencepost.ports.looking import AuditRow, PauseFacts, ScheduleFacts, TickRow
+from fencepost.ports.read_rows import AuditRow, PauseFacts, ScheduleFacts, TickRow
 from fencepost.ports.runs import RunRow
 
 if TYPE_CHECKING:
-    from fencepost.stores.looking import SqlLooking
+    from fencepost.stores.reads import SqlLooking
 
 RUNS_MAX = 200  # looked through for what was in the way of the ticks of one page
 PAUSES_MAX = 200

@@ -32,7 +32,7 @@ from fencepost.operations.run_queries import (
     list_runs,
     show,
 )
-from fencepost.ports.looking import CommandRow
+from fencepost.ports.read_rows import CommandRow
 
 
 class Past(NamedTuple):
@@ -124,7 +124,7 @@ def _guarded_words(row: CommandRow, now_us: int) -> str:
     if row.state == "running":
         return f"running for {took}"
     if row.ended_us is None:
-        return "lost: nobody has reported its end"
+        return "lost: its end was never reported"
     why = f": exit code {row.exit_code}" if row.state == "failed" else ""
     return f"{row.state} after {took}, {ago(row.ended_us, now_us)}{why}"
 

@@ -17,12 +17,12 @@ from fencepost.operations.commands import Command, commands
 from fencepost.operations.phrases import fate, kept_words, rfc3339, span
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.queue_positions import QueuePosition, line_up
-from fencepost.ports.looking import AuditRow, Replay, TickRow
+from fencepost.ports.read_rows import AuditRow, Replay, TickRow
 from fencepost.ports.runs import AttemptRow, RunRow
 from fencepost.stores.runtime import RuntimeStore
 
 if TYPE_CHECKING:
-    from fencepost.stores.looking import SqlLooking
+    from fencepost.stores.reads import SqlLooking
 
 Store = RuntimeStore  # what a door holds open and hands to operations
 LIVE_MAX = 10_000
@@ -165,7 +165,7 @@ def dead_waiting(store: Store, tenant: str) -> int:
 def list_dead(
     store: Store, tenant: str, *, schedule: str = "", before: tuple[int, str] = (FOREVER_US, ""), limit: int
 ) -> RunListing:
-    """Return the dead letters that nobody has dealt with, newest first, each with its last log lines."""
+    """Return the dead letters that are still open, newest first, each with its last log lines."""
     look = store.reads(tenant)
     found = look.runs(state=RunState.DEAD.value, schedule=schedule, kept=True, before=before, limit=limit)
     if not found:
@@ -272,7 +272,7 @@ def ending_words(run: RunRow) -> str:
 
 
 def _check_names(look: "SqlLooking", wanted: Filter) -> None:
-    """Say so if nothing was found because of a name that nobody ever gave."""
+    """Say so if nothing was found because no run ever had that name."""
     if wanted.schedule and look.schedule(wanted.schedule) is None:
         raise unknown(look, wanted.schedule, kinds=("schedule",))
     if wanted.agent and wanted.agent not in {one.name for one in look.names() if one.kind == "agent"}:

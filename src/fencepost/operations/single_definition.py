@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fencepost.config.load import Config, check
 from fencepost.config.read import Document
 from fencepost.model.errors import Busy, Invalid, Outdated, Unknown
-from fencepost.model.registry import KnownAgent, KnownDefinitions, KnownSchedule, Wanted
-from fencepost.model.rights import Rights
-from fencepost.operations.registry import Planned, apply_config, find_schedule
+from fencepost.model.registry_plan import KnownAgent, KnownDefinitions, KnownSchedule, Wanted
+from fencepost.model.secret_rights import Rights
+from fencepost.operations.schedule_registry import Planned, apply_config, find_schedule
 from fencepost.ports.registry import AgentRow
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def drop_definition(
 
 
 def tag_of(registry: "SqlRegistry", kind: str, name: str, *, tenant: str) -> str:
-    """Return a short text that changes with the definition, for whoever wants to change only what they have seen."""
+    """Return a short text that changes with the definition: a caller that sends it back changes only what it has seen."""
     if kind == "agent":
         return agent_tag(find_agent(registry, name, tenant=tenant).hash)
     row = find_schedule(registry, name, tenant=tenant).row
@@ -119,7 +119,7 @@ def _source_of(registry: "SqlRegistry", kind: str, name: str, tenant: str) -> st
 
 
 def _seen_as(kind: str, name: str, expected: str | None) -> Callable[[KnownDefinitions], None] | None:
-    """Return a check, inside of the transaction, that nobody has changed the definition since the caller saw it."""
+    """Return a check, inside of the transaction, that the definition is still the one that the caller saw."""
     if expected is None:
         return None
 

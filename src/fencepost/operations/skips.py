@@ -11,7 +11,7 @@ NEWEST: Place = (FOREVER_US, "", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Skips:
+class SkippedTicks:
     """One page; `before` is where the next one begins."""
 
     now_us: int
@@ -20,7 +20,7 @@ class Skips:
     before: Place | None = None
 
 
-def skips(store: Store, tenant: str, *, disposition: str = "", before: Place = NEWEST, limit: int) -> Skips:
+def skips(store: Store, tenant: str, *, disposition: str = "", before: Place = NEWEST, limit: int) -> SkippedTicks:
     """Return one page of what was skipped; a few questions for each schedule on it."""
     look = store.reads(tenant)
     rows = look.skips(disposition=disposition, before=before, limit=limit + 1)
@@ -36,7 +36,7 @@ def skips(store: Store, tenant: str, *, disposition: str = "", before: Place = N
         own = sorted((row for row in kept if row.schedule == name), key=lambda row: row.tick_us, reverse=True)
         told |= {(name, one.tick.occurrence): one for one in tell_ticks(look, facts, own, now_us)}
     last = kept[-1] if len(rows) > limit else None
-    return Skips(
+    return SkippedTicks(
         now_us,
         [told[row.schedule, row.occurrence] for row in kept if (row.schedule, row.occurrence) in told],
         definitions,

@@ -15,7 +15,7 @@ from fencepost.stores import backup as backups
 from fencepost.stores.leases import SqlLeases
 
 if TYPE_CHECKING:
-    from fencepost.stores.care import SqlCare
+    from fencepost.stores.maintenance import SqlCare
     from fencepost.stores.runtime import RuntimeStore
 
 TOLD_EVERY = 500  # rows
@@ -64,7 +64,7 @@ def send_away(
 ) -> BackedUp:
     """Let a tenant leave this store, for the one where the file is restored; raise Busy while it runs something.
 
-    Whoever is killed in between does it again: a tenant that has left can be written to a file as often as wanted.
+    After a kill in between, do it again: a tenant that has left can be written to a file as often as wanted.
     """
     backup_of = partial(backup, store, path, tenant=tenant, progress=progress)
     if _care(store).is_empty(tenant):

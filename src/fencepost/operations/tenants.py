@@ -7,9 +7,9 @@ from fencepost.config.value_kinds import check_name, did_you_mean
 from fencepost.model.errors import Unknown
 from fencepost.operations.run_queries import Store
 
-ALWAYS = "default"  # whoever names no other tenant has this one, from the first moment on
+ALWAYS = "default"  # a caller that names no tenant has this one, from the first moment on
 SHOWN_MAX = 20
-LATE_US = 60 * 1_000_000  # so long after its instant a tick that nobody has looked at is overdue
+LATE_US = 60 * 1_000_000  # so long after its instant an undecided tick is overdue
 
 
 class TenantFigures(NamedTuple):

@@ -25,7 +25,7 @@ from fencepost.operations.phrases import (
     why_so,
 )
 from fencepost.operations.run_queries import SeenRun
-from fencepost.ports.looking import AuditRow, PauseFacts, TickRow
+from fencepost.ports.read_rows import AuditRow, PauseFacts, TickRow
 from fencepost.ports.runs import RunRow
 
 IN_THE_WAY_MAX = 3

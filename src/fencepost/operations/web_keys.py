@@ -122,7 +122,7 @@ def log_in(keys: "SqlKeys", text: str) -> Made:
 
 
 def is_link(keys: "SqlKeys", text: str) -> bool:
-    """Tell whether a link is still good, without using it up: browsers fetch what nobody has clicked on."""
+    """Tell whether a link is still good, without using it up: browsers fetch links before they are clicked."""
     return _caller(keys, text, "link") is not None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid, KeyReused, Misconfigured, Unauthorised, Unverifiable
+from fencepost.model.new_run import RunRecipe, make_run, own_key
 from fencepost.model.request_key import delivery_key
 from fencepost.model.run import TriggerKind
 from fencepost.model.webhook import (
@@ -20,10 +21,9 @@ from fencepost.model.webhook import (
     payload_of,
     read_content,
 )
-from fencepost.operations.making import RunRecipe, afford, make_run, own_key
-from fencepost.operations.requests import admitted
-from fencepost.ports.hooks import Delivered, Parcel
+from fencepost.operations.run_requests import admitted, afford
 from fencepost.ports.requests import Ask, Grounds, Placement
+from fencepost.ports.webhooks import Delivered, Parcel
 
 if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore
@@ -56,7 +56,7 @@ def genuine_hook(
     now_seconds: int,
     fetch_secret: Callable[[str, str], str],
 ) -> Hook:
-    """Return the hook that a delivery is signed for, or raise Unauthorised: nobody learns which hooks there are."""
+    """Return the hook that a delivery is signed for, or raise Unauthorised: a stranger does not learn which hooks there are."""
     row = store.hooks().hook(tenant, name)
     if row is None:
         raise Unauthorised(STRANGE)

@@ -18,10 +18,10 @@ from fencepost.operations.preview import parse_moment, preview
 from fencepost.operations.pulse import is_overdue, next_tick_us, silence
 from fencepost.operations.run_queries import SeenRun, Store, show, unknown
 from fencepost.operations.tick_stories import Storyteller, pause_words
-from fencepost.ports.looking import ScheduleFacts, TickRow, VersionFacts
+from fencepost.ports.read_rows import ScheduleFacts, TickRow, VersionFacts
 
 if TYPE_CHECKING:
-    from fencepost.stores.looking import SqlLooking
+    from fencepost.stores.reads import SqlLooking
 
 ROWS_MAX = 5
 

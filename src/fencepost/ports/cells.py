@@ -23,7 +23,7 @@ class Answer(Enum):
     UNKNOWN = "unknown"  # it may have been carried out, or may be later
 
 
-class Swapped(NamedTuple):
+class SwapOutcome(NamedTuple):
     """The answer to a swap: the new document's tag, or why there is none."""
 
     tag: str | None
@@ -56,7 +56,7 @@ class Cells(Protocol):
         """Return what the store holds now under these names."""
         ...
 
-    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> SwapOutcome:
         """Put a document in the place of the one with this tag, or of none; no document deletes."""
         ...
 

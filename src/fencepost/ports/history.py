@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fencepost.model.recorded import Recorded
+from fencepost.model.recorded_tick import Recorded
 from fencepost.ports.pruning import Watermark
 from fencepost.ports.requests import VersionFact
 

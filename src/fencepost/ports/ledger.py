@@ -5,8 +5,8 @@ from __future__ import annotations
 from fencepost.model.light import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from fencepost.model.effect_ledger import EffectCall, Entry, Verdict
     from fencepost.model.lease import Lease
-    from fencepost.model.ledger import EffectCall, Entry, Verdict
 
 
 class LedgerStore(Protocol):

@@ -8,7 +8,7 @@ from fencepost.ports.runs import RunRow
 
 
 class NoticeHealth(NamedTuple):
-    """How the outbox stands: late ones are due, and nobody takes them."""
+    """How the outbox stands: late ones are due, and were not taken."""
 
     late: int
     waiting: int
@@ -17,7 +17,7 @@ class NoticeHealth(NamedTuple):
 
 
 class NoticeRow(NamedTuple):
-    """One notice, as whoever looks after them sees it."""
+    """One notice, as an operator sees it."""
 
     name: str
     event: str

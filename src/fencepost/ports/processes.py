@@ -28,7 +28,7 @@ class Processes(Protocol):
         ...
 
     def identify(self, pid: int) -> ProcessId | None:
-        """Return who has this pid now, or None if nobody does."""
+        """Return who has this pid now, or None if no process does."""
         ...
 
     def fate(self, process: ProcessId) -> Fate:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fencepost.model.ownership import Replaced
-from fencepost.model.registry import KnownDefinitions, Plan, Wanted
+from fencepost.model.registry_plan import KnownDefinitions, Plan, Wanted
 
 BEYOND = 1 << 62  # every version and every id
 

@@ -1,12 +1,12 @@
-"""What doors ask of a store when somebody wants a run: facts in, a decision out, all in one transaction."""
+"""What doors ask of a store when a run is wanted: facts in, a decision out, all in one transaction."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from fencepost.model.budget import Counted
+from fencepost.model.new_run import NewRun, RunTarget
 from fencepost.model.overlap import UnendedRun
 from fencepost.ports.runs import RunRow
-from fencepost.ports.ticks import NewRun
 
 BATCH_MAX = 10_000  # so many runs may be asked for at once
 
@@ -41,19 +41,6 @@ class TickFact(NamedTuple):
     tick_us: int
     disposition: str
     run_id: str | None
-
-
-class RunTarget(NamedTuple):
-    """What shall run; without a schedule it is an agent alone."""
-
-    agent: str
-    manifest: str
-    manifest_hash: str
-    schedule: str | None = None
-    version: int | None = None
-    definition: str | None = None
-    cursor_us: int = 0
-    last_success_us: int | None = None
 
 
 class Grounds(NamedTuple):

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fencepost.model.budget import Counted
-from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason
+from fencepost.model.usage_figures import SoFar
 
 
 class RunRow(NamedTuple):
@@ -88,7 +88,7 @@ class Completion(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What holds for a run's schedule when somebody is about to lease the run."""
+    """What holds for a run's schedule when a worker is about to lease the run."""
 
     now_us: int
     definition: str | None  # None: the run belongs to no schedule

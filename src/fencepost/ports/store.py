@@ -82,7 +82,7 @@ class LeaseStore(Protocol):
         ...
 
     def leases(self) -> list[Held]:
-        """Return every lease, and those lost ones whose processes nobody has seen dead yet."""
+        """Return every lease, and those lost ones whose processes were not seen dead yet."""
         ...
 
     def waiters(self) -> list[Waiter]:

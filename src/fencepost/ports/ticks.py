@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fencepost.model.budget import Counted
 from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.new_run import NewRun
 from fencepost.model.overlap import UnendedRun
 
 Key = tuple[str, str]  # tenant, schedule
@@ -63,44 +64,12 @@ class NewTick(NamedTuple):
     slot_until: str
     tick_us: int
     tick_until_us: int
-    count: int  # type: ignore[assignment]  # the word of the records; nobody counts in a row
+    count: int  # type: ignore[assignment]  # the word of the records; a row is not counted in
     disposition: str
     run_id: str | None
     into_us: int | None
     tzdata: str
     behind: str | None = None  # the runs that were in its way, as a JSON list
-
-
-class NewRun(NamedTuple):
-    """A run to be put into the queue."""
-
-    id: str
-    tenant: str
-    agent: str
-    schedule: str | None
-    version: int | None
-    trigger: str
-    occurrence: str | None
-    tick_us: int | None
-    period_start_us: int | None
-    period_end_us: int | None
-    backfill_from_us: int | None
-    last_success_us: int | None
-    idempotency_key: str
-    manifest: str
-    manifest_hash: str
-    payload: str
-    resources: str
-    lease_max: int
-    lines_up: bool
-    priority: int
-    ready_us: int
-    counted_us: int
-    reserved_micro: int = 0
-    request_key: str | None = None
-    origin: str | None = None
-    queue_for_us: int | None = None  # how long it may wait for its first start
-    in_process: bool = False  # whether a lane carries it out
 
 
 class TickPlan(NamedTuple):

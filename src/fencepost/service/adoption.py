@@ -15,8 +15,8 @@ from fencepost.ports.runs import Adoptable, LeasedRun
 from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Term
 from fencepost.service.end_record import EndRecords, clear_away_the_dead, has_known_end
+from fencepost.service.guard_handle import Guarded
 from fencepost.service.guard_pool import connect
-from fencepost.service.guarded import Guarded
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.worker import Worker
 from fencepost.stores.runtime import RuntimeStore

@@ -8,8 +8,8 @@ from fencepost.model.instant import format_instant
 from fencepost.model.lease import Lease
 from fencepost.model.moment import from_us
 from fencepost.model.own_program import own_executable
-from fencepost.model.rights import is_ordinary
 from fencepost.model.run_key import key_variables
+from fencepost.model.secret_rights import is_ordinary
 from fencepost.model.trace import traceparent
 from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.handing import Given

@@ -14,7 +14,16 @@ from fencepost.model.retry import timeouts_in_seconds
 from fencepost.model.usage import usage_text
 from fencepost.service.agent_tree import KILL_SECONDS, AgentTree
 from fencepost.service.answers import SocketAnswers
-from fencepost.service.ends import DONE, DRAIN, INTERRUPTS, LOSSES, OVER_BUDGET, PASSED_SECONDS, outcome_of, shown_code
+from fencepost.service.end_reasons import (
+    DONE,
+    DRAIN,
+    INTERRUPTS,
+    LOSSES,
+    OVER_BUDGET,
+    PASSED_SECONDS,
+    outcome_of,
+    shown_code,
+)
 from fencepost.service.guard import ASK_PART
 from fencepost.service.output import Output, hide
 from fencepost.service.run_answers import LOCAL, RunAnswers
@@ -26,10 +35,10 @@ if TYPE_CHECKING:
     from fencepost.host.log_files import LogFile
     from fencepost.model.outcome import Outcome
     from fencepost.ports.clock import Clock
+    from fencepost.service.agent_events import Listening
     from fencepost.service.custody import Term
     from fencepost.service.end_record import Told
     from fencepost.service.guard_skills import GuardSkills
-    from fencepost.service.listening import Listening
     from fencepost.service.run_order import RunOrder
 
 STDIN = "stdin"

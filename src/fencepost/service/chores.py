@@ -8,7 +8,7 @@ from fencepost.flow.notary import Notary, SealWitness
 from fencepost.flow.pruner import Pruner
 from fencepost.flow.reaper import Reaper, store_now
 from fencepost.host.log_files import log_path, remove_log
-from fencepost.model.audit import Seal
+from fencepost.model.audit_chain import Seal
 from fencepost.model.clock_jump import ClockReading, jump_between
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import AuditCut
@@ -17,8 +17,8 @@ from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
 from fencepost.ports.pruning import PrunePlace
 from fencepost.ports.store import LeaseStore
-from fencepost.service.courier import Courier, Post
 from fencepost.service.end_record import has_known_end
+from fencepost.service.notifier import Courier, Post
 from fencepost.stores.runtime import RuntimeStore
 
 REAP_SECONDS = 2.0

@@ -6,7 +6,7 @@ from os.path import basename
 from fencepost.gates.model.recipes import scrubbed
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.service.custody import Term
-from fencepost.service.ends import PASSED_SECONDS
+from fencepost.service.end_reasons import PASSED_SECONDS
 from fencepost.service.model_leading import Way, way_to
 from fencepost.service.model_line import open_pass
 from fencepost.service.model_pass import FAR_SECONDS, ModelPass, kept_pass

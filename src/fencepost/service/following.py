@@ -1,11 +1,11 @@
 """Follows a run to its end: its places in the queue, its attempts, and what they print, through rotation."""
 
-import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from fencepost.host.log_files import log_path
+from fencepost.host.log_reader import LogReader
 from fencepost.model.run import RunState
 from fencepost.ports.clock import Clock
 from fencepost.ports.runs import RunRow
@@ -13,55 +13,6 @@ from fencepost.ports.runs import RunRow
 CHUNK = 65_536
 READ_EVERY_SECONDS = 0.1
 LOOK_EVERY = 5  # readings between two looks at the store
-
-
-class LogTail:
-    """Reads a log that is being written: whatever comes, in order, also when the file takes its turn."""
-
-    __slots__ = ("_fd", "_path")
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._fd: int | None = None
-
-    def read(self) -> Iterator[bytes]:
-        """Yield all that has come since."""
-        while True:
-            if self._fd is None:
-                self._fd = self._open(f"{self._path}.1") or self._open(self._path)
-                if self._fd is None:
-                    return
-            while data := os.read(self._fd, CHUNK):
-                yield data
-            following = self._following()
-            if following is None:
-                return
-            # It has had its turn before we looked; what was appended in between is still to be read from it.
-            while data := os.read(self._fd, CHUNK):
-                yield data
-            os.close(self._fd)
-            self._fd = following
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def _following(self) -> int | None:
-        """Open the file after ours: the newest if ours is the older half now, else the older half."""
-        assert self._fd is not None
-        ours = os.fstat(self._fd).st_ino
-        if _inode(self._path) in (ours, None):
-            return None
-        older = _inode(f"{self._path}.1")
-        return self._open(self._path if older in (ours, None) else f"{self._path}.1")
-
-    @staticmethod
-    def _open(path: str) -> int | None:
-        with suppress(FileNotFoundError):
-            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +40,7 @@ def follow(
     tail, fence = _tail_of(run, folder), run.fence
     try:
         if tail is not None:
-            ears.output(last_lines(b"".join(tail.read()), lines))
+            ears.output(last_lines(b"".join(_rest_of(tail)), lines))
         while True:
             # Looked at before the last reading: what it printed before its end is then in the file.
             now = look()
@@ -137,18 +88,16 @@ def system_clock() -> Clock:
     return SystemClock()
 
 
-def _tail_of(run: RunRow, folder: str) -> LogTail | None:
-    return None if run.fence is None else LogTail(log_path(folder, run.id, run.fence))
+def _tail_of(run: RunRow, folder: str) -> LogReader | None:
+    return None if run.fence is None else LogReader(log_path(folder, run.id, run.fence), None, tail_bytes=sys.maxsize)
 
 
-def _drain(tail: LogTail | None, ears: Ears) -> None:
-    if tail is not None:
-        for data in tail.read():
-            ears.output(data)
+def _drain(tail: LogReader | None, ears: Ears) -> None:
+    for data in _rest_of(tail):
+        ears.output(data)
 
 
-def _inode(path: str) -> int | None:
-    try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
-        return None
+def _rest_of(tail: LogReader | None) -> Iterator[bytes]:
+    """Yield all that has come since the last reading."""
+    while tail is not None and (data := tail.read(CHUNK)):
+        yield data

@@ -18,7 +18,7 @@ from fencepost.host.unreadable_process import become_unreadable
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.service.agent_tree import AgentTree
-from fencepost.service.line import Message, MessageLine
+from fencepost.service.message_pipe import Message, MessageLine
 from fencepost.service.run_folder import RunFolder
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ A plain command needs none of it. Its guard is forked from a small program witho
 from collections.abc import Callable
 
 from fencepost.ports.store import StoreFacts
+from fencepost.service.agent_events import Listening
 from fencepost.service.channel import Message
 from fencepost.service.guard_child import GuardChild, finish, prepare, start_child
-from fencepost.service.listening import Listening
 from fencepost.service.model_pass import ModelPass, kept_pass
 from fencepost.service.order import Tools
 from fencepost.service.output import Output

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fencepost.gates.model.recipes import recipe
 from fencepost.host.secrets import hand_over, permit
 from fencepost.model.definition import AgentDefinition, gate_targets
-from fencepost.model.rights import Rights, is_ordinary, references_in
+from fencepost.model.secret_rights import Rights, is_ordinary, references_in
 from fencepost.model.target import is_target, parse_target
 
 

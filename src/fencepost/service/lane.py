@@ -12,16 +12,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from fencepost.flow.leasing import recheck_for
+from fencepost.flow.run_recheck import recheck_for
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Claim, kill_grace
 from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun
 from fencepost.service.answers import LOST
 from fencepost.service.custody import Custody, Term
-from fencepost.service.ends import DRAIN, STOP
+from fencepost.service.end_lines import LaneTelling
+from fencepost.service.end_reasons import DRAIN, STOP
 from fencepost.service.guard import ASK_PART
-from fencepost.service.hint import Hint
 from fencepost.service.lane_batches import POLL_SECONDS, Batches
 from fencepost.service.lane_caller import PERMITS_MAX, LaneRunner, post_caller
 from fencepost.service.lane_runs import (
@@ -36,18 +36,18 @@ from fencepost.service.lane_runs import (
     wrote_a_log,
 )
 from fencepost.service.last_resort import LastResort
-from fencepost.service.line import Message
+from fencepost.service.message_pipe import Message
 from fencepost.service.order import new_id
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.signals import Mailbox
-from fencepost.service.telling import LaneTelling
+from fencepost.service.wakeup import Hint
 from fencepost.service.worker_tools import WorkerTools
 from fencepost.stores.runtime import RuntimeStore
 
 BATCH_SECONDS = 0.05  # how long a batch should take; what is known of a function decides how many that are
 AT_ONCE_SECONDS = 0.002  # shorter ones have their start put on record with the lease, all of a batch together
 FIRST_GUESS_SECONDS = 0.01
-STUCK_SECONDS = 1.0  # a run that takes longer keeps nobody waiting: what stands behind it goes back
+STUCK_SECONDS = 1.0  # a run that takes longer holds up no other: what stands behind it goes back
 IDLE_SECONDS = 600.0
 AGAIN_SECONDS = 0.2
 GARBAGE_MIN = (
@@ -131,7 +131,7 @@ class _Keeper:
         return 0
 
     def _ears(self) -> list[int]:
-        """Return where those are heard who want us to stop."""
+        """Return the descriptors on which requests to stop arrive."""
         return [self._mailbox.fd, *([] if self._worker_alive is None else [self._worker_alive])]
 
     def _listen(self, ready: list[int]) -> None:
@@ -142,7 +142,7 @@ class _Keeper:
             self._drain_ns = self._drain_ns or self._now()
 
     def _pause(self) -> None:
-        """Give a store that is away a moment to come back; whoever wants us to stop is heard meanwhile."""
+        """Give a store that is away a moment to come back; a request to stop is heard meanwhile."""
         until_ns = self._now() + round(AGAIN_SECONDS * 1e9)
         while (left := (until_ns - self._now()) / 1e9) > 0:
             self._listen(select.select(self._ears(), [], [], left)[0])
@@ -179,7 +179,7 @@ class _Keeper:
         self._take(LaneRequest(claim, limit, starts, partial(gates_of, self._tools), recheck_for) if lease else None)
 
     def _take(self, wanted: LaneRequest | None) -> None:
-        """Ask until there is an answer or our time is up: what was granted in silence must not be forgotten."""
+        """Ask until there is an answer or our time is up: a grant whose answer was lost must not be forgotten."""
         term = Term(self._tools.clock, counts_sleep=self._counts_sleep)
         done, closing = self._done, self._batches.without(one.lease.id for one in (*self._hand, *self._given))
         while True:
@@ -226,7 +226,7 @@ class _Keeper:
                 self._pause()
 
     def _give(self) -> None:
-        """Give the runner what has its start on record, or make one other run ready and give it that."""
+        """Give the runner the runs whose start is recorded, or record the start of one more and give it that."""
         started = [one for one in self._hand if one.started]
         chunk = started or self._hand[:1]
         self._hand = [one for one in self._hand if not one.started] if started else self._hand[1:]
@@ -288,7 +288,7 @@ class _Keeper:
         self._caller.tell_deadline(self._batches.deadline_ns)
 
     def _look(self) -> None:
-        """See whether a limit is reached, somebody asked to stop, or a slow run keeps others waiting."""
+        """See whether a limit is reached, a stop was asked for, or a slow run holds up the next."""
         if self._watch is None or self._caller.why:
             return
         over = self._watch.exceeded()
@@ -335,7 +335,7 @@ class _Keeper:
         return max(0.0, min(*waits, *self._batches.waits()))
 
     def _wind_up(self) -> None:
-        """Settle the rest when the runner is gone: what began by how it ended, what did not goes back."""
+        """Settle the rest when the runner is gone: a run that began by how it ended; the others go back into the queue."""
         if self._caller.ended is None:
             self._caller.dismiss()
             return

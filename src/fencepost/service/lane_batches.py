@@ -45,7 +45,7 @@ class Batches:
 
     @property
     def is_late(self) -> bool:
-        """Whether a lease is lost, or may be somebody else's by now."""
+        """Whether a lease is lost, or may have another holder by now."""
         return any(kept.term.over or kept.lost for kept in self._batches.values())
 
     @property

@@ -1,6 +1,6 @@
 """The process that calls a lane's functions, as its keeper sees it: a guard that ends it, a line, and permits to begin.
 
-Whoever takes a permit has the run: the process, which begins it, or the keeper, which takes back what has not begun.
+Who takes the permit has the run: the process, which begins it, or the keeper, which takes back what has not begun.
 """
 
 import json
@@ -12,10 +12,10 @@ from socket import socketpair
 
 from fencepost.host.log_files import LogFile
 from fencepost.model.own_program import own_program
-from fencepost.model.rights import is_ordinary
+from fencepost.model.secret_rights import is_ordinary
 from fencepost.service.guard import GuardHandle, post_guard
 from fencepost.service.lane_batches import FOREVER_NS
-from fencepost.service.line import Message, MessageLine
+from fencepost.service.message_pipe import Message, MessageLine
 from fencepost.service.output import Output
 from fencepost.service.worker_tools import WorkerTools
 
@@ -52,7 +52,7 @@ class LaneRunner:
     def start(self, name: str, *, folder: str, log_path: str, counts_sleep: bool) -> bool:
         """Have the guard start it; it knows nothing of any run yet."""
         self._log_path = log_path
-        self.output.keep(LogFile(log_path, LOG_MAX, begins=False), [])  # whoever is killed leaves no empty file
+        self.output.keep(LogFile(log_path, LOG_MAX, begins=False), [])  # a killed process leaves no empty file
         self._guard.line.send(place=name, cgroup=None, folder=folder)
         env = {name: value for name, value in os.environ.items() if is_ordinary(name)}
         env |= {"FENCEPOST_RUN_ID": name, "PYTHONUNBUFFERED": "1"}
@@ -89,12 +89,12 @@ class LaneRunner:
         return self._line.receive()
 
     def last_words(self) -> Iterator[Message]:
-        """Yield what it said before it was gone, and we had not heard."""
+        """Yield what the runner said before it was gone, and we have not read yet."""
         while select.select([self._line.fd], [], [], 0)[0] and not self._line.closed:
             yield from self._line.receive()
 
     def tell_deadline(self, deadline_ns: int) -> None:
-        """Let the guard end it before the first of our leases can be given away."""
+        """Let the guard end the runner before the first of our leases can be given away."""
         if deadline_ns != self._deadline_ns:
             self._deadline_ns = deadline_ns
             self._guard.line.send(deadline_ns=deadline_ns)
@@ -126,14 +126,14 @@ class LaneRunner:
         return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
     def dismiss(self) -> None:
-        """Hang up in order: it has nothing to do, and what it said beside its functions is of no more use."""
+        """Close the line: the runner has nothing to do, and its last words are not needed."""
         self._line.close()
         with suppress(FileNotFoundError):
             os.unlink(self._log_path)
 
 
 def post_caller(bench: WorkerTools) -> LaneRunner:
-    """Fork the guard with what the runner is to inherit as its standard descriptors, which are ours no more."""
+    """Fork the guard; the runner inherits these standard descriptors, and we close them."""
     permits_reader, permits_writer = os.pipe()
     for descriptor in (permits_reader, permits_writer):
         os.set_blocking(descriptor, False)

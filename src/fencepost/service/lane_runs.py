@@ -31,10 +31,10 @@ from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import likeness, own_values, run_variables
 from fencepost.service.answers import LOST, SocketAnswers
 from fencepost.service.custody import Term
+from fencepost.service.end_reasons import DRAIN, LOSSES, STOP
 from fencepost.service.end_record import Told
-from fencepost.service.ends import DRAIN, LOSSES, STOP
 from fencepost.service.lane_caller import LaneRunner
-from fencepost.service.line import Message
+from fencepost.service.message_pipe import Message
 from fencepost.service.order import Order, Tools
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import RunFolder
@@ -56,7 +56,7 @@ def _agent(manifest: str, manifest_hash: str) -> tuple[AgentDefinition, bool]:
 
 
 def messages_of(chunk: Sequence[LeasedRun], bench: WorkerTools, folder: RunFolder) -> list[Message]:
-    """Spell what the runner is to call: one message for runs that are alike, with what each of them has of its own."""
+    """Spell what the runner is to call: one message for runs that are alike, with what differs for each."""
     messages: list[Message] = []
     kind: tuple[object, ...] | None = None
     for one in chunk:
@@ -124,7 +124,7 @@ class LaneWatch:
         self._is_ending = is_ending
         self._agent = agent_of(one.run)[0]
         self._clock = Stopwatch(bench.tools.clock.awake_ns, timeouts_of(self._agent))
-        self._stop: str | None = None  # why somebody wants it to stop
+        self._stop: str | None = None  # why it shall stop
         self._answers: RunAnswers | None = None
 
     def left_seconds(self) -> float:
@@ -139,7 +139,7 @@ class LaneWatch:
         return over.reason if over is not None else None
 
     def asked_to_stop(self) -> str | None:
-        """Return why it shall stop, if somebody asked for it; the store is asked now and then."""
+        """Return why it shall stop, if that was asked for; the store is asked now and then."""
         if self._clock.is_time_to_look():
             try:
                 self._stop = self._store.stops_asked(self._one.lease).get(self._one.run.id)
@@ -186,7 +186,7 @@ class LaneWatch:
         return step is not DrainStep.KEEP
 
     def _is_resumable(self) -> bool:
-        """Tell whether it has left a checkpoint; while nobody can tell, it is left to finish as if there were none."""
+        """Tell whether it has left a checkpoint; while that is not known, it is left to finish as if there were none."""
         try:
             return self._store.checkpoint(self._one.run.id) is not None
         except StoreUnavailable:
@@ -244,7 +244,7 @@ def wrote_a_log(one: LeasedRun, bench: WorkerTools) -> bool:
 
 
 def ended_with(caller: LaneRunner, *, alone: bool, resumable: Callable[[], bool]) -> Outcome:
-    """Say how a run ended with whose process everything ended; of several, nobody can tell."""
+    """Say how a run ended whose process died with it; of several runs, which one did it is not known."""
     assert caller.ended is not None
     why = caller.why or str(caller.ended["why"])
     if why in (*LOSSES, "supervisor gone") or not alone:

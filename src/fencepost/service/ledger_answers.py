@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.errors import Busy, FencepostError, InDoubt, Invalid, LeaseLost, RunDiverged, StoreUnavailable
-from fencepost.model.ledger import (
+from fencepost.model.effect_ledger import (
     Ambiguous,
     Answered,
     Diverged,
@@ -15,8 +14,8 @@ from fencepost.model.ledger import (
     Verdict,
     scope_of,
 )
+from fencepost.model.errors import Busy, FencepostError, InDoubt, Invalid, LeaseLost, RunDiverged, StoreUnavailable
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.service.answers import LOST
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
@@ -31,9 +30,7 @@ def answer_about_ledger(request: Answer, lease: Lease, ledger: LedgerStore) -> A
     """Carry out one verb for whoever has the run's key."""
     try:
         return _answer(request, lease, ledger)
-    except LeaseLost as error:
-        return {**LOST, "message": str(error)}
-    except (Busy, Invalid, StoreUnavailable) as error:
+    except (Busy, Invalid, LeaseLost, StoreUnavailable) as error:
         return {"ok": False, "code": error.code, "message": str(error)}
 
 
@@ -116,6 +113,6 @@ def ambiguous_sentence(entry: Entry) -> str:
     why = entry.doubt or "its run ended before it was recorded"
     scope = f" --scope {entry.scope}" if entry.scope else ""
     return (
-        f"run {entry.run_id} began {entry.key!r} and nobody knows whether it took place ({why}). Look, then say so: "
+        f"run {entry.run_id} began {entry.key!r} and it is not known whether it took place ({why}). Look, then say so: "
         f"fencepost ledger resolve '{entry.key}'{scope} --completed ANSWER, or --forget to have it done again."
     )

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from fencepost.model import mcp
 from fencepost.model.errors import Invalid
 from fencepost.model.mcp_frame import Unreadable, one_line, read_answers, read_frame
-from fencepost.model.mcp_http import (
+from fencepost.model.mcp_http_messages import (
     EventReader,
     is_response_to,
     message_headers,

@@ -15,7 +15,7 @@ from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.host.spawn import close_others
 from fencepost.host.unreadable_process import become_unreadable
-from fencepost.service.line import MessageLine
+from fencepost.service.message_pipe import MessageLine
 from fencepost.service.run_guard import RunGuard
 from fencepost.service.zygote import Become, Helper
 

@@ -118,7 +118,7 @@ class Proxy:
         return None
 
     def _body(self, head: Head, stream: RequestStream) -> Iterable[bytes]:
-        """Return the body; a small one is taken in first, so that a sender that was frozen meanwhile holds nobody up."""
+        """Return the body; a small one is taken in first, so that a sender that was frozen meanwhile holds up no other request."""
         if "expect" in head.by_name:
             stream.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         chunks = stream.body(head.length, self._rules.body_max)

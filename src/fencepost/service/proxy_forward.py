@@ -15,7 +15,7 @@ NO_BODY = (204, 304)
 
 
 class EffectUnknown(Exception):  # says what is the case
-    """Nobody knows whether the request had its effect."""
+    """It is not known whether the request had its effect."""
 
 
 class Forward:
@@ -88,7 +88,9 @@ class Forward:
 
     def _unknown(self, error: Exception) -> EffectUnknown:
         self._connection.close()
-        return EffectUnknown(f"nobody knows whether this request had its effect: {str(error) or type(error).__name__}")
+        return EffectUnknown(
+            f"it is not known whether this request had its effect: {str(error) or type(error).__name__}"
+        )
 
     def _wait_at_most(self) -> None:
         if self._connection.sock is not None:

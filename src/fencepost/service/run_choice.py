@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fencepost.model.light import NamedTuple
 from fencepost.ports.runs import Offer, RunRow
+from fencepost.service.guard_handle import Guarded
 from fencepost.service.guard_pool import SPARE, GuardPool
-from fencepost.service.guarded import Guarded
 from fencepost.service.run_making import Making
 from fencepost.service.worker_tools import WorkerTools
 from fencepost.service.zygote import Zygote

@@ -30,9 +30,9 @@ from fencepost.service.agent_watch import AgentEnd, AgentWatch
 from fencepost.service.answers import LOST
 from fencepost.service.channel import Channel, Message
 from fencepost.service.custody import Term
+from fencepost.service.end_reasons import LOSSES
 from fencepost.service.end_record import EndRecord, Told
-from fencepost.service.ending import not_started
-from fencepost.service.ends import LOSSES
+from fencepost.service.exit_codes import not_started
 from fencepost.service.guard import LOOK_SECONDS, wake_on_child
 from fencepost.service.run_folder import RunFolder
 from fencepost.service.run_order import GuardPlace, RunOrder

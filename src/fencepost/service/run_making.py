@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from threading import Thread
 
-from fencepost.flow.leasing import claim_for, understood
+from fencepost.flow.run_recheck import claim_for, understood
 from fencepost.host import cgroup
 from fencepost.host.log_files import log_path
 from fencepost.host.project_identity import merge_gate
@@ -17,7 +17,7 @@ from fencepost.model.errors import FencepostError, Misconfigured
 from fencepost.model.lease import Claim
 from fencepost.model.process import ProcessId
 from fencepost.model.project import Project
-from fencepost.model.rights import variables_in
+from fencepost.model.secret_rights import variables_in
 from fencepost.model.target import is_target, parse_target
 from fencepost.ports.engine import Setting
 from fencepost.ports.runs import LeasedRun, RunRow

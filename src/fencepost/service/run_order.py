@@ -10,9 +10,9 @@ from fencepost.model.light import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from typing import Self
 
-    from fencepost.model.figures import SoFar
     from fencepost.model.lease import Held
     from fencepost.model.project import Project
+    from fencepost.model.usage_figures import SoFar
     from fencepost.ports.engine import Manner
     from fencepost.service.model_line import ModelOrder
 

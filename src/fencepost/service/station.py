@@ -13,17 +13,17 @@ from fencepost.model.light import NamedTuple
 from fencepost.ports.agenda import Agenda
 from fencepost.service.adoption import Adoption
 from fencepost.service.chores import Chore, Chores
-from fencepost.service.hint import Hint
-from fencepost.service.holding import HeldLease, hold
+from fencepost.service.held_lease import HeldLease, hold
 from fencepost.service.leftovers import Leftovers
 from fencepost.service.nursery import Nursery
 from fencepost.service.order import Order, Tools, new_id
 from fencepost.service.projects import Presence
+from fencepost.service.wakeup import Hint
 from fencepost.service.worker import Worker
 from fencepost.stores.runtime import RuntimeStore
 
 POLL_SECONDS = 0.5  # hints may be lost; looking is the truth
-DEAF_TIMES = 10  # so many times as long as a step took, no hint leads to another: a busy store must not keep us busy
+DEAF_TIMES = 10  # after a step, hints are ignored for this many times its length: a busy store must not keep us busy
 PROBE_SECONDS = 2.0
 BACKOFF_MIN_SECONDS, BACKOFF_MAX_SECONDS = 0.2, 5.0
 LANES_MAX = 2

@@ -12,12 +12,12 @@ from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Lease, kill_grace
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.ports.processes import Traces
-from fencepost.service import ending
+from fencepost.service import exit_codes
 from fencepost.service.admission import Admission
 from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.answers import SocketAnswers
 from fencepost.service.custody import Custody, Term
-from fencepost.service.ending import NOTHING_STARTED, Ending
+from fencepost.service.exit_codes import NOTHING_STARTED, Ending
 from fencepost.service.git_road import led_to_gates
 from fencepost.service.guard import ASK_PART, GuardHandle, post_guard
 from fencepost.service.last_resort import OVERDUE_PART, LastResort
@@ -30,7 +30,7 @@ from fencepost.service.terminal import Terminal, open_standard
 if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore
     from fencepost.service.command_model import CommandModel
-    from fencepost.service.line import Message
+    from fencepost.service.message_pipe import Message
 
 
 def guard_command(order: Order, tools: Tools) -> int:
@@ -297,15 +297,15 @@ class _Supervisor:
 
     def _ending(self, ended: Message) -> Ending:
         if "failed" in ended:
-            return ending.not_started(self._order.argv, ended["failed"])
+            return exit_codes.not_started(self._order.argv, ended["failed"])
         why = self._asked or ended["why"]
         if why in ("lost", "deadline") or "late" in ended or self._kept.lost:
             return self._lost()
         over_budget = self._model is not None and self._model.is_over
-        return ending.ended(self._order, why, ended["ended"], over_budget=over_budget)
+        return exit_codes.ended(self._order, why, ended["ended"], over_budget=over_budget)
 
     def _lost(self) -> Ending:
-        return ending.lost(self._kept.lost or self._kept.trouble)
+        return exit_codes.lost(self._kept.lost or self._kept.trouble)
 
     def _settle(self, lease: Lease, end: Ending) -> Ending:
         """Give the lease back; finding it in other hands outranks whatever the agent said."""
@@ -314,7 +314,7 @@ class _Supervisor:
             self._store.release(lease, clean=gone, answered=end.code == 0, code=end.code)
         except LeaseLost as error:
             self._bury(lease, gone=gone)
-            return end if end.code == ending.LOST else ending.lost(str(error))
+            return end if end.code == exit_codes.LOST else exit_codes.lost(str(error))
         except StoreUnavailable as error:
             if lease.tick is not None and self._tools.keep_end is not None:
                 self._tools.keep_end(lease, end.code == 0)

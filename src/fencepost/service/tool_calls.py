@@ -7,8 +7,8 @@ meets what the earlier one recorded; a resumed one goes on behind it.
 
 from __future__ import annotations
 
+from fencepost.model.effect_ledger import AMBIGUOUS, KEY_MAX
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.ledger import AMBIGUOUS, KEY_MAX
 from fencepost.model.light import TYPE_CHECKING, Any, Callable
 from fencepost.service.ledger_answers import ambiguous_sentence, answer_about_ledger
 
@@ -106,7 +106,7 @@ class ToolCalls:
         if not others:
             return None
         message = (
-            f"another gateway of this run is at {others[0]!r}; if that gateway is gone, nobody knows whether the call "
+            f"another gateway of this run is at {others[0]!r}; if that gateway is gone, it is not known whether the call "
             "took place, and it is ambiguous when this run has ended."
         )
         return {"ok": False, "code": "busy", "message": message}

@@ -4,11 +4,11 @@ import json
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from fencepost.model.figures import SoFar
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Turn, Waiter
 from fencepost.model.output_rules import OutputRules, Rule
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.project import Project
+from fencepost.model.usage_figures import SoFar
 from fencepost.ports.engine import Manner
 from fencepost.ports.store import StoreFacts
 from fencepost.service.model_line import ModelOrder

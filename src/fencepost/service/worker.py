@@ -9,7 +9,7 @@ import os
 import select
 from contextlib import suppress
 
-from fencepost.flow.leasing import recheck_for
+from fencepost.flow.run_recheck import recheck_for
 from fencepost.host.limits import raise_descriptor_limit
 from fencepost.host.log_files import LogFile
 from fencepost.model.definition import agent_from_json
@@ -22,13 +22,13 @@ from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.channel import Message
 from fencepost.service.custody import Custody, Term
 from fencepost.service.end_record import EndRecord, record_at
+from fencepost.service.guard_handle import Guarded
 from fencepost.service.guard_pool import GuardPool
-from fencepost.service.guarded import Guarded
 from fencepost.service.last_resort import LastResort
 from fencepost.service.relay_store import answer_for
 from fencepost.service.run_choice import Chosen, RunChoice
-from fencepost.service.run_ends import RunEnds
 from fencepost.service.run_making import Making, OverBudgetError
+from fencepost.service.run_settling import RunEnds
 from fencepost.service.worker_tools import WorkerTools
 from fencepost.service.zygote import Zygote
 from fencepost.stores.runtime import RuntimeStore

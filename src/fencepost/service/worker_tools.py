@@ -4,12 +4,12 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
-from fencepost.model.rights import NO_LISTS, Rights
+from fencepost.model.secret_rights import NO_LISTS, Rights
 from fencepost.ports.engine import Engine
+from fencepost.service.end_lines import Tell, tell_nobody
 from fencepost.service.model_line import ModelGateStarter
 from fencepost.service.order import Tools
 from fencepost.service.projects import ReachableProjects
-from fencepost.service.telling import Tell, tell_nobody
 
 if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore

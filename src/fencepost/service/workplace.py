@@ -42,7 +42,7 @@ from fencepost.model.gate import proof_of
 from fencepost.model.lease import Lease
 from fencepost.model.project import Project
 from fencepost.service.admission import END_PREDECESSOR_SECONDS
-from fencepost.service.holding import HeldLease, hold
+from fencepost.service.held_lease import HeldLease, hold
 from fencepost.service.order import Order, Tools
 
 REPO_WAIT_SECONDS = 300.0

@@ -18,7 +18,7 @@ from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.model.own_program import own_file
 from fencepost.service.guard import wake_on_child
-from fencepost.service.line import MessageLine
+from fencepost.service.message_pipe import MessageLine
 from fencepost.service.run_order import GuardPlace
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from fencepost.model.apply_steps import ROWS_AT_ONCE, ApplyStep, steps_of
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.moment import from_us, to_us
-from fencepost.model.registry import ChangeKind, Plan
+from fencepost.model.registry_plan import ChangeKind, Plan
 from fencepost.model.zone import tzdata_version
-from fencepost.stores.hooks import HookChanges, write_hooks
 from fencepost.stores.moving import check_stays
 from fencepost.stores.owners import Meeting, Membership
 from fencepost.stores.registry_writing import Writing, write_audit
 from fencepost.stores.transaction import Dialect, Transaction
+from fencepost.stores.webhooks import HookChanges, write_hooks
 
 LEFT_US = 3600 * 1_000_000  # what was staged so long ago is nobody's any more
 STAGED_AT_ONCE = 10  # steps in one transaction: no more than a row each

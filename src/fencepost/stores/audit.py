@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from fencepost.model.audit import ChainEntry, Link, Loose, Seal, Sealed, check_goes_on
+from fencepost.model.audit_chain import ChainEntry, Link, Loose, Seal, Sealed, check_goes_on
 from fencepost.model.notice import Notice
 from fencepost.stores.notices import put_notices
 from fencepost.stores.registry_writing import write_audit
@@ -26,7 +26,7 @@ class SqlAudit:
         return [str(tenant) for (tenant,) in self._dialect.read(lambda tx: tx.rows("loose_tenants"))]
 
     def seal(self, tenant: str, notarize: Notarize, *, limit: int, kept: Seal | None = None) -> Seal | None:
-        """Seal the oldest entries that are loose, all or none; None: there are none, or somebody else was quicker.
+        """Seal the oldest entries that are loose, all or none; None: there are none, or another process was quicker.
 
         `kept` is the newest seal that is remembered elsewhere; a store that has lost it is not sealed.
         """

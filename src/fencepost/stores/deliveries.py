@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from fencepost.model.webhook import held_until_us
-from fencepost.ports.hooks import Delivered, Parcel
 from fencepost.ports.requests import Ask, Grounds, Placement
+from fencepost.ports.webhooks import Delivered, Parcel
 from fencepost.stores.requests import grounds_of, known_by_key, place_run, target_to_run
 from fencepost.stores.run_rows import audit
 from fencepost.stores.ticks import clock
@@ -78,7 +78,7 @@ def _gather(tx: Transaction, tenant: str, hook: str, run_id: str, *, first_us: i
 
 
 def _remember(tx: Transaction, tenant: str, parcel: Parcel, run_id: str, at_us: int) -> None:
-    """Remember what it is known by; where nothing is gathered, the run's own key is its id."""
+    """Record the delivery's id; a run of a single delivery has that id as its own key."""
     for name in (parcel.id if parcel.hold_us else "", _label(parcel) if parcel.label else ""):
         if name:
             values = {"tenant": tenant, "hook": parcel.hook, "id": name, "digest": parcel.digest}

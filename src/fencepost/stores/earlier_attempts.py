@@ -4,8 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from fencepost.model.figures import SoFar
 from fencepost.model.usage import llm_tokens
+from fencepost.model.usage_figures import SoFar
 from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.stores.transaction import Row, Transaction
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fencepost.model.recorded import Recorded
+from fencepost.model.recorded_tick import Recorded
 from fencepost.ports.history import EveryLink, ScheduleHistory
 from fencepost.ports.requests import VersionFact
 from fencepost.stores.pruning import watermark_of

@@ -7,8 +7,8 @@ from operator import itemgetter
 from fencepost.model.lease import Lease
 from fencepost.model.run import RunState
 from fencepost.ports.runs import LaneRequest, LeasedRun, RunRow
-from fencepost.stores.lane_look import Hunch, Standings
-from fencepost.stores.lane_offers import are_fine
+from fencepost.stores.lane_candidates import are_fine
+from fencepost.stores.lane_facts import Hunch, LaneStandings
 from fencepost.stores.manifests import Manifests
 from fencepost.stores.run_ends import Unexpected
 from fencepost.stores.transaction import Row, Transaction
@@ -24,7 +24,7 @@ def take_alike(
     They are leased before anybody has looked whether they still may start. Nearly always they may; if one may not,
     raise Unexpected.
     """
-    ahead = Standings(tx, hunch.tenant, hunch.agents)
+    ahead = LaneStandings(tx, hunch.tenant, hunch.agents)
     itself = json.dumps(hunch.tenant)
     rows = tx.rows("lane_take", itself=itself, limit=wanted.limit, lease_id=wanted.claim.id, worker=worker)
     if not rows:

@@ -232,3 +232,12 @@ def _as_held(grant: Grant) -> Held:
         remaining_seconds=claim.ttl_seconds,
         lost=False,
     )
+
+
+def lift(tx: Transaction, floor: int) -> int:
+    """Lift the fence floor while nothing is being granted; return the floor now in force."""
+    tx.rows("stand_still")
+    tx.remember(floor)
+    tx.rows("lift_floor", fence=str(floor))
+    ((in_force,),) = tx.rows("meta", key="fence_high")
+    return int(in_force)

@@ -1,15 +1,16 @@
-"""Claims, leases and waiters as rows: spelled for a store, and read from one."""
+"""Claims, leases and waiters as rows: spelled for a store, read from one, and missed where they should be."""
 
 from __future__ import annotations
 
 from fencepost.model import lease as rules
 from fencepost.model import light_json as json
+from fencepost.model.errors import LeaseLost, LeaseMoved
 from fencepost.model.lease import Claim, Held, Lease, Waiter
 from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, Sequence
 from fencepost.model.process import Host, ProcessId
 
 if TYPE_CHECKING:
-    from fencepost.stores.transaction import Row
+    from fencepost.stores.transaction import Row, Transaction
 
 
 def claim_values(claim: Claim) -> dict[str, object]:
@@ -122,3 +123,21 @@ def freed(lease: Lease | Held, owed: Collection[str] | None) -> list[dict[str, o
 def owed_by(locked: Iterable[Row]) -> tuple[str, ...]:
     """Return the gates that earlier grants still owe, from locked rows of resources."""
     return tuple(dict.fromkeys(gate for row in locked for gate in json.loads(row[3])))
+
+
+def still_ours(tx: Transaction, rows: list[Row], lease: Lease) -> None:
+    """Raise unless a statement found the lease as its keeper has it: LeaseMoved if another worker keeps it now."""
+    if not rows:
+        check_not_moved(tx, lease)
+        raise LeaseLost(f"{_named(lease)} is no longer held.")
+
+
+def check_not_moved(tx: Transaction, lease: Lease) -> None:
+    """Raise LeaseMoved if another worker keeps the lease."""
+    found = leases_of(tx.rows("leases_named", ids=json.dumps([lease.id])))
+    if rules.fate_of(lease, found[0] if found else None) == rules.MOVED:
+        raise LeaseMoved(f"{_named(lease)} is kept by another worker, which has adopted it: its run goes on there.")
+
+
+def _named(lease: Lease) -> str:
+    return f"the lease on {' '.join(lease.resources)} with fence {lease.fence}"

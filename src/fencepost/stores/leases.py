@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from fencepost.model import lease as rules
 from fencepost.model import light_json as json
-from fencepost.model.errors import LeaseLost, LeaseMoved
+from fencepost.model.errors import LeaseLost
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
 from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
 from fencepost.ports.store import RENEWED_AT_ONCE
 from fencepost.stores.guarded_commands import note_command, note_end, note_lost, note_refusal
-from fencepost.stores.lease_grants import Ground, answer_to, lease_again, write_grants
+from fencepost.stores.lease_grants import Ground, answer_to, lease_again, lift, write_grants
 from fencepost.stores.lease_places import all_of, lock_project, project_line, wanted_by
-from fencepost.stores.lease_rows import claim_values, freed, kept, leases_of, owed_by, waiter_of
+from fencepost.stores.lease_rows import claim_values, freed, kept, leases_of, owed_by, still_ours, waiter_of
 
 if TYPE_CHECKING:
     from fencepost.model.tick_claim import Leave
-    from fencepost.stores.care import SqlCare
     from fencepost.stores.ledger import SqlLedger
-    from fencepost.stores.transaction import Dialect, Row, Transaction
+    from fencepost.stores.maintenance import SqlCare
+    from fencepost.stores.transaction import Dialect, Transaction
 
 LEFT_BEHIND = "ended with processes left"
 
@@ -110,7 +110,7 @@ class SqlLeases:
         self._dialect.write(lambda tx: tx.rows("dequeue", id=ticket))
 
     def leases(self) -> list[Held]:
-        """Return every lease, and those lost ones whose processes nobody has seen dead yet."""
+        """Return every lease, and those lost ones whose processes were not seen dead yet."""
         return self._dialect.read(lambda tx: leases_of(tx.rows("all_leases")))
 
     def waiters(self) -> list[Waiter]:
@@ -154,7 +154,7 @@ class SqlLeases:
 
     def care(self) -> SqlCare:
         """Return the verbs of the store's keeper."""
-        from fencepost.stores.care import SqlCare
+        from fencepost.stores.maintenance import SqlCare
 
         return SqlCare(self._dialect)
 
@@ -223,15 +223,6 @@ def _untold(lost: Sequence[Held]) -> tuple[Held, ...]:
     return tuple(held._replace(met=False) for held in lost)
 
 
-def lift(tx: Transaction, floor: int) -> int:
-    """Lift the fence floor while nothing is being granted; return the floor now in force."""
-    tx.rows("stand_still")
-    tx.remember(floor)
-    tx.rows("lift_floor", fence=str(floor))
-    ((in_force,),) = tx.rows("meta", key="fence_high")
-    return int(in_force)
-
-
 def give_back(tx: Transaction, lease: Lease, *, clean: bool, answered: bool) -> None:
     """End a lease, or raise LeaseLost; clean means that nothing of its tree is left.
 
@@ -270,24 +261,6 @@ def take_away(tx: Transaction, held: Held, *, why: str) -> bool:
 def free(tx: Transaction, lease: Lease | Held, owed: Collection[str] | None) -> None:
     """Let go of what a lease is on; None: what is owed to gates stays as it is."""
     tx.later("free_resources", freed=json.dumps(freed(lease, owed)))
-
-
-def still_ours(tx: Transaction, rows: list[Row], lease: Lease) -> None:
-    """Raise unless a statement found the lease as its keeper has it: LeaseMoved if another worker keeps it now."""
-    if not rows:
-        check_not_moved(tx, lease)
-        raise LeaseLost(f"{_named(lease)} is no longer held.")
-
-
-def check_not_moved(tx: Transaction, lease: Lease) -> None:
-    """Raise LeaseMoved if another worker keeps the lease."""
-    found = leases_of(tx.rows("leases_named", ids=json.dumps([lease.id])))
-    if rules.fate_of(lease, found[0] if found else None) == rules.MOVED:
-        raise LeaseMoved(f"{_named(lease)} is kept by another worker, which has adopted it: its run goes on there.")
-
-
-def _named(lease: Lease) -> str:
-    return f"the lease on {' '.join(lease.resources)} with fence {lease.fence}"
 
 
 def _renew(tx: Transaction, lease: Lease) -> None:

@@ -7,8 +7,7 @@ before, holds its lease at that moment.
 from __future__ import annotations
 
 from fencepost.model import light_json as json
-from fencepost.model.errors import Busy, LeaseLost
-from fencepost.model.ledger import (
+from fencepost.model.effect_ledger import (
     AMBIGUOUS,
     COMPLETED,
     WHOLE_TENANT,
@@ -23,8 +22,9 @@ from fencepost.model.ledger import (
     is_in_doubt,
     judge,
 )
+from fencepost.model.errors import Busy, LeaseLost
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.stores.leases import check_not_moved, still_ours
+from fencepost.stores.lease_rows import check_not_moved, still_ours
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease

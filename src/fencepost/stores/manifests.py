@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from fencepost.model.definition import hash_of
 from fencepost.model.errors import StoreUnavailable
+from fencepost.model.new_run import NewRun
 from fencepost.ports.runs import RunRow
-from fencepost.ports.ticks import NewRun
 from fencepost.stores.run_rows import run_of
 from fencepost.stores.transaction import Row, Transaction
 

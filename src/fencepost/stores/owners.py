@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fencepost.model.moment import to_us
 from fencepost.model.ownership import FileId, Member, Owner, Owners, Replaced, owner_of
-from fencepost.model.registry import KnownAgent, KnownDefinitions, KnownHook, KnownSchedule, Wanted, joins
+from fencepost.model.registry_plan import KnownAgent, KnownDefinitions, KnownHook, KnownSchedule, Wanted, joins
 from fencepost.stores.lease_rows import storable
 from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Transaction

@@ -12,17 +12,17 @@ from fencepost.model import pause as rules
 from fencepost.model.errors import Busy, Invalid, Rollback, Unknown
 from fencepost.model.moment import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
-from fencepost.model.registry import KnownDefinitions, Plan, Wanted, plan
+from fencepost.model.registry_plan import KnownDefinitions, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind
 from fencepost.ports.registry import BEYOND, AgentRow, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
 from fencepost.stores import applying
 from fencepost.stores.applying import ApplyDecision
-from fencepost.stores.hooks import plan_hooks
 from fencepost.stores.lease_rows import storable
 from fencepost.stores.moving import check_stays
 from fencepost.stores.owners import Meeting, meet
 from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
+from fencepost.stores.webhooks import plan_hooks
 
 EVERYTHING = ""  # the schedule column of a halt
 CONFLICTS_SHOWN = 50

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from fencepost.model.apply_steps import ApplyStep
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
-from fencepost.model.handover import REARMING, Before, Start, hand_over
 from fencepost.model.moment import from_us, to_us
-from fencepost.model.registry import fields_between
+from fencepost.model.registry_plan import fields_between
 from fencepost.model.run import TriggerKind
+from fencepost.model.version_handover import REARMING, Before, Start, hand_over
 from fencepost.stores.lease_rows import storable
 from fencepost.stores.transaction import Transaction
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from fencepost.model.budget import Counted
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid, Unknown
+from fencepost.model.new_run import NewRun, RunTarget
 from fencepost.model.overlap import LINE_MAX
 from fencepost.ports.requests import (
     BATCH_MAX,
@@ -16,15 +17,13 @@ from fencepost.ports.requests import (
     NewBatch,
     Placement,
     RequestedRun,
-    RunTarget,
     TickFact,
     VersionFact,
     WaitingLine,
 )
 from fencepost.ports.runs import RunRow
-from fencepost.ports.ticks import NewRun
-from fencepost.stores.batches import SqlBatches
 from fencepost.stores.bulk import put_batch
+from fencepost.stores.lane_turn import SqlBatches
 from fencepost.stores.moving import check_stays
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of

@@ -12,6 +12,7 @@ from fencepost.model.lease import Claim, Held, Refused, keys_of, project_in
 from fencepost.model.project import Workplace
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Offer, RunRow, Standing
+from fencepost.stores.concurrency_slots import Seats, doors_of, outside_of
 from fencepost.stores.earlier_attempts import earlier_of
 from fencepost.stores.lease_grants import Grant, Ground, Key, lease_again, write_grants
 from fencepost.stores.lease_places import beside, places_in
@@ -19,7 +20,6 @@ from fencepost.stores.lease_rows import kept, leases_of
 from fencepost.stores.run_lines import LOOKS_MAX, Lines
 from fencepost.stores.run_rows import audit_entry, end_ready, run_of
 from fencepost.stores.run_standings import Standings
-from fencepost.stores.seats import Seats, doors_of, outside_of
 from fencepost.stores.ticks import SqlTicks
 from fencepost.stores.transaction import Row, Transaction
 

@@ -13,8 +13,8 @@ from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import AttemptRow, Completion, Ended, LeasedRun, Report, RunRow, Starting
 from fencepost.stores.earlier_attempts import checkpoint_of
 from fencepost.stores.end_rows import End, note_terminal, write_ends
-from fencepost.stores.lease_rows import held_of
-from fencepost.stores.leases import still_ours, take_away
+from fencepost.stores.lease_rows import held_of, still_ours
+from fencepost.stores.leases import take_away
 from fencepost.stores.run_ends import end_runs, heeding
 from fencepost.stores.run_leases import SqlRunLeases
 from fencepost.stores.run_rows import audit, end_ready, lock_run, run_of

@@ -1,26 +1,46 @@
 """The whole store of the runtime: leases, registry, ticks and runs over one dialect."""
 
 from fencepost.model.light import TYPE_CHECKING, Protocol
+from fencepost.ports.agenda import Agenda
 from fencepost.ports.store import StoreFacts
-from fencepost.stores.agenda import SqlAgenda
 from fencepost.stores.audit import SqlAudit
-from fencepost.stores.custody import SqlCustody
 from fencepost.stores.history import SqlHistory
+from fencepost.stores.lease_custody import SqlCustody
 from fencepost.stores.notices import SqlNotices
 from fencepost.stores.pruning import SqlPruning
 from fencepost.stores.requests import SqlRequests
-from fencepost.stores.transaction import Dialect
+from fencepost.stores.transaction import Dialect, Transaction
 from fencepost.stores.workplaces import SqlWorkplaces
 
 if TYPE_CHECKING:
     from fencepost.stores.cells import SqlCells
     from fencepost.stores.charts import SqlCharts
     from fencepost.stores.deliveries import SqlDeliveries
-    from fencepost.stores.hooks import SqlHooks
     from fencepost.stores.keys import SqlKeys
-    from fencepost.stores.looking import SqlLooking
     from fencepost.stores.metering import SqlMetering
+    from fencepost.stores.reads import SqlLooking
     from fencepost.stores.registry import SqlRegistry
+    from fencepost.stores.webhooks import SqlHooks
+
+
+class SqlAgenda:
+    """What the loop of a worker or a scheduler asks to know when to wake up."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        """Read through a store's dialect."""
+        self._dialect = dialect
+
+    def agenda(self, limit: int) -> Agenda:
+        """Return how many runs wait (up to a limit), and when the next run or tick is due, all at one moment."""
+
+        def look(tx: Transaction) -> Agenda:
+            ((ready,),) = tx.rows("ready_count", limit=limit)
+            ((next_ready,),) = tx.rows("next_ready_after")
+            ((next_due,),) = tx.rows("next_due")
+            ((now,),) = tx.rows("clock")
+            return Agenda(now, ready, next_ready, next_due)
+
+        return self._dialect.read(look)
 
 
 class Opened(Protocol):
@@ -84,7 +104,7 @@ class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, S
 
     def hooks(self) -> "SqlHooks":
         """Return the verbs about webhooks."""
-        from fencepost.stores.hooks import SqlHooks
+        from fencepost.stores.webhooks import SqlHooks
 
         return SqlHooks(self._dialect)
 
@@ -102,7 +122,7 @@ class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, S
 
     def reads(self, tenant: str) -> "SqlLooking":
         """Return the questions about one tenant that write nothing."""
-        from fencepost.stores.looking import SqlLooking
+        from fencepost.stores.reads import SqlLooking
 
         return SqlLooking(self._dialect, tenant)
 

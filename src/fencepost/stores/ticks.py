@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fencepost.model.budget import Counted
+from fencepost.model.new_run import NewRun
 from fencepost.model.notice import Notice
 from fencepost.model.overlap import LiveStanding, UnendedRun
 from fencepost.model.run import Reason, RunId, RunState, TriggerKind
-from fencepost.ports.ticks import Around, DueSchedule, Key, NewRun, NewTick, PauseRow, TickPlan
+from fencepost.ports.ticks import Around, DueSchedule, Key, NewTick, PauseRow, TickPlan
 from fencepost.stores.applying import write_next
 from fencepost.stores.leases import SqlLeases
 from fencepost.stores.manifests import keep_manifests, spelled_of

@@ -1,4 +1,4 @@
-"""`/completions/<tenant>/<run>`: the word of whoever carries out a run elsewhere: heartbeats, and the end."""
+"""`/completions/<tenant>/<run>`: what the service that carries a run out elsewhere reports: heartbeats, and the end."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ class CompletionAnswer(BaseModel):
 
 @router.post("/completions/{tenant}/{run_id}", response_model=CompletionAnswer, openapi_extra=access(OPEN))
 async def complete(request: Request, tenant: Name, run_id: Name) -> dict[str, str]:
-    """Take a heartbeat, or the end of a run; 409 means that the run is somebody else's now: stop."""
+    """Take a heartbeat, or the end of a run; 409 means that the run belongs to another attempt now: stop."""
     door = door_of(request)
     body = await request.body()
     heard = await door.desk.ask(_complete, run_id, tenant, dict(request.headers), body, door)

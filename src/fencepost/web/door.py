@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fastapi import Request
 
-from fencepost.model.rights import Rights
+from fencepost.model.secret_rights import Rights
 from fencepost.operations.run_queries import Store
 from fencepost.operations.web_keys import Caller
 from fencepost.web.security import RequestCaller
@@ -43,7 +43,7 @@ def door_of(request: Request) -> Door:
 
 
 def admission_of(request: Request) -> RequestCaller:
-    """Return what the gatekeeper has found out about whoever asks."""
+    """Return what the gatekeeper has found out about the caller."""
     found = request.state.admission
     assert isinstance(found, RequestCaller)
     return found

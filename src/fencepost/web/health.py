@@ -18,7 +18,7 @@ class Health(BaseModel):
 
 @router.get("/healthz", openapi_extra=access(OPEN), tags=["health"])
 async def healthz() -> Health:
-    """Say that the door is open; this asks nobody else."""
+    """Say that the door is open; this asks no store."""
     return Health()
 
 

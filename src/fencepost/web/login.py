@@ -1,6 +1,6 @@
 """Logging in: a one-time link, or a key, becomes the session of a browser.
 
-The link itself only shows a button: browsers and chat programs fetch links that nobody has clicked on.
+The link itself only shows a button: browsers and chat programs fetch links that were not clicked on.
 """
 
 from fastapi import APIRouter, Request
@@ -15,12 +15,12 @@ from fencepost.web.requests import form_field
 from fencepost.web.security import OPEN, access, cookie_name
 
 router = APIRouter(include_in_schema=False)
-FORM_MAX = 8_192  # a key and little else: whoever comes without one gets no more room than that
+FORM_MAX = 8_192  # a key and little else: a stranger gets no more room than that
 
 
 @router.get("/login", openapi_extra=access(OPEN))
 async def offer(request: Request, link: str = "") -> Response:
-    """Show a button to whoever has a link that is still good."""
+    """Show a button behind a link that is still good."""
     if not await door_of(request).desk.ask(_is_link, link):
         raise Unauthorised("the login link is not good: it was used, or its hour is over. Another: fencepost key link")
     return threshold(200, title="Log in to Fencepost", secret=link)

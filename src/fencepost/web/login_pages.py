@@ -20,7 +20,7 @@ TITLES = {
     403: "Not with this key",
     404: "There is nothing here",
     405: "That cannot be done here",
-    409: "Somebody is in the way",
+    409: "Something is in the way",
     421: "Not by this name",
     429: "Too much at once",
     500: "A bug of ours",
@@ -28,7 +28,7 @@ TITLES = {
 }
 HELP = {
     401: "Open the link that fencepost up has printed, or make another: fencepost key link",
-    403: "Somebody with the role that it takes can do it, or make you a key: fencepost key create NAME --role trigger",
+    403: "A person with the role that it takes can do it, or make you a key: fencepost key create NAME --role trigger",
     404: "It may have been pruned, renamed or retired, or it belongs to another tenant.",
     503: "Nothing is lost: what was accepted is kept. Look with: fencepost doctor",
 }

@@ -1,4 +1,4 @@
-"""`/mcp`: the MCP door over streamable HTTP, for whoever has a key, within its rights.
+"""`/mcp`: the MCP door over streamable HTTP, for holders of a key, within its rights.
 
 There are no sessions: each request is complete in itself, so none can be taken over, and a key that was revoked is
 worth nothing at the next call. Host, Origin and body were looked at before anything gets here.
@@ -31,7 +31,7 @@ class McpDoor:
         self._acting = build(counter, acts=acts)._lowlevel_server  # noqa: SLF001  # likewise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; whoever may only look is offered only what looks."""
+        """Answer one request; a key that may only look is offered only the tools that look."""
         admission = scope["state"]["admission"]
         assert isinstance(admission, RequestCaller), "the gatekeeper stands before this"
         caller = admission.caller

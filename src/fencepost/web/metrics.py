@@ -21,7 +21,7 @@ from fencepost.web.store_threads import StoreThreads
 router = APIRouter(tags=["metrics"])
 SECOND_US = 1_000_000
 FRESH_SECONDS = 5.0
-SHARE = 20  # times as long as a look takes nobody looks again, so that looking is little of the store's work
+SHARE = 20  # times as long as a look takes there is no other, so that looking is little of the store's work
 WHO = ["schedule", "agent"]
 
 

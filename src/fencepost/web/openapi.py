@@ -36,7 +36,7 @@ STATUSES = {
     "403": "the key's role is not enough, or the request comes from another site's page",
     "404": "there is nothing of that name",
     "408": "the body did not come in time",
-    "409": "somebody is in the way, or the key stands for another request",
+    "409": "something is in the way, or the key stands for another request",
     "413": "the body is too large",
     "415": "the body is packed",
     "421": "the server does not answer to that name",

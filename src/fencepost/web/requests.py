@@ -34,8 +34,8 @@ STRANGERS = BodyRoom(8 * BODY_MAX, 4 * BODY_MAX)  # of requests without one, by 
 class Load:
     """How many bytes of bodies this process holds: many large ones at once must not use up its memory.
 
-    Whoever has a key shares no room with strangers, and no one sender fills a room: bodies that strangers send
-    slowly keep nobody with a key waiting, and one tenant's no other tenant.
+    Callers with a key share no room with strangers, and no one sender fills a room: bodies that strangers send
+    slowly keep no caller with a key waiting, and one tenant's no other tenant.
     """
 
     def __init__(self, room: BodyRoom) -> None:
@@ -75,7 +75,7 @@ class Carried:
 
 
 def header(scope: Scope, name: str) -> str | None:
-    """Return a header, or None; one that came twice is refused, since nobody can tell which was meant."""
+    """Return a header, or None; one that came twice is refused, since it is not known which was meant."""
     wanted = name.lower().encode("ascii")
     found = [value for key, value in scope["headers"] if key == wanted]
     if len(found) > 1:
@@ -123,7 +123,7 @@ async def _read(receive: Receive, carried: Carried, limit: int) -> bytes:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Hand a body that was read on to whoever reads it next."""
+    """Hand a body that was read on to its next reader."""
     given = False
 
     async def again() -> Message:

@@ -1,4 +1,4 @@
-"""The one place that lets requests in: whoever is not known by a key here gets no further, whatever they ask for.
+"""The one place that lets requests in: a request without a known key gets no further, whatever it asks for.
 
 A route is open only if it says so itself (`OPEN`: /healthz, /hooks/*, signed completions); a new one that says nothing
 needs a key, and one that changes something needs the role `admin` unless it names a lesser one.
@@ -61,7 +61,7 @@ HEADERS = (
 
 
 class RequestCaller(NamedTuple):
-    """What a handler knows about whoever asks."""
+    """What a handler knows about the caller."""
 
     caller: Caller
     csrf: str  # for the pages of a session; empty for a program's key
@@ -274,7 +274,7 @@ def session_of(scope: Scope) -> str:
 
 
 def _is_stream(message: Message) -> bool:
-    """Tell whether an answer goes on for as long as somebody listens, such as a live log."""
+    """Tell whether an answer goes on for as long as the client listens, such as a live log."""
     return any(
         name.lower() == b"content-type" and value.startswith(b"text/event-stream")
         for name, value in message.get("headers", ())

@@ -52,7 +52,7 @@ class TimedProtocol(H11Protocol):
     _by_address: ClassVar[Counter[str]] = Counter()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request; whoever has too many connections gets no further one."""
+        """Begin to wait for the first request; a client with too many connections gets no further one."""
         super().connection_made(transport)
         self._address = str((transport.get_extra_info("peername") or ("",))[0])
         self._by_address[self._address] += 1
@@ -97,7 +97,7 @@ class TimedProtocol(H11Protocol):
 
 
 class ServedApp(NamedTuple):
-    """What is served: the application, and what is said to whoever started it, once the store is there."""
+    """What is served: the application, and what is said to the parent, once the store is there."""
 
     name: str
     app: Callable[[Door, frozenset[str]], Gatekeeper]
@@ -108,7 +108,7 @@ def serve(url: str, tenant: str, address: WebAddress, *, parent: int | None = No
     """Serve the whole door until asked to stop, or until the parent is gone."""
 
     def greet(store: Store, where: str) -> str:
-        if not os.isatty(2):  # a log has more readers than a terminal, and whoever opens the link is the administrator
+        if not os.isatty(2):  # a log has more readers than a terminal, and the link makes its reader the administrator
             return f"web: {where}; to log in, ask for a link: fencepost key link --tenant {tenant} --at {where}"
         made = create_link(store.keys(), tenant=tenant, by="web")
         return f"web: log in within the hour, once: {link_url(where, made.secret)}"
@@ -123,7 +123,7 @@ def serve_mcp(url: str, address: WebAddress, *, acts: bool) -> int:
     """Serve the MCP door alone until asked to stop."""
 
     def greet(_: Store, where: str) -> str:
-        return f"mcp: {where}/mcp, for whoever has a key; make one with: fencepost key create NAME --role trigger"
+        return f"mcp: {where}/mcp, for holders of a key; make one with: fencepost key create NAME --role trigger"
 
     def app(door: Door, hosts: frozenset[str]) -> Gatekeeper:
         return create_mcp_app(door, hosts=hosts, tell=wiring.say, acts=acts)
@@ -190,7 +190,7 @@ def _spelled(host: str) -> str:
 
 
 class _Saying(logging.Handler):
-    """Tells what the libraries have to say the way that we tell things: on lines that nobody else can begin."""
+    """Tells what the libraries have to say the way that we tell things: on lines that only we begin."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tell one of them."""
@@ -214,7 +214,7 @@ async def _run(
         if watch is not None:
             watch.cancel()
         if not greeted.cancel():
-            greeted.result()  # what cannot be mended by waiting is told by whoever started us
+            greeted.result()  # what cannot be mended by waiting is told by the parent
 
 
 def _end_unless_well(server: uvicorn.Server, task: "asyncio.Task[None]") -> None:
@@ -239,7 +239,7 @@ async def _greet(desk: StoreThreads, offer: ServedApp, where: str) -> None:
 
 async def _watch(server: uvicorn.Server, parent: int, parent_now: Callable[[], int]) -> None:
     """End with the process that started us, however it ended."""
-    while parent_now() == parent:  # noqa: ASYNC110  # nobody tells us; we have to look
+    while parent_now() == parent:  # noqa: ASYNC110  # there is no event for it; we have to look
         await asyncio.sleep(PARENT_SECONDS)
     server.should_exit = True
 

@@ -32,7 +32,7 @@ class StoreThreads:
         self._patience_seconds = patience_seconds
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="store")
         self._mine = local()
-        self._idle: set[Store] = set()  # open, and nobody is asking them anything
+        self._idle: set[Store] = set()  # open and idle
         self._closed = False
         self._lock = Lock()
         self._waiting = 0
@@ -42,7 +42,7 @@ class StoreThreads:
     async def ask(self, operation: Callable[Concatenate[Store, P], T], /, *args: P.args, **values: P.kwargs) -> T:
         """Carry out one operation on the store; raise StoreUnavailable when it takes too long.
 
-        What was begun may still take effect then: whoever asks again does so with the same key.
+        What was begun may still take effect then: a caller asks again with the same key.
         """
         if self._closed:
             raise StoreUnavailable("this server is about to end; try again later.")
@@ -63,9 +63,9 @@ class StoreThreads:
             self._waiting -= 1
 
     def _give_up_on(self, work: "Future[T]") -> None:
-        """Count a thread for as long as it waits for an answer that nobody wants any more.
+        """Count a thread for as long as it waits for an answer that is not wanted any more.
 
-        While all of them do, whoever comes is told so at once, instead of after a wait behind them.
+        While all of them do, a new caller is told so at once, instead of after a wait behind them.
         """
         if work.cancelled():  # it never began
             return
@@ -78,7 +78,7 @@ class StoreThreads:
             self._stuck -= 1
 
     def close(self) -> None:
-        """Let go of the store: at once where nobody is asking, else as soon as the answer is there.
+        """Let go of the store: at once where it is idle, else as soon as the answer is there.
 
         A connection belongs to the thread that is asking; to close it from here would end us in a traceback.
         """
@@ -104,7 +104,7 @@ class StoreThreads:
         return found
 
     def _take(self) -> Store:
-        """Return this thread's own connection, which nobody else closes for now."""
+        """Return this thread's own connection, which no other thread closes for now."""
         mine: Store | None = getattr(self._mine, "store", None)
         with self._lock:
             if self._closed:

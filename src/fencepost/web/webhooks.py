@@ -79,6 +79,6 @@ def _deliver(store: Store, delivery: HookRequest, tenant: str, name: str, *, doo
 
 
 def _single(request: Request) -> dict[str, str]:
-    """Return the headers that came once; of one that came twice nobody can tell which was signed."""
+    """Return the headers that came once; of one that came twice it is not known which was signed."""
     names = Counter(name for name, _ in request.headers.items())
     return {name: value for name, value in request.headers.items() if names[name] == 1}

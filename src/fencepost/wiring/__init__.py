@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fencepost.host.worktree import Repository, Worktree
     from fencepost.model.light import Callable, Iterator
     from fencepost.model.process import Host
-    from fencepost.model.rights import Rights
+    from fencepost.model.secret_rights import Rights
     from fencepost.operations.project_lookup import ProjectGround
     from fencepost.operations.simulation.machine import VirtualClock
     from fencepost.ports.clock import Clock
@@ -80,14 +80,14 @@ def store_url(explicit: str | None, tenant: str | None = None) -> str:
 
 def store_of_config(explicit: str | None, config: Config, tenant: str) -> str:
     """Return the store that a configuration's definitions go to; raise Misconfigured if its map and a person name two."""
-    from fencepost.config.find import resolved_store
+    from fencepost.config.find import resolved_store, without_password
 
     mapped = resolved_store(config.settings.store_of(tenant), config.path, os.environ)
     named = explicit or os.environ.get("FENCEPOST_STORE")
     if named and named != mapped and tenant in config.settings.stores:
         how = "--store" if explicit else "FENCEPOST_STORE"
         raise Misconfigured(
-            f"{config.path} keeps tenant {tenant} in {shown(mapped)}, and {how} names another store; a tenant never spans two. "
+            f"{config.path} keeps tenant {tenant} in {without_password(mapped)}, and {how} names another store; a tenant never spans two. "
             f"Leave {how} out, or change the file's stores after the tenant was moved: fencepost store backup --help"
         )
     return named or mapped
@@ -122,7 +122,7 @@ def is_tenant_of_this_machine(tenant: str) -> bool:
 
 
 def existing_store(explicit: str | None, tenant: str | None = None) -> str:
-    """Return the store of a command that looks or acts: a file that somebody names must be there.
+    """Return the store of a command that looks or acts: a file that is named must be there.
 
     Else a slip of the pen would be answered with a new store in which nothing ever happened.
     """
@@ -155,13 +155,16 @@ def open_store(url: str, *, group: CommitGroup | None = None) -> SqliteStore | P
         from fencepost.stores.postgres.store import open_store as open_postgres
 
         return open_postgres(url, new_id=_store_id())
+    from fencepost.config.find import without_password
+
+    shown = without_password(url)
     if is_cells(url):
         raise Invalid(
-            f"{shown(url)} keeps leases and ticks of guarded commands, and no more: this command needs a runtime store, "
+            f"{shown} keeps leases and ticks of guarded commands, and no more: this command needs a runtime store, "
             "sqlite:/path on one machine or postgresql://… for several."
         )
     raise Invalid(
-        f"{shown(url)!r} is no store; write sqlite:/path/state.db or postgresql://host/database; for guarded commands alone "
+        f"{shown!r} is no store; write sqlite:/path/state.db or postgresql://host/database; for guarded commands alone "
         "also git+ssh://…, git+https://…, git+file:///…, s3://…, redis://…, etcd://… or https://…."
     )
 
@@ -170,9 +173,9 @@ def is_cells(url: str) -> bool:
     """Tell whether a URL names a store of cells, which serves guarded commands and no more."""
     if url.partition(":")[0] in ("sqlite", "postgresql", "postgres"):
         return False
-    from fencepost.wiring import cell_stores
+    from fencepost.wiring.cell_stores import SCHEMES
 
-    return cell_stores.is_cells(url)
+    return url.partition(":")[0] in SCHEMES
 
 
 def is_shared(url: str) -> bool:
@@ -186,9 +189,9 @@ def default_ttl(url: str) -> float:
         from fencepost.model.lease import TTL_DEFAULT_SECONDS
 
         return TTL_DEFAULT_SECONDS
-    from fencepost.wiring import cell_stores
+    from fencepost.wiring.cell_stores import default_ttl as ttl_of_cells
 
-    return cell_stores.default_ttl(url)
+    return ttl_of_cells(url)
 
 
 def lease_opener(url: str) -> Callable[[], LeaseStore]:
@@ -211,7 +214,7 @@ def tick_journal(url: str, tenant: str, resource: str) -> TickJournal:
     """Return what this machine remembers of the ticks of a lock."""
     from fencepost.wiring.tick_memory import TickJournal
 
-    return TickJournal(url, tenant, resource)
+    return TickJournal(url, is_cells(url), tenant, resource)
 
 
 def open_leases(url: str) -> LeaseStore:
@@ -259,7 +262,7 @@ def open_patiently(url: str, *, meanwhile: Callable[[], object] = lambda: None) 
     """Open a store for a daemon: a server that is away is waited for, a file is not.
 
     What can be done `meanwhile` is done after each try in vain. There is no end to the waiting, as there is none when
-    the server goes away later; whoever waits for us hears of it, and may end us.
+    the server goes away later; the parent hears of it, and may end us.
     """
     from fencepost.host.clock import SystemClock
     from fencepost.model.errors import StoreUnavailable
@@ -277,13 +280,6 @@ def open_patiently(url: str, *, meanwhile: Callable[[], object] = lambda: None) 
         meanwhile()
         SystemClock().sleep(pause)
         pause = min(2 * pause, PATIENCE_MAX_SECONDS)
-
-
-def shown(url: str) -> str:
-    """Show a store's URL without its password."""
-    before, at, after = url.rpartition("@")
-    scheme, slashes, login = before.partition("//")
-    return f"{scheme}{slashes}{login.partition(':')[0]}{at}{after}"
 
 
 def log_folder() -> str:
@@ -366,7 +362,7 @@ def own_rights() -> Rights:
     """Return what this machine's own configuration says about tenants: which secrets it hands to whom."""
     from fencepost.config.find import config_path
     from fencepost.config.load import load
-    from fencepost.model.rights import NO_LISTS
+    from fencepost.model.secret_rights import NO_LISTS
 
     path = config_path(os.environ, os.getcwd())
     return load(path).rights if path else NO_LISTS
@@ -387,7 +383,7 @@ def audit_key(*, create: bool) -> bytes | None:
 def kept_seals(store: LeaseStore) -> KeptSeals:
     """Return what this machine remembers of a store's audit.
 
-    It goes by where the store is, not by the id that the store gives itself: whoever can write there can change that.
+    It goes by where the store is, not by the id that the store gives itself: a writer of the store can change that.
     """
     from hashlib import sha256
 
@@ -395,7 +391,9 @@ def kept_seals(store: LeaseStore) -> KeptSeals:
     from fencepost.host.kept_seals import KeptSeals
 
     scheme, _, rest = store.facts().url.partition(":")
-    place = os.path.realpath(rest) if scheme == "sqlite" else rest.rpartition("@")[2].lstrip("/")  # whoever logs in
+    place = (
+        os.path.realpath(rest) if scheme == "sqlite" else rest.rpartition("@")[2].lstrip("/")
+    )  # the login does not count
     name = sha256(f"{scheme}:{place}".encode()).hexdigest()[:16]
     return KeptSeals(os.path.join(state_folder(os.environ), "audit-seals", name))
 
@@ -506,7 +504,7 @@ def gate_opener(rights: Rights) -> Callable[[str, str], Gate]:
 
 def say(text: str) -> None:
     """Tell a person, without getting in the way of the command's own output."""
-    from fencepost.model.tame import tame
+    from fencepost.model.terminal_text import tame
 
     told = json_line(text) if os.environ.get(LOG_FORMAT) == "json" else f"fencepost: {tame(text)}"
     print(told, file=sys.stderr, flush=True)

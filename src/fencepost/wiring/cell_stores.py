@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from fencepost.config.find import without_password
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS
 from fencepost.model.light import TYPE_CHECKING
@@ -25,11 +26,6 @@ KEY = "FENCEPOST_STORE_KEY"
 PORT, ETCD_PORT = 7420, 2379
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OPTIONS = {"s3": ("endpoint_url", "region"), "etcd": ("tls",)}
-
-
-def is_cells(url: str) -> bool:
-    """Tell whether a URL names a store of cells."""
-    return url.partition(":")[0] in SCHEMES
 
 
 def default_ttl(url: str) -> float:
@@ -64,7 +60,7 @@ def here(url: str):  # type: ignore[no-untyped-def]  # noqa: ANN201  # Here, who
     from fencepost.host.clock import SystemClock
     from fencepost.host.identity import this_host
 
-    folder = os.path.join(memory_folder(), sha256(_shown(url).encode()).hexdigest()[:16])
+    folder = os.path.join(memory_folder(), sha256(without_password(url).encode()).hexdigest()[:16])
     return Here(this_host(), SystemClock(), MemoryFolder(folder))
 
 
@@ -83,26 +79,28 @@ def open_cells(url: str) -> Cells:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Invalid(f"{_shown(url)!r} is no URL of a store: {error}.") from None
+        raise Invalid(f"{without_password(url)!r} is no URL of a store: {error}.") from None
     scheme = parts.scheme
     given = dict(parse_qsl(parts.query)) if scheme in OPTIONS else {}
     unknown = [name for name in given if name not in OPTIONS[scheme]]
     if unknown:
         raise Invalid(
-            f"{_shown(url)}: a store of kind {scheme} has no option {unknown[0]!r}; there is {' and '.join(OPTIONS[scheme])}."
+            f"{without_password(url)}: a store of kind {scheme} has no option {unknown[0]!r}; there is {' and '.join(OPTIONS[scheme])}."
         )
     if scheme.startswith("git+"):
         return _git(url, parts)
     if scheme == "s3":
         from fencepost.cells.s3 import S3Cells
 
-        return S3Cells(parts.netloc, parts.path, options=given, shown=_shown(url))
+        return S3Cells(parts.netloc, parts.path, options=given, shown=without_password(url))
     if scheme in ("redis", "rediss"):
         from fencepost.cells.redis import RedisCells
 
-        return RedisCells(url, shown=_shown(url))
+        return RedisCells(url, shown=without_password(url))
     if not parts.hostname:
-        raise Invalid(f"{_shown(url)} names no host; write {scheme}://host:{PORT if scheme != 'etcd' else ETCD_PORT}.")
+        raise Invalid(
+            f"{without_password(url)} names no host; write {scheme}://host:{PORT if scheme != 'etcd' else ETCD_PORT}."
+        )
     if scheme == "etcd":
         return _etcd(url, parts, given, port)
     return _http(url, parts, port)
@@ -114,10 +112,10 @@ def _git(url: str, parts: SplitResult) -> Cells:
 
     where = parts.path if parts.scheme == "git+file" else parts.hostname
     if not where or not parts.path.strip("/"):
-        raise Invalid(f"{_shown(url)} names no repository; write {SPELLINGS[0]}.")
+        raise Invalid(f"{without_password(url)} names no repository; write {SPELLINGS[0]}.")
     if parts.netloc.startswith("-") or (parts.hostname or "").startswith("-"):
-        raise Invalid(f"{_shown(url)} is no address of a repository.")
-    return GitCells(url, shown=_shown(url), run=run_bounded, environ=os.environ)
+        raise Invalid(f"{without_password(url)} is no address of a repository.")
+    return GitCells(url, shown=without_password(url), run=run_bounded, environ=os.environ)
 
 
 def _etcd(url: str, parts: SplitResult, given: dict[str, str], port: int | None) -> Cells:
@@ -126,7 +124,7 @@ def _etcd(url: str, parts: SplitResult, given: dict[str, str], port: int | None)
     from fencepost.cells.etcd import EtcdCells
     from fencepost.cells.http_requests import Server
 
-    shown = _shown(url)
+    shown = without_password(url)
     tls = given.get("tls", "no") in ("yes", "true", "1")
     login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     server = Server(str(parts.hostname), port or ETCD_PORT, tls=tls, shown=shown)
@@ -137,16 +135,10 @@ def _http(url: str, parts: SplitResult, port: int | None) -> Cells:
     from fencepost.cells.fencepost_http import HttpCells
     from fencepost.cells.http_requests import Server
 
-    shown, host = _shown(url), str(parts.hostname)
+    shown, host = without_password(url), str(parts.hostname)
     if parts.scheme == "http" and host not in LOOPBACK:
         raise Invalid(f"{shown} would send the key of the store in the clear; write https://, or keep to this machine.")
     if parts.username or parts.query:
         raise Invalid(f"{shown}: the key of the store belongs into {KEY}, and nothing else into the URL.")
     server = Server(host, port or PORT, tls=parts.scheme == "https", shown=shown)
     return HttpCells(server, parts.path, key=os.environ.get(KEY, ""), shown=shown)
-
-
-def _shown(url: str) -> str:
-    from fencepost.wiring import shown
-
-    return shown(url)

@@ -60,7 +60,7 @@ def gate_mcp_url(rules: Rules, url: str, headers: list[str], *, outside: bool, s
 
 def _gate_mcp(rules: Rules, reach: Callable[[ToolGate], Upstream], *, outside: bool, say: Callable[[str], None]) -> int:
     from fencepost.host.clock import SystemClock
-    from fencepost.model.check import is_in_a_run
+    from fencepost.model.lease_check import is_in_a_run
     from fencepost.operations.supervisor_client import ask, ask_outside
     from fencepost.service.gateway import Gateway
     from fencepost.service.signals import Mailbox

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+from fencepost.config.find import without_password
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.model.tame import tame
+from fencepost.model.terminal_text import tame
 from fencepost.wiring import (
     LOG_FORMAT,
     audit_key,
@@ -22,7 +23,6 @@ from fencepost.wiring import (
     open_runtime,
     prices_file,
     say,
-    shown,
     sqlite_opening,
     workers_folder,
 )
@@ -30,17 +30,17 @@ from fencepost.wiring import (
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings
     from fencepost.model.light import Any, Callable, Mapping
-    from fencepost.model.rights import Rights
+    from fencepost.model.secret_rights import Rights
     from fencepost.ports.engine import Engine
     from fencepost.ports.store import LeaseStore, StoreFacts
     from fencepost.service.chores import Chore
-    from fencepost.service.courier import Post
-    from fencepost.service.hint import Hint
+    from fencepost.service.end_lines import EndLine
+    from fencepost.service.notifier import Post
     from fencepost.service.order import Tools
     from fencepost.service.projects import ReachableProjects
     from fencepost.service.run_order import RunOrder
     from fencepost.service.station import StationPlan
-    from fencepost.service.telling import Told
+    from fencepost.service.wakeup import Hint
     from fencepost.service.zygote import Become
     from fencepost.stores.runtime import RuntimeStore
 
@@ -68,13 +68,13 @@ def serve(
     from fencepost.host.processes import system_processes
     from fencepost.service.adoption import Adoption
     from fencepost.service.chores import delivering
+    from fencepost.service.end_lines import tell_nobody
     from fencepost.service.lane import lane
     from fencepost.service.model_line import ModelGateStarter
     from fencepost.service.nursery import open_nursery
     from fencepost.service.order import Tools, new_id
     from fencepost.service.projects import Presence, ReachableProjects
     from fencepost.service.station import Station
-    from fencepost.service.telling import tell_nobody
     from fencepost.service.worker import Worker
     from fencepost.service.worker_tools import WorkerTools
     from fencepost.service.zygote import open_plain_zygote, open_zygote
@@ -101,7 +101,7 @@ def serve(
     zygotes = (open_plain_zygote(), open_zygote(lambda: guard_maker(rights))) if plan.slots else None
     nursery = open_nursery(lambda alive: lane(works, open_hint(url), worker_alive=alive)) if plan.slots else None
     worker = Worker(works, *zygotes, slots=plan.slots, keeper=new_id(clock)) if zygotes else None
-    say(f"{name}: {shown(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
+    say(f"{name}: {without_password(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
     if plan.slots:
         _look_at_projects(works.grounds)
     presence = Presence(works.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
@@ -198,7 +198,7 @@ def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, 
 
 def post_of(config: Config) -> Post:
     """Return whom a configuration wants told."""
-    from fencepost.service.courier import Post
+    from fencepost.service.notifier import Post
 
     settings = config.settings
     return Post(
@@ -214,12 +214,12 @@ def post_of(config: Config) -> Post:
 def try_notice(name: str, *, tenant: str | None = None, within_seconds: float | None = None) -> str | None:
     """Send a test to a target of this machine's configuration; return why it did not arrive.
 
-    Whoever comes for a tenant reaches the targets of a configuration only if it is that tenant's.
+    A run of a tenant reaches the targets of a configuration only if it is that tenant's.
     """
     from fencepost.config.find import config_path
     from fencepost.config.load import load
     from fencepost.config.value_kinds import did_you_mean
-    from fencepost.service.courier import DEADLINE_SECONDS, try_target
+    from fencepost.service.notifier import DEADLINE_SECONDS, try_target
 
     path = config_path(os.environ, os.getcwd())
     if path is None:
@@ -239,7 +239,7 @@ def chores_of(plan: StationPlan, tools: Tools, settings: Settings, folder: str, 
 
     from fencepost.host.identity import this_host
     from fencepost.host.kept_seals import append_line
-    from fencepost.model.audit import head_line
+    from fencepost.model.audit_chain import head_line
     from fencepost.model.duration import parse_duration
     from fencepost.service import chores
 
@@ -260,7 +260,7 @@ def chores_of(plan: StationPlan, tools: Tools, settings: Settings, folder: str, 
 
 
 def _line_teller(tenant: str) -> Callable[[Any], float]:
-    """Load what looks at the line only where somebody wants to hear of it."""
+    """Load what looks at the line only where a target wants to hear of it."""
     from fencepost.operations.queued import QueueTeller
 
     return QueueTeller(tenant).step
@@ -289,7 +289,7 @@ def engine_of(name: str, http_allow: tuple[str, ...] = ()) -> Engine:
 
 def open_hint(url: str) -> Hint:
     """Return how this process hears that something may be ready; where nothing can be heard, nothing is said."""
-    from fencepost.service.hint import Deaf, NotifyHint, WatchHint
+    from fencepost.service.wakeup import Deaf, NotifyHint, WatchHint
 
     if url.startswith("sqlite:"):
         from fencepost.stores.sqlite.listening import CommitWatch
@@ -312,10 +312,10 @@ def open_hint(url: str) -> Hint:
     return NotifyHint(open_ear, SystemClock().awake_ns)
 
 
-def say_end(told: Told) -> None:
+def say_end(told: EndLine) -> None:
     """Tell of a run that has ended, in the colour of its end where a person sees colours.
 
-    Nobody waits for a reader who has stopped to read: the books say the same.
+    A reader that has stopped to read is not waited for: the store says the same.
     """
     from select import select
 
@@ -323,10 +323,10 @@ def say_end(told: Told) -> None:
         if select([], [sys.stderr.fileno()], [], 0)[1]:
             print(_spelled(told), file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        return  # nobody listens any more
+        return  # the reader is gone
 
 
-def _spelled(told: Told) -> str:
+def _spelled(told: EndLine) -> str:
     if os.environ.get(LOG_FORMAT) == "json":
         return json_line(told.text, "warning" if told.tone == "bad" else "info", **dict(told.facts))
     shade = SHADES.get(told.tone) if _is_coloured() else None

@@ -20,8 +20,8 @@ def start_session(data: bytes, *, turn: bool = False) -> str:
     from fencepost.host.caller_process import caller
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
-    from fencepost.model.check import is_in_a_run
     from fencepost.model.errors import Misconfigured
+    from fencepost.model.lease_check import is_in_a_run
     from fencepost.model.own_program import own_program
     from fencepost.model.process import Fate
     from fencepost.operations.agent_sessions import Notes, session_of
@@ -63,7 +63,7 @@ def _first_word(descriptor: int) -> str:
     """Return why the keeper waits, if it has to; nothing if it holds the project, or takes its time to say."""
     from select import select
 
-    from fencepost.service.keeper import HELD
+    from fencepost.service.session_holder import HELD
 
     patience = 3.0
     ready, _, _ = select([descriptor], [], [], patience)
@@ -76,9 +76,9 @@ def may_act(data: bytes, *, seconds: float) -> str:
     from fencepost.host.caller_process import caller
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
-    from fencepost.model.check import is_in_a_run
+    from fencepost.model.lease_check import is_in_a_run
     from fencepost.operations.agent_sessions import Notes, session_of
-    from fencepost.service.keeper import HELD
+    from fencepost.service.session_holder import HELD
 
     if is_in_a_run(os.environ):
         return ""
@@ -100,7 +100,7 @@ def may_act(data: bytes, *, seconds: float) -> str:
 
 
 def end_session(data: bytes) -> None:
-    """End the keeper of a session, which gives the project back; a session that nobody keeps is no trouble."""
+    """End the keeper of a session, which gives the project back; a session without a keeper is no trouble."""
     from fencepost.host.caller_process import caller
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
@@ -127,8 +127,8 @@ def keep_session(name: str, pid: int, started: str, *, folder: str, label: str, 
     from fencepost.model.process import ProcessId
     from fencepost.operations.agent_sessions import Notes
     from fencepost.operations.project_lookup import ground_at
-    from fencepost.service.keeper import Keeper
     from fencepost.service.order import Order
+    from fencepost.service.session_holder import Keeper
 
     ground = ground_at(folder, os.environ, folder)
     tools = exec_tools(ground.store or exec_store_url(None))
@@ -160,7 +160,7 @@ def keep_session(name: str, pid: int, started: str, *, folder: str, label: str, 
 
 
 def _tell_once(text: str) -> None:
-    """Tell whoever started us how it stands, the first time; after that nobody listens."""
+    """Tell the process that started us how it stands, the first time; after that it no longer listens."""
     try:
         os.write(1, f"{' '.join(text.split())}\n".encode())
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

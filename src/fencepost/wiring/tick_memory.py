@@ -15,14 +15,13 @@ class TickJournal(NamedTuple):
     """One lock in one store."""
 
     url: str
+    is_cells: bool
     tenant: str
     resource: str
 
     def remembered(self, job: str) -> TickRecord | None:
         """Return what this machine has seen of a job in a store of cells."""
-        from fencepost.wiring import is_cells
-
-        if not is_cells(self.url):
+        if not self.is_cells:
             return None
         from fencepost.cells.store import cell_name
         from fencepost.wiring.cell_stores import here
@@ -60,8 +59,7 @@ class TickJournal(NamedTuple):
     def _path(self, job: str) -> str:
         from hashlib import sha256
 
-        from fencepost.config.find import state_folder
-        from fencepost.wiring import shown
+        from fencepost.config.find import state_folder, without_password
 
-        words = "\0".join((shown(self.url), self.tenant, self.resource, job))
+        words = "\0".join((without_password(self.url), self.tenant, self.resource, job))
         return os.path.join(state_folder(os.environ), "ends", f"{sha256(words.encode()).hexdigest()[:32]}.json")

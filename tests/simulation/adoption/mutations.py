@@ -10,7 +10,7 @@ from fencepost.flow.reaper import Reaper
 from fencepost.host.life_lock import is_life_over
 from fencepost.model.lease import HELD, Claim
 from fencepost.ports.runs import Adoptable
-from fencepost.service import guarded
+from fencepost.service import guard_handle
 from fencepost.service.adoption import Adoption
 from fencepost.service.channel import Channel, Message
 from fencepost.service.end_record import EndRecord
@@ -48,7 +48,7 @@ def mutations() -> dict[str, Mutation]:
         ),
         "a thawed worker kills": Mutation(lambda: [patch.object(Worker, "_bury", _bury_without_asking)], "rob worker"),
         "a thawed worker's last resort asks nobody": Mutation(
-            lambda: [patch.object(guarded, "Fate", _NoFate)], "rob worker, cut"
+            lambda: [patch.object(guard_handle, "Fate", _NoFate)], "rob worker, cut"
         ),
         "reaped while its guard lives": Mutation(
             lambda: [patch.object(Reaper, "take_over", _break_what_is_unattended)], "kill worker, older program"

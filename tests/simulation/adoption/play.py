@@ -10,8 +10,8 @@ from hashlib import sha256
 
 from fencepost.host.log_files import log_path
 from fencepost.model.definition import AgentDefinition
-from fencepost.model.registry import want
-from fencepost.operations.requests import request_run
+from fencepost.model.registry_plan import want
+from fencepost.operations.run_requests import request_run
 from tests.simulation.adoption.host import Agent, SimGuard, made_up_host
 from tests.simulation.adoption.world import AdoptionWorld, SimWorker
 from tests.simulation.simulate import MEMORY, Result

@@ -23,7 +23,8 @@ from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring.serving import engine_of
 from tests.simulation.adoption.host import Agent, SimGuard, SimProcesses, SimZygote, kill_after_ns
 from tests.simulation.world import Violation
-from tests.stores.rig import ManualClock, lay_down, opening
+from tests.stores.rig import lay_down, opening
+from tests.support.clock import ManualClock
 
 TTL_SECONDS = 6.0
 SLOTS = 3

@@ -8,7 +8,7 @@ from fencepost.cells import exchange, store
 from fencepost.model import cell as rules
 from fencepost.model import lease, tick_claim
 from fencepost.model.cell import Cell, Memory, Sighting
-from fencepost.ports.cells import Answer, Read, Swapped
+from fencepost.ports.cells import Answer, Read, SwapOutcome
 from fencepost.service.custody import Term
 from tests.simulation.cells.play import simulate_cells
 from tests.simulation.cells.server import SimCells
@@ -60,7 +60,7 @@ def _believing(
     self: exchange.Exchange, name: str, seen: Read, document: bytes, nonce: str, *, ttl: float
 ) -> exchange.Written:
     del nonce
-    swapped: Swapped = self._cells.swap(name, seen.tag, document, seconds=ttl / 6)
+    swapped: SwapOutcome = self._cells.swap(name, seen.tag, document, seconds=ttl / 6)
     now = self.read(name, ttl=ttl)
     return exchange.Written(swapped.tag is not None or swapped.answer is Answer.UNKNOWN, now)
 

@@ -12,7 +12,7 @@ from fencepost.model.lease import Claim, Granted, Lease, kill_grace, renew_every
 from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.model.tick_claim import TickOrder, TickOver
 from fencepost.model.trigger import cron_trigger
-from fencepost.model.zoned import ZonedCron
+from fencepost.model.zoned_cron import ZonedCron
 from fencepost.service.custody import Custody, Term
 from tests.simulation.cells.server import TTL, Link, Server, SimCells
 from tests.simulation.clocks import EPOCH_US, HostTime

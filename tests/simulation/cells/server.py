@@ -4,7 +4,7 @@ from collections.abc import Collection
 from itertools import count
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.ports.cells import Answer, CellFacts, Read, Swapped
+from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 from tests.simulation.world import MILLISECOND, SECOND, World
 
 TTL = 8.0
@@ -24,17 +24,17 @@ class Server:
         document, tag = self.documents.get(name, (None, None))
         return Read(document, tag)
 
-    def swap(self, name: str, tag: str | None, document: bytes | None) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None) -> SwapOutcome:
         if self.documents.get(name, (None, None))[1] != tag:
-            return Swapped(None, Answer.CONFLICT)
+            return SwapOutcome(None, Answer.CONFLICT)
         if document is None:
             del self.documents[name]
-            return Swapped("")
+            return SwapOutcome("")
         new = str(next(self._tags))
         if tag is None:
             self._made_ns[name] = self._world.now_ns
         self.documents[name] = (document, new)
-        return Swapped(new)
+        return SwapOutcome(new)
 
     def is_settled(self, name: str) -> bool:
         """Tell whether a cell has been there for so long that no request is under way which expects nothing there.
@@ -78,11 +78,11 @@ class SimCells:
         self._travel(seconds, "read")
         return found
 
-    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> Swapped:
+    def swap(self, name: str, tag: str | None, document: bytes | None, *, seconds: float) -> SwapOutcome:
         world, limit = self._world, round(seconds * SECOND)
         if self._link.is_cut:
             world.pause(limit)
-            return Swapped(None, Answer.UNKNOWN, "no answer")
+            return SwapOutcome(None, Answer.UNKNOWN, "no answer")
         out, back = self._delay(), self._delay()
         lost = not world.quiet and world.chance(0.08) and world.strike("an answer to a swap is lost")
         if out + back < limit and not lost:
@@ -95,7 +95,7 @@ class SimCells:
         landing = min(out, 4 * limit)
         world.spawn("late swap", None, lambda: self._server.swap(name, tag, document), after_ns=landing)
         world.pause(limit)
-        return Swapped(None, Answer.UNKNOWN, "no answer")
+        return SwapOutcome(None, Answer.UNKNOWN, "no answer")
 
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         self._travel(seconds, "list")

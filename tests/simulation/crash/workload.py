@@ -3,16 +3,16 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
+from fencepost.model.effect_ledger import EffectCall
 from fencepost.model.lease import Claim
-from fencepost.model.ledger import EffectCall
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import Host, ProcessId
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.model.run import RunState
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import LeasedRun, Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.sqlite.store import Opening, SqliteStore

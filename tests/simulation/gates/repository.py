@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from unittest.mock import patch
 
 from fencepost.gates.git import gate as git_gate
-from fencepost.gates.git import pushing, receive_hooks
+from fencepost.gates.git import receive_hooks
 from fencepost.gates.git.clone import Clone as Source
 from fencepost.gates.git.command import GitRefused
 from fencepost.gates.git.gate import GitGate
@@ -102,7 +102,7 @@ class KnownGate(GitGate):
     """The real gate, but for asking git which commit is meant."""
 
     def push(self, proof: Proof, revision: str = "HEAD", *, clone: str = ".", meanwhile: object = None) -> str:
-        pushing.push_all([(self, revision)], proof, Source(clone), meanwhile=meanwhile)
+        git_gate.push_all([(self, revision)], proof, Source(clone), meanwhile=meanwhile)
         return revision
 
 
@@ -167,7 +167,7 @@ def _scratch(remote: str, target: str, *, clone: object = None, seconds: float =
 @contextmanager
 def made_up_remotes() -> Iterator[None]:
     """Let the gate find made-up remotes where it would run git."""
-    with patch.object(git_gate, "scratch", _scratch), patch.object(pushing, "scratch", _scratch):
+    with patch.object(git_gate, "scratch", _scratch):
         try:
             yield
         finally:

@@ -15,7 +15,7 @@ DIES = 0.03  # how often a service is killed in the middle of a request
 
 
 class Doubt(Exception):
-    """Nobody knows whether a request had its effect."""
+    """It is not known whether a request had its effect."""
 
 
 class Service:

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from fencepost.config import find
-from fencepost.stores import care, requests
+from fencepost.stores import maintenance, requests
 from tests.simulation.moving.play import simulate_moves
 from tests.simulation.mutations import _sql
 from tests.simulation.world import Violation
@@ -20,15 +20,17 @@ def mutations() -> dict[str, Callable[[], Patches]]:
     """Return every mistake, by what it does."""
     return {
         "fences begin anew in the new store": lambda: [
-            patch.object(care, "lift", lambda _, above: above),
+            patch.object(maintenance, "lift", lambda _, above: above),
             _sql(import_resource=(":fence, :owed_gates", "0, :owed_gates")),
         ],
         "it leaves while it runs something": lambda: [_sql(held_by=("state = 'held'", "state = 'gone'"))],
         "it is not halted where it was": lambda: [_sql(put_pause=(":until_us", ":since_us"))],
         "requests are taken where it was": _requests_taken,
         "the map is not read": lambda: [patch.object(find, "_store_of", lambda settings, *_: settings.get("store"))],
-        "it does not come back to life": lambda: [patch.object(care, "come_back", lambda *_: None)],
-        "the audit is numbered without a memory": lambda: [patch.object(care, "_numbered_anew", _forget_the_number)],
+        "it does not come back to life": lambda: [patch.object(maintenance, "come_back", lambda *_: None)],
+        "the audit is numbered without a memory": lambda: [
+            patch.object(maintenance, "_numbered_anew", _forget_the_number)
+        ],
     }
 
 
@@ -52,5 +54,5 @@ def _requests_taken() -> Patches:
 
 
 def _forget_the_number(table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    number = care.NUMBERED.get(table)
+    number = maintenance.NUMBERED.get(table)
     return {name: value for name, value in row.items() if name != number}

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from unittest.mock import patch
 
-from fencepost.model.audit import key_id
+from fencepost.model.audit_chain import key_id
 from fencepost.model.errors import Busy
 from fencepost.operations import store_maintenance
 from fencepost.operations.audit_verification import verify_audit

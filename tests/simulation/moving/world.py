@@ -6,15 +6,15 @@ from itertools import count
 from pathlib import Path
 
 from fencepost.config.find import store_url_of
-from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.flow.notary import Notary
 from fencepost.flow.reaper import Reaper, store_now
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import LeaseLost, Misconfigured
 from fencepost.model.process import Host, ProcessId
-from fencepost.model.registry import want
-from fencepost.operations.requests import request_run
+from fencepost.model.registry_plan import want
+from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.world import Violation

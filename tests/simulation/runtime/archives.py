@@ -1,6 +1,6 @@
 """What is looked at when accounts are closed, beside ticks and runs: the audit's chain, and whether everybody was told."""
 
-from fencepost.model.audit import ChainEntry, Seal, Sealed, Verifier, key_id
+from fencepost.model.audit_chain import ChainEntry, Seal, Sealed, Verifier, key_id
 from tests.simulation.runtime.chores import KEY
 from tests.simulation.runtime.snapshot import Snapshot
 from tests.simulation.runtime.stage import Stage

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fencepost.flow.leasing import claim_for, recheck_for
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.settler import Settler
 from fencepost.model.definition import agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.flow.notary import Notary
 from fencepost.flow.pruner import Pruner
-from fencepost.model.audit import Seal
+from fencepost.model.audit_chain import Seal
 from fencepost.model.notice import BY_DEFAULT, Wish
 from fencepost.ports.pruning import PrunePlace as Page
 from fencepost.stores.runtime import RuntimeStore

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencepost.flow.once import Once, once
+from fencepost.model.effect_ledger import Done, NotDone
 from fencepost.model.errors import Busy, FencepostError, InDoubt, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Lease
-from fencepost.model.ledger import Done, NotDone
 from fencepost.service.ledger_answers import answer_about_ledger, error_of
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.ports import Agent

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.registry import Wanted, want
+from fencepost.model.registry_plan import Wanted, want
 from tests.simulation.faults import Knobs
 from tests.simulation.runtime.blackouts import draw_blackout
 from tests.simulation.runtime.oracle import transition

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fencepost.flow.leasing import recheck_for
+from fencepost.flow.run_recheck import recheck_for
 from fencepost.model.definition import agent_from_json, gate_targets, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Lease

@@ -7,15 +7,15 @@ from unittest.mock import patch
 
 from fencepost.flow import notary
 from fencepost.model import lease as rules
-from fencepost.model.audit import ChainEntry, Link, Seal, link, seal
-from fencepost.model.ledger import Ambiguous, New, Verdict, judge
+from fencepost.model.audit_chain import ChainEntry, Link, Seal, link, seal
+from fencepost.model.effect_ledger import Ambiguous, New, Verdict, judge
 from fencepost.model.project import Workplace
 from fencepost.model.slots import Pool, seat
 from fencepost.operations import webhook_delivery
 from fencepost.service.leftovers import Leftovers
-from fencepost.stores import end_rows, grants, pruning, run_ends, run_lines, run_rows, seats
+from fencepost.stores import concurrency_slots, end_rows, lane_leases, pruning, run_ends, run_lines, run_rows
 from fencepost.stores import ledger as store_ledger
-from fencepost.stores.lane_look import Look
+from fencepost.stores.lane_facts import Look
 from fencepost.stores.lease_places import project_line
 from fencepost.stores.transaction import Transaction
 from tests.simulation.mutations import _count, _sql
@@ -57,7 +57,9 @@ def more_mutations() -> dict[str, Mutation]:
             lambda: [patch.object(rules, "choose", _squeeze_in), patch.object(run_lines, "turns", _last_first)],
             f"{project} project_slots=2 slots=3",
         ),
-        "a key with one slot more": Mutation(lambda: [patch.object(seats, "seat", _one_more), *_no_look()], keys),
+        "a key with one slot more": Mutation(
+            lambda: [patch.object(concurrency_slots, "seat", _one_more), *_no_look()], keys
+        ),
         "once that is not noted": Mutation(
             lambda: [_sql(spend_once=("once_done = true", "once_done = once_done"))], "drain | edit | once=1.0"
         ),
@@ -102,7 +104,7 @@ def more_mutations() -> dict[str, Mutation]:
         "a lane that looks at nobody": Mutation(
             lambda: [
                 patch.object(Look, "has_room", lambda *_: True),
-                patch.object(grants, "_free_of_others", lambda _, offers, __: offers),
+                patch.object(lane_leases, "_free_of_others", lambda _, offers, __: offers),
             ],
             lanes,
         ),

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from fencepost.flow import leasing, tick_rows
+from fencepost.flow import run_recheck, tick_rows
 from fencepost.flow.reaper import Reaper
 from fencepost.flow.tick_rows import Writer
-from fencepost.model import decide, definition, handover, retry
+from fencepost.model import decide, definition, retry, version_handover
 from fencepost.model.budget import FREE, Reservation
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.missed import _Owed
@@ -58,9 +58,10 @@ def mutations() -> dict[str, Mutation]:
         "a cursor that stays": Mutation(
             lambda: [_sql(move_cursors=("cursor_us = next.value ->> 'cursor_us'", "cursor_us = schedule.cursor_us"))]
         ),
-        "a cursor for each version": Mutation(lambda: [patch.object(handover, "_cursor", _an_hour_ago)]),
+        "a cursor for each version": Mutation(lambda: [patch.object(version_handover, "_cursor", _an_hour_ago)]),
         "an edit that forgets what is owed": Mutation(
-            lambda: [patch.object(handover, "ends_at", lambda before, *, now: max(before.cursor, now))], "outage"
+            lambda: [patch.object(version_handover, "ends_at", lambda before, *, now: max(before.cursor, now))],
+            "outage",
         ),
         "a retirement that forgets what is owed": Mutation(
             lambda: [_sql(retire_schedules=("due_us <= :now_us OR trigger", "trigger"))], "outage, kill station"
@@ -83,10 +84,10 @@ def mutations() -> dict[str, Mutation]:
             lambda: [patch.object(tick_rows, "calendar_of", lambda _: None)], "kill agent | edit | blackouts=1.0"
         ),
         "blackouts are not looked at again": Mutation(
-            lambda: [patch.object(leasing, "_in_blackout", lambda *_: False)], "stop station | edit | blackouts=1.0"
+            lambda: [patch.object(run_recheck, "_in_blackout", lambda *_: False)], "stop station | edit | blackouts=1.0"
         ),
         "recheck left out": Mutation(
-            lambda: [patch.object(leasing, "recheck", lambda _: None)], "stop station | edit, pause | blackouts=1.0"
+            lambda: [patch.object(run_recheck, "recheck", lambda _: None)], "stop station | edit, pause | blackouts=1.0"
         ),
         "overlap ignored": Mutation(lambda: [patch.object(decide, "admit", lambda *_, **__: Admitted())]),
         "no bound on what runs at once": Mutation(
@@ -97,7 +98,7 @@ def mutations() -> dict[str, Mutation]:
             "kill agent | backfill, replay | slots=3 stations=4 keyed=0.0 overlap=allow_parallel",
         ),
         "budget ignored": Mutation(
-            lambda: [patch.object(decide, "reserve", _pay_nothing), patch.object(leasing, "reserve", _pay_nothing)]
+            lambda: [patch.object(decide, "reserve", _pay_nothing), patch.object(run_recheck, "reserve", _pay_nothing)]
         ),
         "a drain that uses an attempt": Mutation(
             lambda: [patch.object(retry, "_after_drain", _drained(costs=True))], "drain"

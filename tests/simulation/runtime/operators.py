@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from fencepost.model.errors import Busy, Invalid, StoreUnavailable, Unauthorised
 from fencepost.model.moment import from_us
 from fencepost.operations.backfill import backfill
-from fencepost.operations.requests import cancel, discard, replay, request_run
+from fencepost.operations.run_requests import cancel, discard, replay, request_run
 from fencepost.operations.webhook_delivery import HookRequest, genuine_hook, receive
 from fencepost.ports.runs import RunRow
 from fencepost.stores.registry import SqlRegistry

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, expect
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.outcome import Settlement
-from fencepost.model.registry import want
+from fencepost.model.registry_plan import want
 from fencepost.model.run import RunState
-from fencepost.operations.registry import pause_schedule
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
+from fencepost.operations.schedule_registry import pause_schedule
 from tests.support.browser import faults
 from tests.support.runtime import DEAD, TENANT, new_id
 from tests.support.scene import Scene

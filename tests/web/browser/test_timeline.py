@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from fencepost.operations.requests import request_run
+from fencepost.operations.run_requests import request_run
 from tests.support.browser import faults
 from tests.support.month import Month
 from tests.support.month_cast import OTHERS

@@ -49,7 +49,7 @@ def git(
 
 
 def environment(more: dict[str, str]) -> dict[str, str]:
-    """Return git's environment: nobody is asked for a password, and no variable points it elsewhere."""
+    """Return git's environment: git never asks for a password, and no variable points it elsewhere."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in KEPT}
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **more}
 

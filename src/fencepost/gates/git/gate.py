@@ -1,19 +1,19 @@
 """The gate of a branch: its marks are in a ref beside it, and both move in one atomic push or neither does."""
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.gates.git.clone import Clone
-from fencepost.gates.git.command import GitRefused
+from fencepost.gates.git.command import SECONDS, GitRefused
 from fencepost.gates.git.locks import YOUNG, Locks, speaks_of_a_lock
 from fencepost.gates.git.probe import NO_ATOMIC, not_atomic, probe, reason
-from fencepost.gates.git.pushing import ALONE, TRIES, Along, push_all
 from fencepost.gates.git.refs import DEFAULT_BRANCH, NOTHING, branch_of, branch_ref, fence_ref, remote_of
 from fencepost.gates.git.scratch import RemoteState, Scratch, scratch
 from fencepost.gates.target_secrets import resolved
-from fencepost.model.errors import GateUnreachable, Misconfigured
+from fencepost.model.errors import Busy, GateUnreachable, Misconfigured
 from fencepost.model.gate import Proof, check, raised
-from fencepost.model.rights import is_referred_place
+from fencepost.model.secret_rights import is_referred_place
 from fencepost.model.target import Target
 from fencepost.ports.gate import Fetch, GateStatus
 
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Witness
 
 PROBE_SECONDS = 20.0
+TRIES = 8
+
+
+class Along(NamedTuple):
+    """What goes with a gated push: other refs, as git spells a move, and options of git's own."""
+
+    specs: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    seconds: float = SECONDS
+    hear: Callable[[str], None] | None = None  # what the server says
+
+
+ALONE = Along()
 
 
 class GitGate:
@@ -54,7 +67,7 @@ class GitGate:
                     return
                 if self.moved(place, (fence_ref(self._branch), seen.fence, place.seal(lifted, parent=seen.fence))):
                     return
-        raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time.")
+        raise GateUnreachable(f"{self.target}: other writers move its marks all the time.")
 
     def push(self, proof: Proof, revision: str = "HEAD", *, clone: str = ".", meanwhile: object = None) -> str:
         """Push a commit of a clone to the branch, forward only, and return it; raise FenceRefused if the fence is stale."""
@@ -123,7 +136,7 @@ class GitGate:
         """Refuse a branch whose marks are gone: a mirrored or pruned repository would let everybody in again."""
         if seen.fence == NOTHING:
             raise Misconfigured(
-                f"{self.target} has no marks: its fence was never raised, or somebody deleted {fence_ref(self._branch)}, as "
+                f"{self.target} has no marks: its fence was never raised, or {fence_ref(self._branch)} was deleted, as "
                 f"git push --mirror does. Nothing was pushed. To close it for older runs and go on: "
                 f"fencepost gate raise '{self.target}'"
             )
@@ -136,13 +149,34 @@ class GitGate:
             )
 
 
+def push_all(
+    wanted: Sequence[tuple[GitGate, str]],
+    proof: Proof,
+    clone: Clone,
+    *,
+    along: Along = ALONE,
+    meanwhile: object = None,
+) -> None:
+    """Move each branch forward to its commit, or raise FenceRefused and move nothing.
+
+    A branch is expected where the remote has it now, and its commit must descend from there: what the clone's index or
+    its remote-tracking branches say does not matter.
+    """
+    first = wanted[0][0]
+    with scratch(first.remote, first.target, clone=clone, seconds=along.seconds) as place:
+        for _ in range(TRIES):
+            moves = [move for gate, commit in wanted for move in gate.moves(place, proof, commit)]
+            if not moves and not along.specs:
+                return
+            if callable(meanwhile):
+                meanwhile()
+            if first.moved(place, *moves, along=along):
+                return
+    raise Busy(f"{first.target} moves all the time; nothing was pushed. Try again later.")
+
+
 def _canonical(where: str) -> str:
     """Spell a path the one way; URLs and host:path stay as they are."""
     if "://" in where or ("/" not in where.partition(":")[0] and ":" in where):
         return where
     return os.path.realpath(os.path.expanduser(where))
-
-
-def open_git_gate(target: Target, *, clock: "Clock", fetch: Fetch, witness: "Witness") -> GitGate:
-    """Open the gate of a branch."""
-    return GitGate(target, clock=clock, fetch=fetch, witness=witness)

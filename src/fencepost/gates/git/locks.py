@@ -1,6 +1,6 @@
 """Lock files that a git left behind when it was killed, in a repository on this machine.
 
-Git never removes them: until a person does, nobody can push. One whose owner is surely dead is cleared; any other is told of.
+Git never removes them: until a person does, no push is possible. One whose owner is surely dead is cleared; any other is told of.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ class LeftLock(NamedTuple):
         """Say which file it is and what to do."""
         since = format_instant(from_us(self.since_us).replace(microsecond=0))
         return (
-            f"git's lock {self.path} is there since {since}, so nobody can write; {self.why}. "
+            f"git's lock {self.path} is there since {since}, so no push is possible; {self.why}. "
             f"When no git works in that repository any more: rm {self.path}"
         )
 
@@ -55,7 +55,7 @@ class Locks:
     def cleared(self, refs: Iterable[str], *, also: Iterable[str] = ()) -> list[LeftLock]:
         """Remove the locks on these refs, and other files, whose owner is dead; return those that stay.
 
-        A lock that exists keeps everybody from making it anew, so that whoever is found to be at work after it was seen
+        A lock that exists cannot be made anew, so that a process that is found at work after it was seen
         cannot be its owner. Two that clear take turns.
         """
         home = self._home()

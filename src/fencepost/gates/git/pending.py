@@ -46,7 +46,7 @@ def clear(folder: str) -> None:
 
 
 def finish(folder: str) -> bool:
-    """Let the working tree show what the branch was moved to; False if somebody has changed it, and nothing is touched.
+    """Let the working tree show what the branch was moved to; False if it was changed, and nothing is touched.
 
     Doing it twice is the same as once: git leaves alone what is there already, and refuses what is neither old nor new.
     """

@@ -24,7 +24,7 @@ def probe(place: Scratch, target: str) -> None:
         _do(place, target, "swap", *((name, one, two) for name in names))
         _demand_loss(place, target, (names[0], two, one), (names[1], one, one))
     finally:
-        with suppress(GitRefused):  # a server that lets nobody delete is a good gate all the same
+        with suppress(GitRefused):  # a server that refuses to delete is a good gate all the same
             place.push(*((name, value, "") for name, value in place.values(names).items()))
 
 

@@ -1,4 +1,4 @@
-"""The server's side: hooks that refuse whoever moves a gated branch without moving its marks, forward, with it.
+"""The server's side: hooks that refuse a push that moves a gated branch without moving its marks, forward, with it.
 
 A pre-receive hook looks before anything is changed, and its words reach the person who pushes. Between it and the change
 another push may come; the reference-transaction hook looks again while the refs are locked, and has the last word.
@@ -44,7 +44,7 @@ def judge(lines: Iterable[str], *, refs_are_locked: bool = False) -> None:
 
 
 def install(repository: str) -> list[str]:
-    """Write both hooks of a bare repository, and return their paths; a hook of somebody else is left alone."""
+    """Write both hooks of a bare repository, and return their paths; a hook of another program is left alone."""
     folder = git("rev-parse", "--path-format=absolute", "--git-path", "hooks", folder=repository, safe=False).strip()
     os.makedirs(folder, mode=0o755, exist_ok=True)
     paths = [os.path.join(folder, name) for name in HOOKS]

@@ -60,7 +60,7 @@ class RepositoryGate:
     def raise_fence(self, proof: Proof, *, adopt: bool = False) -> None:
         """Lift the marks, or raise FenceRefused; then finish what an earlier move has left undone.
 
-        A repository of another machine is another project: what its zombies merge there, nobody here works in.
+        A repository of another machine is another project: what its zombies merge there does not reach this one.
         """
         if self._elsewhere:
             return
@@ -71,7 +71,7 @@ class RepositoryGate:
             if lifted == marks or self._changed(f"update {MARKS} {self._kept(lifted)} {seen}"):
                 self._finish()
                 return
-        raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time.")
+        raise GateUnreachable(f"{self.target}: other writers move its marks all the time.")
 
     def move(self, proofs: Sequence[Proof], wanted: BranchMove) -> None:
         """Move a branch if every fence is still good, and show it in its working tree; else raise, and nothing is changed."""
@@ -91,7 +91,7 @@ class RepositoryGate:
                 return
             if self._branch(wanted.branch) != wanted.old:
                 clear(self._folder)
-                raise Busy(f"{wanted.branch} was moved by somebody else meanwhile.")
+                raise Busy(f"{wanted.branch} was moved meanwhile.")
         clear(self._folder)
         raise Busy(f"the marks of {self._folder} move all the time.")
 
@@ -109,7 +109,7 @@ class RepositoryGate:
         return GateStatus(self.target, self._see()[1], warnings)
 
     def _show(self, moved: BranchMove) -> None:
-        """Let the working tree show the branch; if somebody was quicker there, take the move back."""
+        """Let the working tree show the branch; if another change was quicker there, take the move back."""
         if finish(self._folder):
             return
         back = self._changed(f"update refs/heads/{moved.branch} {moved.old} {moved.new}")

@@ -109,7 +109,7 @@ class Scratch:
             return None  # they have moved on since we asked where they are
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Misconfigured(
-                f"{self._target}: the marks in {fence_ref(branch)} cannot be read ({error}), so nobody passes. Look at "
+                f"{self._target}: the marks in {fence_ref(branch)} cannot be read ({error}), so no writer passes. Look at "
                 f"them with git log {fence_ref(branch)}, and put the last good ones back."
             ) from None
 

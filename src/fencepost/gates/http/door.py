@@ -1,4 +1,4 @@
-"""What a service with a gate answers below `/.fencepost/`: raise, check and status, to whoever has the gate's key."""
+"""What a service with a gate answers below `/.fencepost/`: raise, check and status, to holders of the gate's key."""
 
 import hmac
 import json
@@ -19,13 +19,13 @@ KEY_MIN = 16
 
 
 class ServiceDoor:
-    """The gate of one service: its marks, and the key without which nobody raises them."""
+    """The gate of one service: its marks, and the key that it takes to raise them."""
 
     def __init__(
         self, folder: str, key: str, *, clock: "Clock", name: str = "this service", wait_seconds: float = WAIT_SECONDS
     ) -> None:
         if len(key) < KEY_MIN:
-            raise Invalid(f"the key of a gate has at least {KEY_MIN} characters: whoever has it can shut others out.")
+            raise Invalid(f"the key of a gate has at least {KEY_MIN} characters: its holder can shut writers out.")
         self._key = key.encode()
         self.name = name
         self.marks = RequestMarks(folder, clock=clock, wait_seconds=wait_seconds)

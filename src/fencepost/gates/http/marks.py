@@ -113,7 +113,7 @@ class RequestMarks:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise Misconfigured(f"{self._folder}/{MARKS} cannot be read ({error}), so nobody passes.") from None
+            raise Misconfigured(f"{self._folder}/{MARKS} cannot be read ({error}), so no writer passes.") from None
 
     def note_flight(self, proof: Proof, seconds: float) -> str:
         """Write down what is under way elsewhere."""
@@ -128,7 +128,7 @@ class RequestMarks:
             os.unlink(os.path.join(self._folder, name))
 
     def _demand_raised(self, proof: Proof, target: str) -> None:
-        """Refuse a stale fence, and one that was never raised here: whoever sends a request may have made it up."""
+        """Refuse a stale fence, and one that was never raised here: a sender may have made it up."""
         marks = self.read()
         if marks:
             check(proof, marks, target=target)
@@ -148,7 +148,7 @@ class RequestMarks:
             rest = flight.rest_seconds(self._clock.wall_us(), self._clock.boot_ns())
             if rest > 0:
                 raise GateUnreachable(
-                    f"{target}: nobody knows whether a request of an earlier run had its effect. "
+                    f"{target}: it is not known whether a request of an earlier run had its effect. "
                     f"It may still have; closed for {rest:.0f} s."
                 )
             self.forget_flight(name)
@@ -160,7 +160,7 @@ class RequestMarks:
         except FileNotFoundError:
             return None  # it has arrived just now
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Misconfigured(f"{self._folder}/{name} cannot be read ({error}), so nobody passes.") from None
+            raise Misconfigured(f"{self._folder}/{name} cannot be read ({error}), so no writer passes.") from None
 
     def _keep(self, name: str, content: bytes) -> None:
         """Put a file in place, whole and on the disk."""
@@ -184,7 +184,7 @@ class RequestMarks:
 
     @contextmanager
     def _turn(self, target: str) -> Iterator[None]:
-        file = self._lock("turn", fcntl.LOCK_EX, self._deadline_ns(), f"{target}: somebody else is raising it")
+        file = self._lock("turn", fcntl.LOCK_EX, self._deadline_ns(), f"{target}: another run is raising it")
         try:
             yield
         finally:

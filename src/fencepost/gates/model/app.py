@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from fencepost.gates.model.meter import Meter
 from fencepost.gates.model.passes import Pass, Passes
-from fencepost.gates.model.protocols import Asked, Protocol, is_free, protocol_at
+from fencepost.gates.model.protocols import ModelCall, Protocol, is_free, protocol_at
 from fencepost.model.llm_price import Price, Prices, price_of
 from fencepost.model.llm_usage import BYTES_PER_TOKEN, Usage
 
@@ -36,7 +36,7 @@ class Call(NamedTuple):
     """One call on its way."""
 
     run: Pass
-    asked: Asked
+    asked: ModelCall
     price: Price | None
     reserved: int
     expected: Usage
@@ -46,7 +46,7 @@ class Call(NamedTuple):
         return self.price.cost(usage) if self.price else 0
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """A call that is not made: the answer in its place."""
 
     def __init__(self, protocol: Protocol, words: str, status: int = 403) -> None:
@@ -69,7 +69,7 @@ class ModelGate:
         try:
             call = await self._admit(request)
             return await self._send(request, call)
-        except Refused as refused:
+        except CallRefused as refused:
             return refused.answer
         except ClientDisconnect:
             return Response(status_code=499)
@@ -77,37 +77,37 @@ class ModelGate:
     async def _admit(self, request: Request) -> Call:
         path = request.url.path
         if request.headers.get("host", "").lower() not in self._hosts:
-            raise Refused(protocol_at(path), "fencepost: this is not the model gate's own name.")
+            raise CallRefused(protocol_at(path), "fencepost: this is not the model gate's own name.")
         run = self._passes.find(_shown(request))
         if run is None or not run.is_open:
-            raise Refused(run.protocol if run else protocol_at(path), LOST)
+            raise CallRefused(run.protocol if run else protocol_at(path), LOST)
         if not run.protocol.allows(request.method, path):
-            raise Refused(
+            raise CallRefused(
                 run.protocol,
                 f"fencepost: {request.method} {path} does not pass the model gate; batches and files outlive a lease.",
             )
         if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise Refused(
+            raise CallRefused(
                 run.protocol, "fencepost: a call whose body is packed cannot be looked at; send it plain.", 415
             )
         asked = run.protocol.look(path, await _body(request, run.protocol))
         if asked.refused and request.method == "POST":
-            raise Refused(run.protocol, f"fencepost: {asked.refused}; it was not made.")
+            raise CallRefused(run.protocol, f"fencepost: {asked.refused}; it was not made.")
         return self._priced(run, asked, free=is_free(request.method, path))
 
-    def _priced(self, run: Pass, asked: Asked, *, free: bool) -> Call:
+    def _priced(self, run: Pass, asked: ModelCall, *, free: bool) -> Call:
         """Put aside what the call costs at least, or refuse it."""
         price = None if free else price_of(asked.model, self._prices)
         if not free and (price is None or asked.tier) and run.terms.budget_micro is not None:
             what = f"model {asked.model[:100]!r}" + (f" at the tier {asked.tier[:30]!r}" if asked.tier else "")
             how = "ask for the default tier" if asked.tier else "list it in prices.toml"
-            raise Refused(
+            raise CallRefused(
                 run.protocol, f"fencepost: the price of {what} is not known, and this run has a budget_usd; {how}."
             )
         expected = Usage(len(asked.body) // BYTES_PER_TOKEN, asked.output)
         reserved = price.cost(expected) if price else 0
         if not run.reserve(reserved):
-            raise Refused(run.protocol, run.over("not made"))
+            raise CallRefused(run.protocol, run.over("not made"))
         return Call(run, asked, price, reserved, expected)
 
     async def _send(self, request: Request, call: Call) -> Response:
@@ -122,7 +122,7 @@ class ModelGate:
             answer = await _while_open(run, self._client.send(sent, stream=True))
         except httpx.HTTPError as error:
             run.settle(call.reserved, 0, Usage())
-            raise Refused(
+            raise CallRefused(
                 run.protocol, f"fencepost: the provider cannot be reached: {type(error).__name__}.", 502
             ) from None
         except BaseException:
@@ -130,11 +130,13 @@ class ModelGate:
             raise
         if answer is None:
             run.settle(call.reserved, call.cost(call.expected), call.expected)
-            raise Refused(run.protocol, LOST)
+            raise CallRefused(run.protocol, LOST)
         if answer.is_redirect:
             await answer.aclose()
             run.settle(call.reserved, 0, Usage())
-            raise Refused(run.protocol, "fencepost: the provider answers with a redirect, which is not followed.", 502)
+            raise CallRefused(
+                run.protocol, "fencepost: the provider answers with a redirect, which is not followed.", 502
+            )
         back = {name: value for name, value in answer.headers.items() if name not in NOT_SENT_BACK}
         return StreamingResponse(_stream(answer, call), status_code=answer.status_code, headers=back)
 
@@ -211,5 +213,5 @@ async def _body(request: Request, protocol: Protocol) -> bytes:
         parts.append(part)
         size += len(part)
         if size > BODY_MAX:
-            raise Refused(protocol, f"fencepost: a call has at most {BODY_MAX} bytes.", 413)
+            raise CallRefused(protocol, f"fencepost: a call has at most {BODY_MAX} bytes.", 413)
     return b"".join(parts)

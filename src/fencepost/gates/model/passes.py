@@ -125,7 +125,7 @@ class Passes:
         return self._passes.get(_digest(shown))
 
     def find_kept(self, shown: str, keeper: str) -> Pass | None:
-        """Return the pass of a run to whoever proves to be its guard."""
+        """Return the pass of a run, to its guard alone."""
         found = self.find(shown)
         return found if found is not None and compare_digest(found.keeper.encode(), keeper.encode()) else None
 

@@ -11,7 +11,7 @@ OUTPUT_RESERVED_MAX = 2048  # an agent asks for far more than it gets; what come
 TIERS = (None, "", "auto", "default", "standard", "standard_only", "flex")  # at the listed price, or below
 
 
-class Asked(NamedTuple):
+class ModelCall(NamedTuple):
     """What a call is about, as far as the gate has to know."""
 
     model: str = ""
@@ -29,7 +29,7 @@ class Protocol(NamedTuple):
     usage: Callable[[Mapping[str, Any]], Usage | None]
     marker: bytes  # stands in every part of an answer that has counts
     auth: Callable[[str], dict[str, str]]
-    look: Callable[[str, bytes], Asked]
+    look: Callable[[str, bytes], ModelCall]
     error: Callable[[int, str], dict[str, Any]]
 
     def allows(self, method: str, path: str) -> bool:
@@ -61,21 +61,21 @@ def _paths(*patterns: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(one, re.ASCII) for one in patterns)
 
 
-def _asked(said: Mapping[str, Any], model: object, limit: object, body: bytes, *, streams: bool) -> Asked:
+def _asked(said: Mapping[str, Any], model: object, limit: object, body: bytes, *, streams: bool) -> ModelCall:
     most = limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else OUTPUT_RESERVED_MAX
     tier = next(
         (str(said[name]) for name in ("service_tier", "serviceTier", "speed") if said.get(name) not in TIERS), ""
     )
     refused = "" if said or body.strip() == b"{}" else "its body is not one plain JSON object"
-    return Asked(str(model), min(most, OUTPUT_RESERVED_MAX) if streams else most, body, refused, tier)
+    return ModelCall(str(model), min(most, OUTPUT_RESERVED_MAX) if streams else most, body, refused, tier)
 
 
-def _look_anthropic(_: str, body: bytes) -> Asked:
+def _look_anthropic(_: str, body: bytes) -> ModelCall:
     said = document_of(body)
     return _asked(said, said.get("model", ""), said.get("max_tokens"), body, streams=bool(said.get("stream")))
 
 
-def _look_openai(path: str, body: bytes) -> Asked:
+def _look_openai(path: str, body: bytes) -> ModelCall:
     said = document_of(body)
     limit = said.get("max_output_tokens") or said.get("max_completion_tokens") or said.get("max_tokens")
     asked = _asked(said, said.get("model", ""), limit, body, streams=bool(said.get("stream")))
@@ -89,7 +89,7 @@ def _look_openai(path: str, body: bytes) -> Asked:
     return asked
 
 
-def _look_gemini(path: str, body: bytes) -> Asked:
+def _look_gemini(path: str, body: bytes) -> ModelCall:
     said = document_of(body)
     config = said.get("generationConfig")
     limit = config.get("maxOutputTokens") if isinstance(config, dict) else None

@@ -1,10 +1,12 @@
 """The gate of a Redis server: one script compares the marks, lifts them and carries out the payload."""
 
+import json
+import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.gates.redis.server import RedisServer
-from fencepost.gates.redis.words import decode, encode, script
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.model.gate import FLOOR, MARKS_MAX, Mark, Proof, check, raised
 from fencepost.model.target import Target
@@ -13,11 +15,38 @@ from fencepost.ports.gate import Fetch, GateStatus
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
 
+PAYLOAD = "--PAYLOAD--"
 TRIES = 16
 DEFAULT_MARKS = "fencepost:fence"
 ONE_COMMAND = "return redis.call(unpack(ARGV))"
 
 Word = str | bytes | int | float
+
+
+def encode(mark: Mark | None) -> bytes:
+    """Write one mark down; the same mark is always the same text, so that two can be compared. None is empty."""
+    return b"" if mark is None else json.dumps([*mark], ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def decode(value: bytes, target: str) -> Mark:
+    """Read one mark back, or raise Misconfigured: who cannot be compared does not pass."""
+    try:
+        mark = Mark(*json.loads(value))
+    except (ValueError, TypeError):
+        mark = None
+    if mark is None or [type(field) for field in mark] != [int, str, str, str, int] or encode(mark) != value:
+        raise Misconfigured(
+            f"{target} has a mark that cannot be read, so it lets no writer pass. Look at it with HGETALL; to start "
+            "anew, delete that hash and raise the gate."
+        )
+    return mark
+
+
+@lru_cache(maxsize=64)
+def script(body: str) -> str:
+    """Return the whole script for a payload."""
+    with open(os.path.join(os.path.dirname(__file__), "pass.lua"), encoding="utf-8") as file:
+        return file.read().replace(PAYLOAD, body)
 
 
 class Payload(NamedTuple):
@@ -59,7 +88,7 @@ class RedisGate:
             moves = {field: (marks.get(field), lifted.get(field)) for field in concerned}
             if self._pass("raise", moves, NOTHING)[0]:
                 return
-        raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time.")
+        raise GateUnreachable(f"{self.target}: other writers move its marks all the time.")
 
     def write(self, proof: Proof, key: str | bytes, value: Word, *, meanwhile: object = None) -> None:
         """Set a key to a value, or raise FenceRefused."""
@@ -95,7 +124,7 @@ class RedisGate:
             passed, answer = self._pass("write", moves, Payload(body, keys, args))
             if passed:
                 return answer
-        raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time; nothing was written.")
+        raise GateUnreachable(f"{self.target}: other writers move its marks all the time; nothing was written.")
 
     def check(self, proof: Proof) -> None:
         """Raise FenceRefused if a write would be refused now; it may be refused later all the same."""

@@ -33,7 +33,7 @@ class RedisServer:
         """Yield why the marks may be forgotten: then a late write might pass after a crash."""
         settings = self._settings()
         if settings is None:
-            yield f"{BEST_EFFORT}the server does not tell its settings (CONFIG GET), so nobody knows how durable marks are."
+            yield f"{BEST_EFFORT}the server does not tell its settings (CONFIG GET), so it is not known how durable marks are."
             return
         if settings["appendonly"] != "yes":
             yield f"{BEST_EFFORT}appendonly is off, so a crash of the server loses marks. Set appendonly yes, appendfsync always."

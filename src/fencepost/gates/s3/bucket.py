@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.model.errors import FencepostError, GateUnreachable, Misconfigured
 
 WAIT_SECONDS = 10
-LOST = (409, 412)  # somebody else was first, or is just now
+LOST = (409, 412)  # another writer was first, or is just now
 MISSING = 404
 SERVER_TROUBLE = 500  # and above
 
@@ -45,7 +45,7 @@ class Bucket:
         )
 
     def delete(self, key: str) -> None:
-        """Delete an object that nobody refers to; what cannot be deleted now is only litter."""
+        """Delete an unused object; what cannot be deleted now is only litter."""
         try:
             self._explained("delete", lambda: self._client().delete_object(Bucket=self._name, Key=key))
         except (FencepostError, ChangedMeanwhile):

@@ -1,14 +1,15 @@
 """The gate of an object: new data goes under a key of its own, and a conditional put of the pointer decides."""
 
+import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from fencepost.gates.mark_text import decode, encode
 from fencepost.gates.s3.bucket import Bucket, ChangedMeanwhile
-from fencepost.gates.s3.pointer import NOTHING, FoundPointer, Pointer, parse
 from fencepost.gates.target_secrets import resolved
 from fencepost.model.errors import Busy, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import Proof, check, raised
-from fencepost.model.rights import is_referred_place
+from fencepost.model.gate import Mark, Proof, check, raised
+from fencepost.model.secret_rights import is_referred_place
 from fencepost.model.target import Target
 from fencepost.ports.gate import Fetch, GateStatus
 
@@ -17,6 +18,49 @@ if TYPE_CHECKING:
 
 TRIES = 8
 SCHEME = "s3://"
+
+
+class Pointer(NamedTuple):
+    """What stands under the key that readers know."""
+
+    marks: dict[str, Mark]
+    data: str = ""  # the key of the newest data; empty before the first write
+    previous: str = ""  # of those before, which a reader may still be fetching
+    stamp: str = ""  # makes each edition unique
+
+    def text(self) -> bytes:
+        """Write it down."""
+        document = json.loads(encode(self.marks))
+        rest = {"data": self.data, "previous": self.previous, "stamp": self.stamp}
+        return json.dumps({**rest, **document}, indent=1).encode() + b"\n"
+
+
+class FoundPointer(NamedTuple):
+    """A pointer and the ETag under which it was found; None if there is none."""
+
+    pointer: Pointer
+    etag: str | None
+
+
+NOTHING = FoundPointer(Pointer({}), None)
+
+
+def parse(content: bytes, target: str) -> Pointer:
+    """Read a pointer, or raise Misconfigured: any other object was put there by another program."""
+    try:
+        document = json.loads(content)
+        texts = [document["data"], document["previous"], document["stamp"]]
+        return Pointer(decode(content), *(_text(text) for text in texts))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise Misconfigured(
+            f"{target} holds something that is no pointer of this gate, so no writer passes. Name another key, or move that object away."
+        ) from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
 
 
 class S3Gate:
@@ -49,7 +93,7 @@ class S3Gate:
                 self.probe()
             if self._swap(seen, seen.pointer._replace(marks=lifted)):
                 return
-        raise GateUnreachable(f"{self.target}: somebody else moves its marks all the time.")
+        raise GateUnreachable(f"{self.target}: other writers move its marks all the time.")
 
     def write(self, proof: Proof, data: bytes, *, meanwhile: object = None) -> int:
         """Put data in place, all or nothing, and return its size, or raise FenceRefused."""
@@ -102,7 +146,7 @@ class S3Gate:
         seen = self._see()
         if seen.etag is None:
             raise Misconfigured(
-                f"{self.target} has no marks: its fence was never raised, or somebody deleted them. Nothing was "
+                f"{self.target} has no marks: its fence was never raised, or its marks were deleted. Nothing was "
                 f"written. To close it for older runs and go on: fencepost gate raise '{self.target}'"
             )
         check(proof, seen.pointer.marks, target=self.target)

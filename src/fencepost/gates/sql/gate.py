@@ -39,7 +39,7 @@ class SqlGate:
             with self._explained("raise"):
                 self._make(link)
                 with self._transaction(link) as words:
-                    link.run(words["hide"])  # a pass that somebody left open by mistake ends here
+                    link.run(words["hide"])  # a pass that was left open by mistake ends here
                     self._pass(link, words, proof, adopt=adopt, folding=self._is_full(link, words))
 
     @contextmanager
@@ -75,7 +75,7 @@ class SqlGate:
         return guard_statements(self._database.dialect, self._table, table, resource=resource, tenant=tenant)
 
     def guarded_tables(self) -> list[str]:
-        """Return the tables that refuse whoever shows no fence."""
+        """Return the tables that refuse a writer without a fence."""
         with self._database.connected() as connection, self._explained("look at"):
             link = link_to(connection)
             return [str(row[0]) for row in link.run(self._words(link)["guarded"])]
@@ -125,7 +125,7 @@ class SqlGate:
             self._database.make(lambda: [link.run(words[name]) for name in ("make", "make_pass") if name in words])
 
     def _demand_marks(self, link: SqlLink, words: MarkStatements) -> None:
-        """Refuse a database that was never raised: its marks would fence nobody, since they are kept elsewhere."""
+        """Refuse a database that was never raised: its marks would fence no writer, since they are kept elsewhere."""
         if not self._is_made(link, words):
             raise Misconfigured(
                 f"the connection leads to a database without the table {words.table}, so it is not the one whose fence "
@@ -141,7 +141,7 @@ class SqlGate:
         """Compare, and lift what is lower, with every row locked from here to the commit: the floor's first."""
         keys = proof.keys
         seen = {key: link.run(words["look"], key) for key in (FLOOR, *keys)}
-        # A first look without locks: who is refused anyway keeps nobody waiting.
+        # A first look without locks: who is refused anyway keeps no other writer waiting.
         check(proof, _marks([row for rows in seen.values() for row in rows]), target=self.target, adopt=adopt)
         marks = self._locked(link, words, [FLOOR], exclusively=folding)
         mine = all(seen[key] and seen[key][0][1] == proof.fence for key in keys)

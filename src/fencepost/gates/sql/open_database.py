@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fencepost.gates.target_secrets import resolved
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.rights import is_referred_place
+from fencepost.model.secret_rights import is_referred_place
 from fencepost.ports.gate import Fetch
 
 WAIT_SECONDS = 10
@@ -25,7 +25,7 @@ class Database(Protocol):
         ...
 
     def make(self, making: Callable[[], object]) -> None:
-        """Make the tables, though somebody else may do the same."""
+        """Make the tables, though another process may do the same."""
         ...
 
     def run_script(self, connection: Any, script: str) -> None:  # noqa: ANN401  # of whichever driver
@@ -169,7 +169,7 @@ class PostgresDatabase:
         try:
             making()
         except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
-            return  # somebody else made it at the same time, which IF NOT EXISTS does not see
+            return  # another process made it at the same time, which IF NOT EXISTS does not see
 
     def run_script(self, connection: Any, script: str) -> None:  # noqa: ANN401  # of whichever driver
         """Run statements that may not end the transaction."""

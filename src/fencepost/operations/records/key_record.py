@@ -42,7 +42,7 @@ def key_record(row: KeyRow) -> KeyRecord:
 class NewKeyRecord(KeyRecord):
     """A new key, which is shown this once."""
 
-    key: Annotated[str | None, "null if the same request has made it before: nobody can show it again"]
+    key: Annotated[str | None, "null if the same request has made it before: it is shown only once"]
 
 
 def new_key_record(made: Made | KeyMade) -> NewKeyRecord:
@@ -53,7 +53,7 @@ def new_key_record(made: Made | KeyMade) -> NewKeyRecord:
 class NewLinkRecord(KeyRecord):
     """A new login link, which is shown this once."""
 
-    url: Annotated[str | None, "null if the same request has made it before: nobody can show it again"]
+    url: Annotated[str | None, "null if the same request has made it before: it is shown only once"]
 
 
 def new_link_record(made: Made | KeyMade, url: str | None) -> NewLinkRecord:

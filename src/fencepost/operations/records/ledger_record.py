@@ -3,7 +3,7 @@
 import json
 from datetime import datetime
 
-from fencepost.model.ledger import Entry
+from fencepost.model.effect_ledger import Entry
 from fencepost.operations.records import Record, at
 
 

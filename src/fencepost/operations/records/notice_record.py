@@ -7,7 +7,7 @@ from fencepost.ports.notices import NoticeRow
 
 
 class NoticeRecord(Record):
-    """Something that somebody was told, or shall be."""
+    """A message to a target of [notifications], sent or still to be sent."""
 
     name: str
     event: str

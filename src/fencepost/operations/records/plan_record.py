@@ -7,9 +7,9 @@ from typing import Annotated
 
 from fencepost.config.load import Config
 from fencepost.model.effects import Effects, effects_of
-from fencepost.model.registry import AgentChange, ChangeKind, FieldChange, ScheduleChange
+from fencepost.model.registry_plan import AgentChange, ChangeKind, FieldChange, ScheduleChange
 from fencepost.operations.records import Record
-from fencepost.operations.registry import Planned, upcoming
+from fencepost.operations.schedule_registry import Planned, upcoming
 
 Messages = defaultdict[tuple[str, str], list[str]]
 

@@ -16,12 +16,12 @@ from fencepost.operations.commands import Command
 from fencepost.operations.queue_positions import resources_in
 from fencepost.operations.records import Record, at, fields_of, usd
 from fencepost.operations.run_queries import Detail, RunListing, SeenRun
-from fencepost.ports.looking import CommandRow
+from fencepost.ports.read_rows import CommandRow
 from fencepost.ports.runs import AttemptRow, RunRow
 
 if TYPE_CHECKING:
     from fencepost.operations.attempt_logs import Log
-    from fencepost.operations.requests import Requested
+    from fencepost.operations.run_requests import Requested
 
 
 class RunRecord(Record):
@@ -117,7 +117,7 @@ class CommandRecord(Record):
     schedule_version: None = None
     trigger: str = "exec"
     tick: None = None
-    state: Annotated[str, "ready, running, succeeded, failed, or lost: nobody has reported its end"]
+    state: Annotated[str, "ready, running, succeeded, failed, or lost: its end was never reported"]
     reason: str | None = None
     attempt: int = 1
     fence: int | None
@@ -139,7 +139,7 @@ class CommandRecord(Record):
 
 
 class LiveCommandRecord(CommandRecord):
-    """Somebody's command that is in a project, or in its line."""
+    """A person's command that is in a project, or in its line."""
 
     waits_for: str | None
     depth: int | None

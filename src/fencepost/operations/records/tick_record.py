@@ -7,7 +7,7 @@ from fencepost.operations.records import Record, at
 from fencepost.operations.records.run_record import RunRecord, run_record
 from fencepost.operations.tick_stories import behind_of
 from fencepost.operations.why import Explanation, WhyQuestion
-from fencepost.ports.looking import TickRow
+from fencepost.ports.read_rows import TickRow
 
 
 class DecidedTickRecord(Record, noun="Tick"):

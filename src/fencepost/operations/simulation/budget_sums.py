@@ -9,7 +9,7 @@ from fencepost.model.moment import from_us, to_us
 
 
 class Purse:
-    """The money of one schedule: what was counted is not in the store, what was played is."""
+    """The money of one schedule. Runs that were only counted are not in the store; runs that were played are."""
 
     def __init__(self, policy: BudgetPolicy, zone: tzinfo, *, charge: MicroUsd) -> None:
         self._policy = policy
@@ -17,7 +17,7 @@ class Purse:
         self._counted, self._played = _Account(zone), _Account(zone)
 
     def allows(self, at_us: int) -> bool:
-        """Tell whether a tick would have its run; nothing of its schedule may be at work."""
+        """Tell whether the budget lets a tick run; no run of its schedule may be at work."""
         at = from_us(at_us)
         counted, played = self._counted.spend(at), self._played.spend(at)
         spend = Spend(
@@ -28,7 +28,7 @@ class Purse:
         return isinstance(reserve(self._policy, spend, at=at), Reservation)
 
     def count(self, tick_us: int) -> None:
-        """Spend what one run takes that went by uncounted by the store."""
+        """Spend what one counted run costs."""
         self._counted.add(Counted(tick_us, self._charge))
 
     def play(self, run: Counted) -> None:
@@ -36,7 +36,7 @@ class Purse:
         self._played.add(run)
 
     def beside(self, now_us: int) -> tuple[Counted, ...]:
-        """Return what the store does not know of, in as few rows as come to the same."""
+        """Return what counted runs have spent, in as few rows as give the same sums."""
         return self._counted.rows(from_us(now_us))
 
 
@@ -64,7 +64,7 @@ class _Account:
         return Spend(MicroUsd(self._of_day), MicroUsd(self._of_month), counted_at)
 
     def rows(self, at: datetime) -> tuple[Counted, ...]:
-        """Return the last hour one by one, and what was before it in one row for the day and one for the month."""
+        """Return the runs of the last hour one by one, and one row each for the rest of the day and of the month."""
         self._move(at)
         day_us, month_us = to_us(self._day.start), to_us(self._month.start)
         today = sum(one.micro for one in self._recent if one.at_us >= day_us)

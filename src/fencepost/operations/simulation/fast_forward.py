@@ -1,4 +1,4 @@
-"""Stretches of time in which nothing can happen but the usual: each tick runs at once, and nobody stands in its way.
+"""Stretches of time in which only the usual can happen: each tick runs at once, and no other run is in its way.
 
 Such ticks are counted instead of being carried out one by one; the store is left as it would be afterwards, with what is
 still at work. What meets anything else (a full machine, a busy project, another run of its schedule, a budget, a blackout,
@@ -12,7 +12,7 @@ from fencepost.flow.tick_rows import Meaning
 from fencepost.flow.ticker import plan_of
 from fencepost.model.budget import BudgetPolicy, MicroUsd
 from fencepost.model.disposition import DispositionKind
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.overlap import OverlapRule
@@ -27,7 +27,7 @@ BATCH = 500
 
 
 class QuietTimes:
-    """Passes over what can only go one way."""
+    """Counts the runs of a stretch of time in which every tick can go only one way."""
 
     def __init__(self, stage: Stage, workers: Workers) -> None:
         self._stage = stage
@@ -61,7 +61,7 @@ class QuietTimes:
         return True
 
     def _looks(self) -> dict[str, int]:
-        """Return when the schedules want to be looked at that are not known far ahead, or cannot be counted."""
+        """Return when to look at each schedule next; empty if all of them can be counted."""
         stage = self._stage
         found: dict[str, int] = {}
         if len(self._plain) == len(stage.meanings) and not any(one.chained for one in self._plain.values()):
@@ -72,7 +72,7 @@ class QuietTimes:
         return found
 
     def _pass(self, quiet: Quiet) -> None:
-        """Let the time go by, leave the store as it is then, and count what has happened."""
+        """Move the clock, bring the store to that moment, and count what has happened."""
         stage = self._stage
         stage.clock.move(quiet.met_us - 1)
         stage.ended_us.update(quiet.ended_us)
@@ -93,7 +93,7 @@ class QuietTimes:
             tally.first_budget_at = tally.first_budget_at or from_us(at_us)
 
     def _passed(self, due: DueSchedule, around: Around, quiet: Quiet, began_us: dict[str, int]) -> TickPlan:
-        """Move a schedule on; a tick whose run is still at work is decided as it was when it was due."""
+        """Move a schedule's cursor; a tick whose run is still at work is decided as if at its own time."""
         meaning, now = self._stage.meanings[due.name], from_us(around.now_us)
         chained = isinstance(meaning.trigger, EveryTrigger)
         then = self._stage.brought_up(due) if chained else due._replace(cursor_us=around.now_us)
@@ -111,7 +111,7 @@ class QuietTimes:
         return plan._replace(due=due, cursor_us=around.now_us, due_us=following_us)
 
     def _at_work(self, then: DueSchedule, tick_us: int, began_us: dict[str, int]) -> TickPlan:
-        """Decide a tick as it was decided when it was due, and note its run as one that is at work."""
+        """Decide a tick as if at its own time, and note that its run is at work."""
         plan = plan_of(then, Around(tick_us, {}, {}, {}), self._stage.new_id)
         (run,) = plan.runs
         (tick,) = (one for one in plan.ticks if one.run_id == run.id)

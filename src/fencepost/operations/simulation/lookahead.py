@@ -1,4 +1,4 @@
-"""How far ahead nothing meets anything: the ticks of many schedules in order, with what is at work at each of them."""
+"""How far ahead no run meets another: the ticks of many schedules in order, with the runs at work at each tick."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fencepost.model.calendar import Calendar
 from fencepost.model.disposition import DispositionKind
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger
@@ -17,12 +17,12 @@ from fencepost.operations.simulation.budget_sums import Purse
 
 
 class Plain(NamedTuple):
-    """A schedule whose ticks can be counted while nothing meets them."""
+    """A schedule whose ticks can be counted while they meet no other run."""
 
     name: str
     trigger: CronTrigger | AtTrigger | MergedTrigger | EveryTrigger
     busy_us: int  # from a tick to the end of its run
-    groups: tuple[str, ...]  # what its runs share with others'
+    groups: tuple[str, ...]  # what its runs share with runs of other schedules
     forbids: bool  # a tick that meets a run of its own schedule is skipped, and that is all
     due_us: int | None = None  # of an `every`, its next tick
     calendar: Calendar | None = None
@@ -30,7 +30,7 @@ class Plain(NamedTuple):
 
     @property
     def chained(self) -> bool:
-        """Whether each tick hangs on the end of the run before it."""
+        """Whether each tick follows from the end of the run before it."""
         return isinstance(self.trigger, EveryTrigger)
 
     def due(self, at_us: int | None) -> "Plain":
@@ -39,7 +39,7 @@ class Plain(NamedTuple):
 
 
 class Quiet(NamedTuple):
-    """What happens before `met_us`, where the first tick meets something or the stretch is over."""
+    """What happens before `met_us`: the first tick that meets another run, or the end of the stretch."""
 
     met_us: int
     runs: Mapping[str, int]  # that have ended by then
@@ -50,7 +50,7 @@ class Quiet(NamedTuple):
 
 
 def look_ahead(plain: Sequence[Plain], room: Mapping[str, int], *, since_us: int, limit_us: int, slots: int) -> Quiet:
-    """Go through the ticks in (since, limit) until one meets something; nothing may be live at the beginning."""
+    """Go through the ticks in (since, limit) until one meets a run; no run may be at work at the beginning."""
     by_name = {one.name: one for one in plain}
     shop = _Shop(by_name, room, slots)
     skips: Counter[tuple[str, DispositionKind]] = Counter()
@@ -99,7 +99,7 @@ class _Shop:
         self.ended_us: dict[str, int] = {}
 
     def close(self, at_us: int) -> None:
-        """End what ends before an instant; what ends right then still meets what begins."""
+        """End the runs that end before an instant; a run that ends right then still meets what begins."""
         while self.busy and self.busy[0][0] < at_us:
             end_us, name, tick_us = heappop(self.busy)
             one = self._by_name[name]
@@ -111,7 +111,7 @@ class _Shop:
                 one.purse.count(tick_us)
 
     def enter(self, begins: Sequence[Plain], at_us: int) -> bool:
-        """Start the runs of one instant, all of them, or none if there is anything in the way of one."""
+        """Start the runs of one instant: all of them, or none if one of them finds no room."""
         wanted = Counter(name for one in begins for name in (one.name, *one.groups))
         full = len(self.busy) + len(begins) > self._slots
         if full or any(self.held[name] + number > self._room.get(name, 1) for name, number in wanted.items()):

@@ -44,7 +44,7 @@ class Crew:
         self._generation = 1
 
     def crash(self) -> None:
-        """End everything; whoever asks from now on is somebody else."""
+        """End everything; processes from now on are new ones."""
         self._generation += 1
 
     def here(self) -> Host:
@@ -63,17 +63,17 @@ class Crew:
         """Tell whether this process has survived."""
         return Fate.ALIVE if process == self.myself() else Fate.DEAD
 
-    def signal_process(self, process: ProcessId, signum: int) -> bool:  # noqa: ARG002  # nobody hears it
-        """Signal nobody: agents are only durations here."""
+    def signal_process(self, process: ProcessId, signum: int) -> bool:  # noqa: ARG002  # no process hears it
+        """Signal no process: agents are only durations here."""
         return False
 
     def members(self, traces: Traces, *, spare: Collection[int] = ()) -> list[ProcessId]:  # noqa: ARG002  # there are none
-        """Return nobody."""
+        """Return no process."""
         return []
 
     def end(
         self,
-        traces: Traces,  # noqa: ARG002  # there is nobody to end
+        traces: Traces,  # noqa: ARG002  # there is no process to end
         *,
         grace_seconds: float,  # noqa: ARG002  # part of the port
         kill_seconds: float,  # noqa: ARG002  # part of the port

@@ -12,7 +12,7 @@ from fencepost.operations.phrases import counted
 from fencepost.operations.simulation.scenario import Expected
 
 if TYPE_CHECKING:
-    from fencepost.stores.looking import SqlLooking
+    from fencepost.stores.reads import SqlLooking
     from fencepost.stores.runtime import RuntimeStore
 
 SCHEDULES_MAX = 100_000

@@ -10,7 +10,7 @@ from fencepost.model.budget import MicroUsd
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, timeouts_of, trigger_of
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import format_instant
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.spread import spread
 from fencepost.model.trigger import CronTrigger, EveryTrigger
 
@@ -53,7 +53,7 @@ class Scenario:
     expected: Mapping[str, Expected] = field(default_factory=dict)
     projects: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     workers: int = 2
-    thorough: bool = False  # leave nothing out, not even what can only go one way
+    thorough: bool = False  # play every run, also those that could be counted
 
     def expects(self, schedule: str) -> Expected:
         """Return what a run of a schedule needs."""
@@ -61,7 +61,7 @@ class Scenario:
 
 
 def assumed(scenario: Scenario, name: str) -> Expected:
-    """Return what a run needs of which nothing is known: five minutes, or less if that is no usual run of such a schedule."""
+    """Return what a run without a record is taken to need: five minutes, or half of its time-out or of the time between ticks."""
     schedule = scenario.schedules[name]
     bounds = [DURATION]
     if (limit := timeouts_of(scenario.agents[schedule.agent]).timeout) is not None:
@@ -84,7 +84,7 @@ def only(scenario: Scenario, names: Sequence[str]) -> Scenario:
 
 
 def check_span(start: datetime, end: datetime) -> None:
-    """Refuse a span that is none, or that nobody could mean."""
+    """Refuse a span that is empty, or too long to be meant."""
     if end <= start:
         raise Invalid(f"until {format_instant(end)} is not after {format_instant(start)}; swap them.")
     if end - start > SPAN_MAX:

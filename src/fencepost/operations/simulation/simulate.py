@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from fencepost.flow.ticker import Ticker
 from fencepost.model.moment import from_us, to_us
-from fencepost.model.registry import want
+from fencepost.model.new_run import NewRun
+from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.simulation.fast_forward import QuietTimes
 from fencepost.operations.simulation.machine import VirtualClock
@@ -17,7 +18,7 @@ from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.tally import ScheduleTally, SimulationReport
 from fencepost.operations.simulation.workers import Workers
 from fencepost.operations.simulation.world import SimulatedRun, Stage, in_us
-from fencepost.ports.ticks import Around, DueSchedule, NewRun, TickPlan
+from fencepost.ports.ticks import Around, DueSchedule, TickPlan
 
 if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore
@@ -30,7 +31,7 @@ Opener = Callable[[str, VirtualClock], "RuntimeStore"]
 
 
 def simulate(scenario: Scenario, open_store: Opener, *, progress: Progress = lambda _: None) -> SimulationReport:
-    """Let the schedules live through the span and return what became of them."""
+    """Run the schedules through the span of time and return the counts."""
     with TemporaryDirectory(prefix="fencepost-simulate-") as folder, _stage(scenario, open_store, folder) as stage:
         _World(stage).run(progress)
         return SimulationReport(scenario, stage.tallies)
@@ -61,7 +62,7 @@ class _World:
         self._ticker = Ticker(_Noted(stage, self._note), stage.new_id)
 
     def run(self, progress: Progress) -> None:
-        """Go from event to event; quiet times begin where everything that is due has been done."""
+        """Go from event to event; runs are counted from a moment on at which nothing is due."""
         self._stage.clock.move(to_us(self._stage.scenario.start))
         self._workers.start_up()
         while self._stage.now_us < self._stage.end_us:
@@ -118,7 +119,7 @@ class _World:
 
 
 class _Noted:
-    """The store's ticks, with somebody who looks at the decisions; nobody else writes, so all of them are kept."""
+    """The store's ticks; every decision is also shown to the simulation. Only it writes here, so all decisions are kept."""
 
     def __init__(self, stage: Stage, note: Callable[[Sequence[TickPlan]], None]) -> None:
         self._stage = stage

@@ -62,7 +62,7 @@ class StoreLoad(NamedTuple):
 
 
 def load_of(report: SimulationReport, *, agents: int, workers: int) -> StoreLoad:
-    """Reckon the load of so many agents that are scheduled like those of the report, carried out by so many workers."""
+    """Estimate the load of a number of agents, scheduled like those of the report, on a number of workers."""
     scenario = report.scenario
     seconds = (scenario.end - scenario.start).total_seconds()
     times = agents / max(1, len({one.agent for one in scenario.schedules.values()})) / seconds
@@ -111,5 +111,5 @@ def load_rows(load: StoreLoad) -> Iterator[tuple[str, str, str, str]]:
 
 
 def short(number: float) -> str:
-    """Spell a number with as many digits as a reckoning is worth."""
+    """Spell a number with as many digits as an estimate is worth."""
     return f"{number:,.0f}" if number >= WHOLE_FROM else f"{number:.3g}"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.flow.reaper import Reaper
+from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.budget import MicroUsd, used_up
 from fencepost.model.definition import agent_from_json, retry_of
 from fencepost.model.lease import Claim
@@ -44,12 +44,12 @@ class Workers:
         self._up_since_us = 0
 
     def take_up(self, began_us: Mapping[str, int]) -> None:
-        """Go on with runs that have been at work since then; those that are not ready yet will begin in their turn."""
+        """Go on with runs that began earlier; those that are not ready yet begin in their turn."""
         self._began_us.update((run_id, at_us) for run_id, at_us in began_us.items() if at_us <= self._stage.now_us)
         self._lease()
 
     def start_up(self) -> None:
-        """Do what a worker does first: settle what the last one left, and say where it can work."""
+        """Do what a worker does first: settle the runs that the last one left, and tell the store its projects."""
         stage = self._stage
         self._reaper.step()
         if stage.places:
@@ -65,7 +65,7 @@ class Workers:
             self._lease()
 
     def stop(self, run_id: str) -> None:
-        """Let an agent be asked to stop by a newer run, and do it."""
+        """Stop an agent that a newer run displaces."""
         if run_id in self.working:
             self.working[run_id].outcome = Stopped(Reason.OVERLAP)
             self.working[run_id].ends_us = self._stage.now_us

@@ -1,4 +1,4 @@
-"""What the parts of a simulation share: the scenario, the store under the moved clock, what lives, and the counts."""
+"""What the parts of a simulation share: the scenario, the store with its moved clock, unended runs, and the counts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from fencepost.flow.tick_rows import Meaning, meaning_of
 from fencepost.model.budget import FREE, BudgetPolicy, Counted, MicroUsd, used_up
 from fencepost.model.definition import timeouts_of
 from fencepost.model.errors import Invalid
-from fencepost.model.merged import MergedTrigger
+from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.project import Workplace
-from fencepost.model.registry import spell
+from fencepost.model.registry_plan import spell
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import CronTrigger, EveryTrigger, jitter_offset
 from fencepost.operations.dst import DstEffect, effects_on
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore
 
 EVER_US = 1 << 62
-TTL_SECONDS = 10 * 366 * 86_400.0  # nobody renews here: a lease ends with its run, or with the machine
+TTL_SECONDS = 10 * 366 * 86_400.0  # leases are not renewed here: one ends with its run, or with the machine
 
 
 @dataclass(slots=True)
@@ -52,7 +52,9 @@ class Stage:
         self.end_us = to_us(scenario.end)
         self.outages = list(scenario.outages)
         self.live: dict[str, SimulatedRun] = {}
-        self.ended_us: dict[str, int] = {}  # of each `every`, the end of its last run, if the store knows nothing of it
+        self.ended_us: dict[
+            str, int
+        ] = {}  # of each `every`: the end of its last run, if that was counted and not played
         self.meanings = {name: _meaning(scenario, name) for name in scenario.schedules}
         self.tallies = {name: ScheduleTally(effects=list(self._effects(name))) for name in scenario.schedules}
         self.places = tuple(_workplaces(scenario))
@@ -83,7 +85,7 @@ class Stage:
             tally.first_budget_at = tally.first_budget_at or from_us(self.now_us)
 
     def settle_purses(self) -> None:
-        """Let each purse know what the runs have cost that ended since the last time; what never started is free."""
+        """Charge each budget for the runs that ended since the last time; a run that never started is free."""
         for schedule, run_id in self._ended:
             run = self.store.run(run_id, tenant=self.scenario.tenant)
             if run is not None and run.started_us is not None:
@@ -92,17 +94,17 @@ class Stage:
         self._ended.clear()
 
     def beside(self, schedule: str | None) -> tuple[Counted, ...]:
-        """Return what runs of a schedule have spent of which the store knows nothing."""
+        """Return what a schedule's counted runs have spent; they are not in the store."""
         purse = self.purses.get(schedule or "")
         return purse.beside(self.now_us) if purse else ()
 
     def brought_up(self, due: DueSchedule) -> DueSchedule:
-        """Return a schedule as it would be had its runs of quiet times gone through the store: an `every` hangs on the last."""
+        """Return a schedule as if its counted runs were in the store: the next tick of an `every` follows its last run."""
         ended_us = self.ended_us.get(due.name)
         return due if ended_us is None else due._replace(last_run=due.last_run or "counted", last_ended_us=ended_us)
 
     def charge(self, schedule: str) -> MicroUsd:
-        """Return what a run is charged that succeeds: what it costs, or what it had reserved."""
+        """Return what a successful run is charged: what it costs, or what it had reserved."""
         cost = self.scenario.expects(schedule).cost
         return (self.meanings[schedule].policies.budget.per_run or FREE) if cost is None else cost
 
@@ -117,7 +119,7 @@ class Stage:
         return EVER_US if limit is None else in_us(limit)
 
     def shared(self, schedule: str) -> dict[str, int]:
-        """Return what a schedule's runs share with others', and how many may have it at once."""
+        """Return what a schedule's runs share with runs of other schedules, and how many may have it at once."""
         meaning, found = self.meanings[schedule], {}
         if meaning.schedule.concurrency_key:
             found[f"key:{meaning.schedule.concurrency_key}"] = meaning.schedule.concurrency or 1

@@ -6,7 +6,8 @@ import psycopg
 
 from fencepost.model.errors import StoreUnavailable
 from fencepost.ports.store import StoreFacts
-from fencepost.stores.leases import SqlLeases, lift
+from fencepost.stores.lease_grants import lift
+from fencepost.stores.leases import SqlLeases
 from fencepost.stores.postgres import server as servers
 from fencepost.stores.postgres.dialect import (
     QUICK,

@@ -1,4 +1,4 @@
-"""Cursors: where the next part of a listing begins, as text that means nothing to whoever sends it back."""
+"""Cursors: where the next part of a listing begins, as text that callers send back and do not read."""
 
 import base64
 import binascii

@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from fencepost import wiring
-from fencepost.model.audit import Seal, key_id, read_heads
+from fencepost.model.audit_chain import Seal, key_id, read_heads
+from fencepost.model.effect_ledger import Entry
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import parse_resource
-from fencepost.model.ledger import Entry
 from fencepost.operations.audit_verification import VerifiedAudit, audit_head, export_part, verify_audit
 from fencepost.operations.doctor import examine, patient
 from fencepost.operations.doctor_finding import CheckFinding
@@ -24,7 +24,7 @@ from fencepost.operations.lease_admin import (
     lease_place,
     leases_after,
 )
-from fencepost.operations.ledger_admin import STANDINGS, find_entry, resolve
+from fencepost.operations.ledger_commands import STANDINGS, find_entry, resolve
 from fencepost.operations.prove import prove
 from fencepost.operations.records.audit_record import AuditEntryRecord, AuditReportRecord, audit_record, report_record
 from fencepost.operations.records.lease_record import LeaseRecord, lease_record
@@ -63,7 +63,7 @@ async def leases(
     limit: Limit = LIMIT,
     cursor: Cursor = "",
 ) -> dict[str, object]:
-    """List who holds what, oldest grant first; with `lost`, leases whose processes nobody has seen dead."""
+    """List who holds what, oldest grant first; with `lost`, leases whose processes were not seen dead."""
     ask, tenant = door_of(request).desk.ask, caller_of(request).tenant
     found = await ask(leases_after, tenant, pair(cursor), resource=resource, host=host, lost=lost)
     return page(found, limit, lease_record, lease_place)
@@ -79,7 +79,7 @@ async def break_one(request: Request, ask: request_models.AskBreak) -> dict[str,
 
 @router.post("/leases/forget", response_model=response_models.Done, tags=["leases"])
 async def forget_one(request: Request, ask: request_models.AskForget) -> dict[str, object]:
-    """Drop what a resource owes to a gate that is gone for good: nobody raises its mark there any more.
+    """Drop what a resource owes to a gate that is gone for good: its mark is not raised there any more.
 
     Without a gate: forget the lost leases of a resource or of a host, of which nothing runs any more.
     """

@@ -28,13 +28,13 @@ def _such_as(**fields: JsonValue) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
-class Asked(BaseModel):
-    """What somebody sends; a field that is not known is an error, not a typo that goes unseen."""
+class RequestModel(BaseModel):
+    """What a caller sends; a field that is not known is an error, not a typo that goes unseen."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class AskRun(Asked):
+class AskRun(RequestModel):
     """Run an agent or a schedule."""
 
     model_config = _such_as(target="nightly-digest", payload={"month": 3})
@@ -47,7 +47,7 @@ class AskRun(Asked):
     priority: int | None = Field(None, ge=-1_000_000, le=1_000_000, description=PRIORITY)
 
 
-class AskRuns(Asked):
+class AskRuns(RequestModel):
     """Run an agent once for each payload, all of them or none."""
 
     model_config = _such_as(agent="digest", payloads=[{"inbox": "sales"}, {"inbox": "support"}])
@@ -59,7 +59,7 @@ class AskRuns(Asked):
     priority: int | None = Field(None, ge=-1_000_000, le=1_000_000, description=PRIORITY)
 
 
-class AskReplay(Asked):
+class AskReplay(RequestModel):
     """Replay a dead letter."""
 
     model_config = _such_as()
@@ -68,7 +68,7 @@ class AskReplay(Asked):
     as_then: bool = Field(False, description="with the definition that it died with, not with today's")
 
 
-class AskPause(Asked):
+class AskPause(RequestModel):
     """Pause a schedule."""
 
     model_config = _such_as(note="moving house", until="2026-12-01T06:00:00Z")
@@ -79,7 +79,7 @@ class AskPause(Asked):
     )
 
 
-class AskNote(Asked):
+class AskNote(RequestModel):
     """Say why."""
 
     model_config = _such_as(note="the disk is full")
@@ -87,7 +87,7 @@ class AskNote(Asked):
     note: Text = Field("", description=NOTE)
 
 
-class AskSkip(Asked):
+class AskSkip(RequestModel):
     """Leave out the next ticks; 0 takes it back."""
 
     model_config = _such_as(count=2)
@@ -95,7 +95,7 @@ class AskSkip(Asked):
     count: int = Field(1, ge=0, le=1_000_000, description="how many; 0 takes it back")
 
 
-class AskBackfill(Asked):
+class AskBackfill(RequestModel):
     """Make runs for ticks that are over."""
 
     model_config = _such_as(**{"from": "2026-11-01T00:00:00Z", "until": "2026-11-08T00:00:00Z"})
@@ -106,10 +106,10 @@ class AskBackfill(Asked):
     name: Name | None = Field(None, description="another backfill of the same range needs its own name")
     limit: int = Field(1_000, ge=1, le=1_000, description="refused if there are more ticks")
     stagger: Text | None = Field(None, description="how far apart the runs become ready, such as 30s")
-    again: bool = Field(False, description="also where records were pruned, and nobody knows what ran")
+    again: bool = Field(False, description="also where records were pruned, and it is not known what ran")
 
 
-class AskBreak(Asked):
+class AskBreak(RequestModel):
     """Take a lease from its holder."""
 
     model_config = _such_as(resource="project:scout", note="the laptop is lost")
@@ -118,7 +118,7 @@ class AskBreak(Asked):
     note: Text = Field("broken by hand", description=NOTE)
 
 
-class AskForget(Asked):
+class AskForget(RequestModel):
     """Drop the debt to a gate that is gone for good; or, without a gate, forget what a resource or a host has lost."""
 
     model_config = _such_as(resource="schedule:nightly-digest", gate="file:/srv/old/report.json")
@@ -130,7 +130,7 @@ class AskForget(Asked):
     host: Name | None = Field(None, description="forget every lost lease of this machine or container")
 
 
-class AskResolve(Asked):
+class AskResolve(RequestModel):
     """Say what became of an ambiguous effect: with an answer it took place, without one it is forgotten."""
 
     model_config = _such_as(key="mail:invoice-17", answer={"id": 4711})
@@ -138,10 +138,10 @@ class AskResolve(Asked):
     key: Name = Field(description="the entry's key, as it is listed")
     scope: Text = Field("tenant", description="its scope, as it is listed")
     forget: bool = Field(False, description="it did not take place: do it again when asked")
-    answer: JsonValue = Field(None, description="it took place, and this is what whoever asks for it gets")
+    answer: JsonValue = Field(None, description="it took place, and this is what a later call for it gets")
 
 
-class AskVerify(Asked):
+class AskVerify(RequestModel):
     """Compare the chain with heads that were kept elsewhere."""
 
     model_config = _such_as(heads='{"kind": "seal", "number": 12}')
@@ -151,7 +151,7 @@ class AskVerify(Asked):
     )
 
 
-class AskKey(Asked):
+class AskKey(RequestModel):
     """Make a key."""
 
     model_config = _such_as(name="ci", role="trigger", expires="90d")
@@ -164,7 +164,7 @@ class AskKey(Asked):
     expires: Text | None = Field(None, description="good for so long, such as 90d; null: until it is revoked")
 
 
-class AskLink(Asked):
+class AskLink(RequestModel):
     """Make a login link."""
 
     model_config = _such_as(role="read", at="https://fencepost.example.com")
@@ -173,7 +173,7 @@ class AskLink(Asked):
     at: Place | None = Field(None, description="where browsers reach the web server, if not where you do")
 
 
-class AskSchedule(Asked):
+class AskSchedule(RequestModel):
     """One schedule, with the keys that [schedules.NAME] of a fencepost.toml has."""
 
     model_config = _such_as(definition={"agent": "sweep", "cron": "0 * * * *", "timezone": "UTC"})
@@ -196,7 +196,7 @@ class AskAgent(AskSchedule):
     )
 
 
-class AskDefinitions(Asked):
+class AskDefinitions(RequestModel):
     """Definitions, as a fencepost.toml has them."""
 
     model_config = _such_as(

@@ -23,7 +23,7 @@ Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, descri
 SPELLED = {datetime: Instant, Decimal: float, object: JsonValue}  # as `as_json` spells them
 
 
-class Shape(BaseModel):
+class ResponseModel(BaseModel):
     """What an answer looks like. A field that it does not name is an error, where it would be dropped without a word."""
 
     model_config = ConfigDict(extra="forbid")
@@ -34,7 +34,7 @@ class Shape(BaseModel):
         return as_json(value) if hasattr(value, "_fields") else value
 
 
-class Page(Shape, Generic[T]):
+class Page(ResponseModel, Generic[T]):
     """Part of a listing; `next` is the cursor of the part after it, and null at the end."""
 
     items: list[T]
@@ -42,7 +42,7 @@ class Page(Shape, Generic[T]):
 
 
 @cache
-def model_of(record: Kind, name: str = "") -> type[Shape]:
+def model_of(record: Kind, name: str = "") -> type[ResponseModel]:
     """Return the model of a record, or of a named tuple that stands in one."""
     hints = get_type_hints(record, include_extras=True)
     given: dict[str, Any] = {name: _shaped(hints[name]) for name in record._fields}
@@ -62,14 +62,14 @@ def any_of(*records: Kind) -> Any:  # noqa: ANN401  # a type that is made here
 
 
 @cache
-def _as_written(of: type[AgentDefinition | ScheduleDefinition]) -> type[Shape]:
+def _as_written(of: type[AgentDefinition | ScheduleDefinition]) -> type[ResponseModel]:
     """Return the model of a definition as it is kept: what has its default is left out."""
     given = {one.name: (one.type | None, None) for one in fields(of)}  # type: ignore[operator]
     return _made(f"Written{of.__name__.removesuffix('Definition')}", of.__doc__, given)
 
 
-def _made(name: str, doc: str | None, given: dict[str, Any]) -> type[Shape]:
-    return create_model(name, __base__=Shape, __doc__=(doc or "").partition("\n")[0], **given)
+def _made(name: str, doc: str | None, given: dict[str, Any]) -> type[ResponseModel]:
+    return create_model(name, __base__=ResponseModel, __doc__=(doc or "").partition("\n")[0], **given)
 
 
 def _shaped(hint: Any) -> Any:  # noqa: ANN401  # a type in, a type out
@@ -85,26 +85,26 @@ def _shaped(hint: Any) -> Any:  # noqa: ANN401  # a type in, a type out
     return model_of(hint) if hasattr(hint, "_fields") else SPELLED.get(hint, hint)
 
 
-class Done(Shape):
+class Done(ResponseModel):
     """It is done."""
 
     done: bool = True
 
 
-class Triggered(Shape):
+class Triggered(ResponseModel):
     """The run that answers one request of a batch."""
 
     id: str
     earlier: bool = Field(description="it was there already")
 
 
-class Batch(Shape):
+class Batch(ResponseModel):
     """The runs of a batch, in the order of their payloads."""
 
     runs: list[Triggered]
 
 
-class RunLog(Shape):
+class RunLog(ResponseModel):
     """What an attempt has printed."""
 
     run_id: str
@@ -114,25 +114,25 @@ class RunLog(Shape):
     text: str
 
 
-class Tenants(Shape):
+class Tenants(ResponseModel):
     """The tenants that a key may look at."""
 
     items: list[model_of(TenantFigures, "Tenant")]  # type: ignore[valid-type]  # made above
 
 
-class Examination(Shape):
+class Examination(ResponseModel):
     """Everything that doctor looked at."""
 
     findings: list[model_of(CheckFinding, "Examined")]  # type: ignore[valid-type]  # likewise
 
 
-class Answers(Shape):
+class Answers(ResponseModel):
     """All that there is to say about an instant."""
 
     answers: list[model_of(AnswerRecord)]  # type: ignore[valid-type]  # likewise
 
 
-class History(Shape):
+class History(ResponseModel):
     """Versions and pauses of a schedule, newest first."""
 
     versions: list[model_of(VersionRecord)]  # type: ignore[valid-type]  # likewise
@@ -140,21 +140,21 @@ class History(Shape):
     next: str | None = Field(description="`cursor` of the next part; null: this is the last")
 
 
-class Skips(Shape):
+class Skips(ResponseModel):
     """The ticks that are left out."""
 
     name: str
     skips: list[Instant]
 
 
-class Preview(Shape):
+class Preview(ResponseModel):
     """Ticks to come, oldest first."""
 
     ticks: list[model_of(PreviewedTickRecord)]  # type: ignore[valid-type]  # likewise
     warnings: list[str] = Field(description="what the expression says and people mostly do not mean")
 
 
-class Tried(Shape):
+class Tried(ResponseModel):
     """How a test of a target went."""
 
     name: str
@@ -162,13 +162,13 @@ class Tried(Shape):
     error: str | None = Field(description="why it could not be told")
 
 
-class CellNames(Shape):
+class CellNames(ResponseModel):
     """The cells that are kept for other machines."""
 
     names: list[str]
 
 
-class Swapped(Shape):
+class Swapped(ResponseModel):
     """A cell was changed."""
 
     tag: str = Field(description="of the new document; also in ETag")

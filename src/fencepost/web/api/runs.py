@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations.attempt_logs import content, log_of
-from fencepost.operations.bulk import Triggered, WantedRun, request_many
+from fencepost.operations.bulk_requests import TriggeredRun, WantedRun, request_many
 from fencepost.operations.queue_paging import LivePlace, live_after, live_place
 from fencepost.operations.records import Record
 from fencepost.operations.records.run_record import (
@@ -23,7 +23,6 @@ from fencepost.operations.records.run_record import (
     made_record,
     run_record,
 )
-from fencepost.operations.requests import Requested, cancel, check_same, discard, replay, request_run
 from fencepost.operations.run_list import any_record, list_past, listed_record, past_place, show_any
 from fencepost.operations.run_queries import (
     Detail,
@@ -35,6 +34,7 @@ from fencepost.operations.run_queries import (
     show,
     with_attempts,
 )
+from fencepost.operations.run_requests import Requested, cancel, check_same, discard, replay, request_run
 from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair, turn
 from fencepost.web.door import Door, caller_of, door_of
@@ -143,7 +143,7 @@ async def discard_run(request: Request, run_id: str, ask: request_models.AskNote
 
 @router.get("/dead", response_model=response_models.page_of(DeadLetterRecord))
 async def dead(request: Request, schedule: Plain = "", limit: Limit = LIMIT, cursor: Cursor = "") -> dict[str, object]:
-    """List the dead letters that nobody has dealt with, newest first."""
+    """List the dead letters that are still open, newest first."""
     more = {"before": before} if (before := pair(cursor)) else {}
     ask = door_of(request).desk.ask
     listing = await ask(list_dead, caller_of(request).tenant, schedule=schedule, limit=limit + 1, **more)
@@ -195,7 +195,7 @@ def _request(
 
 def _request_many(
     store: Store, ask: request_models.AskRuns, tenant: str, *, by: str, key: str | None, door: Door
-) -> list[Triggered]:
+) -> list[TriggeredRun]:
     wanted = [WantedRun(payload, f"{key}:{number}" if key else None) for number, payload in enumerate(ask.payloads, 1)]
     return request_many(
         store,

@@ -9,7 +9,7 @@ from fencepost.model.disposition import DispositionKind
 from fencepost.model.duration import parse_duration
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.moment import to_us
-from fencepost.operations import registry as operations
+from fencepost.operations import schedule_registry as operations
 from fencepost.operations.backfill import Backfilled, backfill
 from fencepost.operations.command_history import why_named
 from fencepost.operations.records.schedule_record import (
@@ -24,7 +24,7 @@ from fencepost.operations.records.schedule_record import schedule_detail as full
 from fencepost.operations.records.tick_record import DecidedTickRecord, answer_record, tick_record
 from fencepost.operations.run_queries import Store, list_ticks, moment
 from fencepost.operations.single_definition import tag_of
-from fencepost.ports.looking import TickRow
+from fencepost.ports.read_rows import TickRow
 from fencepost.ports.registry import BEYOND
 from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, name, numbers, page, pair, spelled

@@ -1,6 +1,6 @@
 """One agent or schedule at a time, as JSON: for a platform whose own screens manage them.
 
-Every answer has an ETag. With it in If-Match a change is made only if nobody else has made one since; If-None-Match: *
+Every answer has an ETag. With it in If-Match a change is made only if there was none since; If-None-Match: *
 makes only what is new.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Request, Response
 
 from fencepost.model.errors import Invalid
-from fencepost.model.rights import Rights
+from fencepost.model.secret_rights import Rights
 from fencepost.operations.records.plan_record import PlannedRecord, planned_record
 from fencepost.operations.records.schedule_record import AgentRecord, agent_record
 from fencepost.operations.run_queries import Store

@@ -1,12 +1,12 @@
-"""Effects in doubt: the ledger's entries of which nobody knows how they ended, until a person says so."""
+"""Effects in doubt: the ledger's entries whose end is not known, until a person says so."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fencepost.model.ledger import Entry
-from fencepost.operations.ledger_admin import find_entry, resolve
+from fencepost.model.effect_ledger import Entry
+from fencepost.operations.ledger_commands import find_entry, resolve
 from fencepost.operations.run_queries import Store
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.filters import segment
@@ -26,7 +26,7 @@ FIELDS = (
         value=TOOK_PLACE,
         choices=((TOOK_PLACE, "It took place: never do it again"), (FORGET, "It did not: do it again when asked")),
     ),
-    Field("answer", "Its answer, as JSON", "Whoever asks for it again gets this. Empty: null."),
+    Field("answer", "Its answer, as JSON", "A later call for it gets this. Empty: null."),
 )
 
 
@@ -55,7 +55,7 @@ async def do_resolve(request: Request, key: Name = "", scope: Name = "") -> Resp
 def resolving(entry: Entry) -> Act:
     """Describe ending a doubt."""
     doubt = f" It said: {entry.doubt}" if entry.doubt else ""
-    means = f"Run {entry.run_id} began it and nobody knows whether it took place.{doubt}"
+    means = f"Run {entry.run_id} began it and it is not known whether it took place.{doubt}"
     back = f"/runs/{segment(entry.run_id)}"
     return Act(f"What became of {entry.key}?", means, "Write it down", back, FIELDS, grave=True, current="runs")
 

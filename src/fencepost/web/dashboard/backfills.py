@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fencepost.model.errors import FencepostError, StoreUnavailable
 from fencepost.model.instant import format_instant
-from fencepost.operations import registry
+from fencepost.operations import schedule_registry
 from fencepost.operations.backfill import Backfilled, Foreseen, backfill, foresee_backfill
 from fencepost.operations.phrases import counted
 from fencepost.operations.run_queries import Store, moment
@@ -23,7 +23,7 @@ RANGE = (
     Field("from", "From", "Such as 2026-12-01, or 2026-12-01T06:00 in its zone, or with Z in UTC.", required=True),
     Field("until", "Until", "Where to stop; left out itself.", required=True),
     Field("current", "With the version in force now", "Else each tick runs as it was defined then.", kind="check"),
-    Field("again", "Also where records were pruned", "Nobody knows any more what ran there.", kind="check"),
+    Field("again", "Also where records were pruned", "It is not known any more what ran there.", kind="check"),
 )
 
 
@@ -86,8 +86,8 @@ def _act(title: str, sentence: str, button: str, schedule: str, fields: tuple[Fi
     return Act(title, sentence, button, f"/schedules/{segment(schedule)}", fields, current="schedules")
 
 
-def _find(store: Store, tenant: str, schedule: str) -> registry.Listed:
-    return registry.find_schedule(store.registry(), schedule, tenant=tenant)
+def _find(store: Store, tenant: str, schedule: str) -> schedule_registry.Listed:
+    return schedule_registry.find_schedule(store.registry(), schedule, tenant=tenant)
 
 
 def _foresee(store: Store, tenant: str, schedule: str, *, by: str, form: Form, door: Door) -> Foreseen:

@@ -4,9 +4,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.operations.board import look_around
-from fencepost.operations.registry import halt, unhalt
 from fencepost.operations.run_queries import Store
 from fencepost.operations.schedule_plots import now_plots
+from fencepost.operations.schedule_registry import halt, unhalt
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.pages import page
 from fencepost.web.door import caller_of, door_of
@@ -16,7 +16,7 @@ router = APIRouter(include_in_schema=False)
 ADMIN = access("admin")
 HALT = Act(
     "Halt everything?",
-    "No run is made or started any more, until somebody says to go on. What runs goes on to its end; ticks are "
+    "No run is made or started any more, until a person says to go on. What runs goes on to its end; ticks are "
     "recorded as paused.",
     "Halt everything",
     "/",

@@ -50,7 +50,7 @@ DONE = {
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: object) -> Response:
-    """Make a page for whoever asks."""
+    """Make a page for the caller."""
     admission = admission_of(request)
     role = admission.caller.role
     shared = {

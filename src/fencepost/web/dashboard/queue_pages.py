@@ -10,7 +10,7 @@ from fencepost.operations.commands import Command
 from fencepost.operations.days_ahead import look_ahead
 from fencepost.operations.lease_admin import ListedLease, break_lease, list_leases
 from fencepost.operations.run_queries import Filter, RunListing, SeenRun, Store, list_dead, list_live
-from fencepost.ports.looking import CommandRow
+from fencepost.ports.read_rows import CommandRow
 from fencepost.web.api.paging import Cursor, pair, spelled
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.filters import project_of_line
@@ -95,7 +95,7 @@ async def calendar(request: Request) -> Response:
 def breaking(resource: str) -> Act:
     """Describe taking a lease away."""
     means = (
-        "Its holder loses it at once: the holder's tree ends at its next renewal, and whoever comes next gets a higher "
+        "Its holder loses it at once: the holder's tree ends at its next renewal, and the next holder gets a higher "
         "fence. Do this when the holder is gone and its time to live is too long to wait."
     )
     return Act(

@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from fencepost.operations.requests import Requested, cancel, discard, replay
 from fencepost.operations.run_queries import Store, find_run
+from fencepost.operations.run_requests import Requested, cancel, discard, replay
 from fencepost.ports.runs import RunRow
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.filters import segment

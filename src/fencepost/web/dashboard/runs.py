@@ -7,9 +7,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import PlainTextResponse, Response
 
 from fencepost.model.definition import agent_from_json
+from fencepost.model.effect_ledger import Entry
 from fencepost.model.effects import Effects, effects_of
 from fencepost.model.errors import Invalid, StoreUnavailable
-from fencepost.model.ledger import Entry
 from fencepost.model.run import RunState
 from fencepost.operations.attempt_logs import content, log_of
 from fencepost.operations.command_history import why_lock
@@ -41,7 +41,7 @@ GATES_SECONDS = 10.0
 Plain = Annotated[str, Query(max_length=200)]
 
 
-class Shown(NamedTuple):
+class ShownRun(NamedTuple):
     """Everything about one run."""
 
     detail: Detail
@@ -143,13 +143,13 @@ def _number(attempt: str) -> int | None:
     return int(attempt)
 
 
-def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | None) -> Shown | ShownCommand:
+def _show(store: Store, tenant: str, run_id: str, folder: str, number: int | None) -> ShownRun | ShownCommand:
     detail = show_any(store, tenant, run_id)
     if not isinstance(detail, Detail):
         return _show_command(store, tenant, detail)
     run = detail.seen.run
     log = glimpse(detail.seen, folder, number=number, lines=LOG_LINES)
-    return Shown(
+    return ShownRun(
         detail,
         log,
         effects_of(agent_from_json(run.manifest)),

@@ -4,9 +4,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.model.errors import Invalid
-from fencepost.operations import registry
-from fencepost.operations.requests import Requested, request_run
+from fencepost.operations import schedule_registry
 from fencepost.operations.run_queries import Store, moment
+from fencepost.operations.run_requests import Requested, request_run
 from fencepost.web.dashboard.acts import Act, Field, Form, ask_about, carry_out
 from fencepost.web.dashboard.filters import segment
 from fencepost.web.door import Door, caller_of, door_of
@@ -16,7 +16,7 @@ router = APIRouter(include_in_schema=False, prefix="/schedules/{schedule}")
 ADMIN, TRIGGER = access("admin"), access("trigger")
 NOTE = Field("note", "Why", "Others will read this.")
 UNTIL = Field(
-    "until", "Until", "Empty: until somebody resumes it. Else such as 2026-12-01T06:00 in its zone, or with Z in UTC."
+    "until", "Until", "Empty: until it is resumed. Else such as 2026-12-01T06:00 in its zone, or with Z in UTC."
 )
 COUNT = Field("count", "How many ticks", "0 takes it back.", kind="number", value="1", required=True)
 
@@ -138,22 +138,22 @@ async def _known(request: Request, schedule: str) -> None:
     await door_of(request).desk.ask(_find, caller_of(request).tenant, schedule)
 
 
-def _find(store: Store, tenant: str, schedule: str) -> registry.Listed:
-    return registry.find_schedule(store.registry(), schedule, tenant=tenant)
+def _find(store: Store, tenant: str, schedule: str) -> schedule_registry.Listed:
+    return schedule_registry.find_schedule(store.registry(), schedule, tenant=tenant)
 
 
 def _pause(store: Store, tenant: str, schedule: str, by: str, form: Form) -> None:
     until = moment(store, tenant, schedule, form["until"]) if form.get("until") else None
     note = form.get("note", "")
-    registry.pause_schedule(store.registry(), schedule, tenant=tenant, until=until, note=note, actor=by)
+    schedule_registry.pause_schedule(store.registry(), schedule, tenant=tenant, until=until, note=note, actor=by)
 
 
 def _resume(store: Store, tenant: str, schedule: str, by: str) -> None:
-    registry.resume_schedule(store.registry(), schedule, tenant=tenant, actor=by)
+    schedule_registry.resume_schedule(store.registry(), schedule, tenant=tenant, actor=by)
 
 
 def _skip(store: Store, tenant: str, schedule: str, by: str, count: int) -> None:
-    registry.skip_next(store.registry(), schedule, count, tenant=tenant, actor=by)
+    schedule_registry.skip_next(store.registry(), schedule, count, tenant=tenant, actor=by)
 
 
 def _run(store: Store, tenant: str, schedule: str, *, by: str, key: str | None, door: Door) -> Requested:

@@ -11,7 +11,7 @@ from fencepost.model.definition import agent_from_json
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.effects import Effects, effects_of
 from fencepost.model.moment import to_us
-from fencepost.operations import registry
+from fencepost.operations import schedule_registry
 from fencepost.operations.budget_use import Use, budget_use
 from fencepost.operations.chart import Chart, View, chart
 from fencepost.operations.recorded_ticks import Timeline, timeline
@@ -34,12 +34,12 @@ SKIPS = tuple(one.value for one in DispositionKind if one is not DispositionKind
 LEFT_OUT = ("name", "agent", "cron", "every", "at", "timezone", "payload")
 
 
-class Shown(NamedTuple):
+class ShownSchedule(NamedTuple):
     """Everything about one schedule."""
 
-    listed: registry.Listed
+    listed: schedule_registry.Listed
     line: Timeline
-    coming: list[registry.Upcoming]
+    coming: list[schedule_registry.Upcoming]
     versions: list[VersionRow]
     pauses: list[PauseEntry]
     past: dict[str, object]
@@ -127,21 +127,21 @@ async def why_page(request: Request, schedule: str, at: Annotated[str, Query(max
     return page(request, "why.html", asked=asked, answers=answers, at=at, now_us=asked.now_us, current="schedules")
 
 
-def _list(store: Store, tenant: str, after: str) -> list[registry.Listed]:
-    return registry.list_schedules(store.registry(), tenant=tenant, limit=LISTED + 1, after=after)
+def _list(store: Store, tenant: str, after: str) -> list[schedule_registry.Listed]:
+    return schedule_registry.list_schedules(store.registry(), tenant=tenant, limit=LISTED + 1, after=after)
 
 
 def _show(
     store: Store, tenant: str, schedule: str, view: View, *, disposition: str, before: tuple[int, str] | None
-) -> Shown:
-    listed = registry.find_schedule(store.registry(), schedule, tenant=tenant)
+) -> ShownSchedule:
+    listed = schedule_registry.find_schedule(store.registry(), schedule, tenant=tenant)
     more = {"before": before} if before else {}
     line = timeline(store, tenant, schedule, disposition=disposition, limit=TICKS, **more)
     ends = listed.state in ("retired", "done", "disabled")
-    coming = [] if ends else list(registry.upcoming(listed.definition, after=listed.now, count=COMING))
-    versions, pauses = registry.history(store.registry(), schedule, tenant=tenant, limit=HISTORY)
+    coming = [] if ends else list(schedule_registry.upcoming(listed.definition, after=listed.now, count=COMING))
+    versions, pauses = schedule_registry.history(store.registry(), schedule, tenant=tenant, limit=HISTORY)
     written = json.loads(listed.row.definition)
-    return Shown(
+    return ShownSchedule(
         listed,
         line,
         coming,

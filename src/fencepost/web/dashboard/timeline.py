@@ -10,7 +10,7 @@ from starlette.responses import Response
 from fencepost.drawing.blocks import WORST
 from fencepost.drawing.lanes import Bar, Block
 from fencepost.drawing.scale import Label
-from fencepost.drawing.timeline import By, Mark, Picture, Row, Takeover, holder, kind_of
+from fencepost.drawing.timeline import By, Picture, Row, Takeover, TickMark, holder, kind_of
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
@@ -83,7 +83,7 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class TimelineView:
     """Everything the template needs."""
 
     chart: Chart
@@ -143,7 +143,7 @@ def view_of(span: str, until: str, by: str = "schedule", *, schedule: str = "", 
     return View(span, to_us(parse_instant(until)) if until else None, By(by), schedule, project)
 
 
-def drawn_of(found: Chart, path: str, *, query: str = "") -> Drawn:
+def drawn_of(found: Chart, path: str, *, query: str = "") -> TimelineView:
     """Turn a picture into shapes; `path` is where the buttons lead, `query` what they keep."""
     picture, strips, y = found.picture, [], float(AXIS)
     addresses = _Addresses(found, path, query)
@@ -154,7 +154,7 @@ def drawn_of(found: Chart, path: str, *, query: str = "") -> Drawn:
     now = picture.scale.place(found.now_us) * 100 if picture.scale.holds(found.now_us) else None
     shown = len(strips)
     lines = [_line(strips, one) for one in picture.takeovers if max(one.old_at[0], one.new_at[0]) < shown]
-    return Drawn(
+    return TimelineView(
         found,
         strips,
         lines,
@@ -297,7 +297,7 @@ def _block(block: Block, top: float, addresses: _Addresses) -> Iterator[Shape]:
         y += height
 
 
-def _mark(row: Row, mark: Mark, y: float, addresses: _Addresses) -> Shape:
+def _mark(row: Row, mark: TickMark, y: float, addresses: _Addresses) -> Shape:
     when = (
         _clock(mark.first_us) if mark.first_us == mark.last_us else f"{_clock(mark.first_us)} to {_clock(mark.last_us)}"
     )

@@ -79,7 +79,7 @@ UPDATE fencepost.schedule SET source = %(source)s
  WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
 
 -- :name retire_schedules
--- The cursor goes on to now, unless ticks are owed: those were never decided (model/handover.py, ends_at).
+-- The cursor goes on to now, unless ticks are owed: those were never decided (model/version_handover.py, ends_at).
 UPDATE fencepost.schedule
    SET retired_us = %(now_us)s, due_us = NULL, skip_next = NULL,
        cursor_us = CASE WHEN due_us <= %(now_us)s OR trigger = 'every' THEN cursor_us

@@ -73,7 +73,7 @@ UPDATE schedule SET source = :source
  WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
 
 -- :name retire_schedules
--- The cursor goes on to now, unless ticks are owed: those were never decided (model/handover.py, ends_at).
+-- The cursor goes on to now, unless ticks are owed: those were never decided (model/version_handover.py, ends_at).
 UPDATE schedule
    SET retired_us = :now_us, due_us = NULL, skip_next = NULL,
        cursor_us = CASE WHEN due_us <= :now_us OR trigger = 'every' THEN cursor_us
