@@ -1,19 +1,19 @@
 """Lanes while their store is away: they hear who wants them to stop, and no end is lost."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from fencepost.host.clock import SystemClock
-from tests.support.proxy import FaultyProxy, Pass, Refuse
+from tests.support.proxy import FaultyProxy, Pass, Reset
 from tests.support.site import Site
 
 if TYPE_CHECKING:
     import subprocess
 
+LOOKS = 3  # in vain, until a station has surely noticed
 WORK = """
 import time
 from pathlib import Path
@@ -44,6 +44,13 @@ def configure(site: Site) -> None:
     site.configure(agent.format("quick") + agent.format("slow"))
 
 
+def take_the_store_away(proxy: FaultyProxy) -> Callable[[], bool]:
+    """Reset every connection from now on; what is returned tells whether the store was asked for in vain."""
+    proxy.switch(Reset())
+    before = proxy.bites
+    return lambda: proxy.bites >= before + LOOKS
+
+
 def is_over(station: "subprocess.Popen[bytes]") -> bool:
     return station.poll() is not None
 
@@ -53,9 +60,8 @@ def test_a_lane_with_nothing_to_do_hears_that_it_shall_stop(site: Site, faulty_p
     site.fencepost("run", "quick")
     station = site.up("--workers", "1", "--ttl", "30s")
     site.until(lambda: site.runs(state="succeeded"))
-    faulty_proxy.switch(Refuse())
-    faulty_proxy.cut_all()
-    SystemClock().sleep(1.5)  # the lane looks for work twice a second, and finds nobody
+    missed = take_the_store_away(faulty_proxy)
+    site.until(missed)  # the lane looks for work, and finds no store
     station.send_signal(signal.SIGTERM)
     site.until(lambda: is_over(station), seconds=50)  # without an ear, it takes 80
 
@@ -67,10 +73,9 @@ def test_an_end_that_comes_while_the_store_is_away_is_written_down_when_it_is_ba
     site.fencepost("run", "slow")
     site.up("--workers", "1", "--ttl", "30s")
     site.until((site.folder / "notes").exists)
-    faulty_proxy.switch(Refuse())
-    faulty_proxy.cut_all()
+    missed = take_the_store_away(faulty_proxy)
     (site.folder / "go").touch()
-    SystemClock().sleep(2)
+    site.until(missed)
     faulty_proxy.switch(Pass())
     site.until(lambda: site.runs(state="succeeded"))
     (run,) = site.runs()
@@ -85,11 +90,10 @@ def test_a_drain_while_the_store_is_away_waits_for_it_and_hands_the_run_back(
     site.fencepost("run", "slow")
     station = site.up("--workers", "1", "--ttl", "30s")
     site.until((site.folder / "notes").exists)
-    faulty_proxy.switch(Refuse())
-    faulty_proxy.cut_all()
+    missed = take_the_store_away(faulty_proxy)
     station.send_signal(signal.SIGTERM)
-    SystemClock().sleep(2)
-    assert station.poll() is None, "its run is under way, and nobody can say whether it left a checkpoint"
+    site.until(missed)
+    assert station.poll() is None, "its run is under way, and it is not known whether it left a checkpoint"
     faulty_proxy.switch(Pass())
     site.until(lambda: site.runs(state="ready"))
     (run,) = site.runs()
