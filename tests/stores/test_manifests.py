@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 
 import pytest
-from tests.stores.test_batches import ids_of, lease, queue, wanted
 
 from fencepost.model.definition import AgentDefinition, hash_of
 from fencepost.model.errors import StoreUnavailable
@@ -15,6 +14,7 @@ from fencepost.ports.runs import LeasedRun
 from tests.flow.test_pruner import prune
 from tests.stores.counted import counted_statements
 from tests.stores.rig import Rig
+from tests.stores.test_lane_turn import ids_of, lease, queue, wanted
 from tests.support.runtime import SUCCEEDED, TENANT, Runtime, new_id, new_ids
 
 DAY = timedelta(days=1)
