@@ -1,5 +1,6 @@
 """A host that runs out of processes or memory, and a worker that loses the process which starts its attempts."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -53,6 +54,33 @@ def test_an_agent_that_forks_without_end_is_ended_and_harms_nobody_else(site: Si
         assert site.runs(agent="worker")[0].reason == "timeout"
         assert daemon.poll() is None
         until(lambda: limit.number() < 12, "nothing is left of what it forked")
+        site.close()
+
+
+def test_a_worker_without_processes_to_spare_says_so_once_and_starts_the_others_when_there_is_room(site: Site) -> None:
+    """F18: what runs goes on, what waits goes on waiting, no attempt used."""
+    site.configure("[agents.worker]\ncommand = ['cat', 'gate']\n")
+    gate, opened = site.folder / "gate", site.folder / "opened"
+    os.mkfifo(gate)
+    opened.touch()
+    held_open = os.open(gate, os.O_RDWR)  # whoever reads it waits
+    with limited("pids", 40) as limit:
+        site.start(
+            *limit.words(), sys.executable, "-m", "fencepost", "up", "--no-web", "--workers", "30", "--ttl", "6s"
+        )
+        site.fencepost("run", "worker", "--payloads", "-", data="{}\n" * 30)
+        site.until(lambda: "can be started, trying again" in site.said())
+        running = site.runs(state="running")
+        site.until(lambda: all(held.renewals >= 2 for held in site.leases() if held.guard))
+
+        assert site.runs(state="dead") == []
+        assert site.said().count("can be started, trying again") <= 2, "once for agents, and once for guards"
+        assert "lost_before_start" not in site.said()
+        opened.rename(gate)  # for those who come
+        os.close(held_open)
+        site.until(lambda: len(site.runs(state="succeeded")) == 30, seconds=90)
+        assert {run.attempt for run in site.runs()} == {1}
+        assert len(running) > 1
         site.close()
 
 

@@ -15,6 +15,7 @@ from fencepost.stores.runtime import RuntimeStore
 LEASE_MAX = 50  # runs that are leased in one transaction
 VAIN_SECONDS = 1.0  # a run that could not be leased is not asked for again at once
 GATES_SECONDS = 60.0
+SCARCE_MIN_SECONDS, SCARCE_MAX_SECONDS = 1.0, 30.0  # between two tries on a host that has no room for an agent
 
 
 class Chosen(NamedTuple):
@@ -40,6 +41,9 @@ class RunChoice:
         self._passed: dict[str, int] = {}  # runs that could not be leased, until when
         self._not_plain: set[str] = set()  # runs that turned out to need a full guard
         self._spell_ns = 0
+        self._at_once = LEASE_MAX  # fewer where the host had no room for an agent lately
+        self._pause_seconds = 0.0  # before the next is tried
+        self._pause_ns = 0  # until then
 
     @property
     def wants_runs(self) -> bool:
@@ -57,7 +61,7 @@ class RunChoice:
         self._passed = {run_id: until for run_id, until in self._passed.items() if until > now}
         self._plain.want(min(room, ready + SPARE))
         idle = len(self.idle())
-        limit = min(room, ready, idle, LEASE_MAX)
+        limit = min(room, ready, idle, self._at_once) if now >= self._pause_ns else 0
         self._short, self.come = idle < min(room, ready), False
         if limit <= 0:
             return {}
@@ -97,6 +101,19 @@ class RunChoice:
         self.drop(guarded)
         if guarded.full:
             self._not_plain.discard(run_id)
+
+    def go_slow(self) -> None:
+        """Try one run at a time, at longer and longer intervals: this host has no room for its agent."""
+        if self._now() >= self._pause_ns:
+            self._at_once = 1
+            self._pause_seconds = min(max(SCARCE_MIN_SECONDS, 2 * self._pause_seconds), SCARCE_MAX_SECONDS)
+            self._pause_ns = self._now() + round(self._pause_seconds * 1e9)
+
+    def go_on(self, *, started: bool) -> None:
+        """Try again, since an agent has ended; or more at once, since one has started."""
+        self._pause_ns = 0
+        if started:
+            self._at_once, self._pause_seconds = min(2 * self._at_once, LEASE_MAX), 0.0
 
     def needs_full(self, run_id: str) -> None:
         """Have a run carried out by a full guard the next time."""

@@ -359,6 +359,7 @@ class RunGuard:
             words = not_started(order.argv, error.errno or 0)
             self._log.write(f"fencepost: {words.words}\n".encode())
             if error.errno in SCARCE:  # it is not the agent's fault, and there may be room again in a moment
+                self._say(scarce=error.strerror)
                 self._conclude(Lost(started=False), started=False)
                 return
             self._conclude(NotStarted(Reason.MISCONFIGURED), started=False, exit_code=words.code)

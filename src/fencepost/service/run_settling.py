@@ -8,8 +8,8 @@ from fencepost.flow.settler import Settler
 from fencepost.host.log_files import last_lines, log_path
 from fencepost.model.definition import agent_from_json
 from fencepost.model.moment import from_us
-from fencepost.model.outcome import NotStarted, Outcome, TimedOut, refused_by
-from fencepost.model.run import Reason
+from fencepost.model.outcome import Lost, NotStarted, Outcome, TimedOut, refused_by
+from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report
 from fencepost.service.end_lines import end_of
 from fencepost.service.end_record import EndRecord, Told
@@ -58,7 +58,8 @@ class RunEnds:
     def _tell(self, record: EndRecord, end: Ended) -> None:
         now_us = self._tools.clock.wall_us()
         run_id, seconds = end.leased.run.id, (now_us - record.began_us) / 1e6
-        self._bench.tell(end_of(end.leased.run, end.settlement, end.report, seconds=seconds))
+        if record.outcome != Lost(started=False) or end.settlement.state is not RunState.READY:  # nothing has happened
+            self._bench.tell(end_of(end.leased.run, end.settlement, end.report, seconds=seconds))
         if record.dropped:
             self._tools.say(
                 f"run {run_id}: {record.dropped} bytes of its output could not be kept: {record.why_dropped}."

@@ -34,6 +34,7 @@ from fencepost.service.zygote import Zygote
 from fencepost.stores.runtime import RuntimeStore
 
 STOPS_SECONDS = 1.0  # how often requests to stop are looked for
+TROUBLE_SECONDS = 60.0  # a trouble that has not been seen for so long is a new one
 DESCRIPTORS_KEPT = 64  # of this process, for everything but the guards of its runs
 NOTHING_STARTED = ("idle", "prepare")
 
@@ -64,7 +65,7 @@ class Worker:
         self._ended: list[Guarded] = []
         self._gone: list[Guarded] = []
         self._stops_ns = 0
-        self._said_trouble = ""
+        self._troubles: dict[str, int] = {}  # what was complained of, and when it was last a trouble
         self._draining = False
 
     def _slots_of(self, wanted: int, bench: WorkerTools) -> int:
@@ -138,8 +139,6 @@ class Worker:
             self._choice.come = True
         if pool.trouble:
             self._complain(f"no guard can be started, trying again: {pool.trouble}; see: fencepost doctor")
-        else:
-            self._said_trouble = ""
         if pool.is_gone:
             self._epoll.unregister(pool.fd)
 
@@ -161,10 +160,16 @@ class Worker:
             self._asks.append((guarded, message))
         elif "prepared" in message:
             self._prepared.append(guarded)
+        elif "scarce" in message:
+            self._choice.go_slow()
+            self._complain(f"no agent can be started, trying again: {message['scarce']}; see: fencepost doctor")
         elif "spawned" in message:
+            self._choice.go_on(started=True)
             guarded.agent = self._tools.processes.identify(int(message["spawned"]))
         elif "ended" in message and guarded.end is None:
             guarded.end = EndRecord.from_json(message["ended"])
+            if guarded.end.started:
+                self._choice.go_on(started=False)
             self._ended.append(guarded)
         elif "taken" in message and guarded.adopted:
             self._look_how_far(guarded, message)
@@ -465,9 +470,12 @@ class Worker:
             os.close(descriptor)
 
     def _complain(self, words: str) -> None:
-        if words != self._said_trouble:
-            self._said_trouble = words
+        """Tell of a trouble once, for as long as it lasts."""
+        now = self._now()
+        self._troubles = {said: at for said, at in self._troubles.items() if now - at < TROUBLE_SECONDS * 1e9}
+        if words not in self._troubles:
             self._tools.say(words)
+        self._troubles[words] = now
 
     def _now(self) -> int:
         return self._tools.clock.awake_ns()
