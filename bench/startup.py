@@ -3,6 +3,8 @@
 Each round runs every command once, one after the other, so that a busy machine slows all of them. Reported are
 medians of wall time, and of the processor time of the command and all that it waited for. Exits with 1 if a
 command is above its bound by both measures: wall time alone says more about the machine's other work.
+
+With `--beside`, the same `exec -- true` of another installation takes its turn in each round: ours may take 5 % longer.
 """
 
 import json
@@ -21,6 +23,8 @@ from typing import NamedTuple
 FENCEPOST = os.path.join(sys.prefix, "bin", "fencepost")
 BARE = "python -c pass"
 ROUNDS_MIN = 30
+OTHER, OURS = "exec, the other", "exec"
+SLOWER_MAX = 1.05  # than the other installation
 
 
 class Command(NamedTuple):
@@ -43,17 +47,23 @@ def main() -> int:
     """Measure and judge."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=60)
-    rounds = max(ROUNDS_MIN, parser.parse_args().rounds)
+    parser.add_argument("--beside", metavar="FENCEPOST", help="the program of another installation, to compare with")
+    args = parser.parse_args()
+    rounds = max(ROUNDS_MIN, args.rounds)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # away from configuration files, which only some callers have
         env = environment(folder)
         with a_run(folder, env) as inside:
             commands = commands_in(folder, inside)
+            if args.beside:
+                own = {name: os.path.join(folder, "other") for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME")}
+                os.mkdir(own["HOME"], 0o700)
+                commands.append(Command(OTHER, (os.path.abspath(args.beside), "exec", "--", "true"), None, own))
             for command in commands:
                 cost_of(command.argv, {**env, **command.env})  # the first time compiles and creates
             costs: dict[str, list[Cost]] = {command.name: [] for command in commands}
-            for _ in range(rounds):
-                for command in commands:
+            for number in range(rounds):
+                for command in commands if number % 2 else reversed(commands):
                     costs[command.name].append(cost_of(command.argv, {**env, **command.env}))
     return report(commands, {name: medians(found) for name, found in costs.items()}, rounds)
 
@@ -86,7 +96,7 @@ def commands_in(folder: str, inside: dict[str, str]) -> list[Command]:
     return [
         Command(BARE, (sys.executable, "-c", "pass"), None),
         Command("exec --lock", (FENCEPOST, "exec", "--lock", "bench", "--", "true"), 3.0),
-        Command("exec", (FENCEPOST, "exec", "--", "true"), None),
+        Command(OURS, (FENCEPOST, "exec", "--", "true"), None),
         Command("lease list", (FENCEPOST, "lease", "list"), 2.5),
         Command("gate write-file", (FENCEPOST, "gate", "write-file", target, *proof), None),
         Command("hook check", (FENCEPOST, "hook", "check"), 2.5, inside),
@@ -129,6 +139,10 @@ def report(commands: Sequence[Command], costs: dict[str, Cost], rounds: int) -> 
             above.append(command.name)
         bound = f"{command.bound:.1f}x" if command.bound else ""
         print(f"{command.name:18}{cost.wall:6.1f} ms{wall:7.2f}x{cost.cpu:7.1f} ms{cpu:7.2f}x{bound:>8}")
+    if OTHER in costs:
+        wall, cpu = (ours / other for ours, other in zip(costs[OURS], costs[OTHER], strict=True))
+        print(f"exec beside the other: {wall:.3f}x wall, {cpu:.3f}x processor")
+        above += [f"{OURS} beside the other"] if min(wall, cpu) > SLOWER_MAX else []
     figures = {name: {"wall_ms": round(cost.wall, 2), "cpu_ms": round(cost.cpu, 2)} for name, cost in costs.items()}
     print(json.dumps({"bench": "startup", "rounds": rounds, "above": above, "medians": figures}))
     for name in above:

@@ -175,7 +175,7 @@ class Rehearsal:
         folder.make({PAYLOAD: leased.run.payload, **checkpoint_file(leased)})
         basics = SocketAnswers(leased.lease, term, lambda: self._ending, self._store)
         answering = RunSocket(
-            folder.socket, key, RunAnswers(basics, self._store, leased.lease, self._names, leased.checkpoint).handlers()
+            folder.socket, key, RunAnswers(basics, self._store, leased.lease, self._names, leased.checkpoint).handlers
         )
         run = leased.run._replace(**self._facts)
         self.context = RunContext({**os.environ, **run_variables(run, leased.lease, folder=folder, key=key)})

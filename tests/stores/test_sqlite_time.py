@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -120,6 +121,16 @@ def test_a_copy_that_cannot_be_read_is_written_anew_with_the_next_grant(path: Pa
     lease = granted(store, "lock:b")
     assert FenceCopy(str(path)).read() == Copied("lite", lease.fence - 1, lease.fence)
     store.close()
+
+
+@pytest.mark.parametrize("store", ["", "lite", "0123456789abcdef", "ÿ" * 40])
+def test_the_copy_is_checked_by_the_sum_that_every_earlier_program_wrote(path: Path, store: str) -> None:
+    copy = FenceCopy(str(path))
+    copy.write(Copied(store, 1_794_974_419_150_000, 1_794_974_419_150_001))
+    copy.close()
+
+    line, _, checksum = path.with_name("state.db.fence").read_text().rstrip().rpartition(" ")
+    assert checksum == f"{crc32(line.encode()):08x}"
 
 
 def test_a_copy_that_was_deleted_under_us_is_written_anew(path: Path) -> None:

@@ -99,7 +99,7 @@ def test_keys_links_sessions_and_what_their_pages_show(web: WebDoor, comparing: 
 
 
 def test_the_key_of_a_run(tmp_path: Path, comparing: Callable[[bool], None]) -> None:
-    ear = RunSocket(str(tmp_path / "s"), "k" * 32, {"check": lambda _: {"ok": True}})
+    ear = RunSocket(str(tmp_path / "s"), "k" * 32, lambda: {"check": lambda _: {"ok": True}})
     right, wrong = (f'{{"key": "{one * 32}", "verb": "check"}}'.encode() for one in "kx")
 
     def is_let_in(request: bytes) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from fencepost import wiring
 from fencepost.cli.exec_options import MODEL_OPTIONS, TICK_OPTIONS, exit_code, one, split
-from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, resource
 from fencepost.model.light import TYPE_CHECKING
@@ -159,16 +159,16 @@ def order_of(
     if lock is not None and ground is not None:
         raise Invalid("--lock and --project are two ways to say what is guarded; give one of them.")
     named = ground.resource if ground else resource("lock", lock) if lock is not None else this_command(command)
-    timeout = one(options, "--timeout")
+    named_ttl, timeout = one(options, "--ttl"), one(options, "--timeout")
     wait = one(options, "--wait")
     return Order(
         argv=tuple(command),
         tenant=wiring.tenant_name(None) if "--config" in options else "default",
         resources=(named,),
         label=label_of(command),
-        ttl_seconds=check_ttl(parse_duration(one(options, "--ttl") or f"{ttl:g}s")),
-        timeout_seconds=parse_duration(timeout) if timeout is not None else None,
-        wait_seconds=None if wait is None else parse_duration(wait) if wait else float("inf"),
+        ttl_seconds=check_ttl(ttl if named_ttl is None else seconds_of(named_ttl)),
+        timeout_seconds=seconds_of(timeout) if timeout is not None else None,
+        wait_seconds=None if wait is None else seconds_of(wait) if wait else float("inf"),
         busy_exit=exit_code(one(options, "--busy-exit") or "75"),
         holder=one(options, "--holder"),
         gates=tuple(dict.fromkeys(wiring.open_gate(target).target for target in options.get("--gate", []))),
@@ -193,12 +193,19 @@ def model_of(options: dict[str, list[str]]) -> ModelWish | None:
     return model_wish(provider, key=key, url=url, budget=budget)
 
 
+def seconds_of(text: str) -> float:
+    """Read a duration; most command lines have none."""
+    from fencepost.model.duration import parse_duration
+
+    return parse_duration(text)
+
+
 def this_command(command: list[str]) -> str:
     """Name the lock of a command that was given none: the same words in the same folder."""
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found]  # hashlib would load all of OpenSSL
-    except ImportError:  # before Python 3.12 it stood alone
-        from _sha256 import sha256  # type: ignore[import-not-found]
+    if sys.version_info >= (3, 12):  # hashlib would load all of OpenSSL
+        from _sha2 import sha256
+    else:
+        from _sha256 import sha256  # type: ignore[import-not-found]  # it stood alone before
 
     try:
         words = [os.path.realpath(os.curdir), *command]

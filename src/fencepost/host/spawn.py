@@ -10,7 +10,7 @@ from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Callable, Collection, Mapping, Sequence
+    from fencepost.model.light import Collection, Mapping, Sequence
 
 # What a terminal, a shell or an operator sends; a guard ignores these and passes them on when told to.
 TERMINAL_SIGNALS = (
@@ -49,11 +49,12 @@ def spawn(
     `terminal` is a descriptor whose foreground the new group takes over; `folder` is where it works;
     `standard` are its input, output and errors, where those are not ours.
     """
+    paths = _paths(argv[0], env)  # looked up here: what the child touches has to be copied for it first
     reader, writer = os.pipe()
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         _outlive_nobody(parent)
-        _become(argv, env, ignore=ignore, terminal=terminal, folder=folder, standard=standard, failure=writer)
+        _become(paths, argv, env, ignore=ignore, terminal=terminal, folder=folder, standard=standard, failure=writer)
     os.close(writer)
     try:
         failure = os.read(reader, 16)
@@ -67,6 +68,7 @@ def spawn(
 
 
 def _become(
+    paths: Sequence[str],
     argv: Sequence[str],
     env: Mapping[str, str],
     *,
@@ -86,7 +88,7 @@ def _become(
             os.chdir(folder)
         for number, descriptor in enumerate(standard or ()):
             os.dup2(descriptor, number)
-        _first(lambda path: os.execve(path, list(argv), dict(env)), argv[0], env)  # noqa: S606  # an argv list
+        _start_first(paths, argv, env)
     except OSError as error:
         os.write(failure, str(error.errno).encode())
     finally:
@@ -107,16 +109,30 @@ def _outlive_nobody(parent: int) -> None:
         return  # no Linux, or a /proc that is read-only
 
 
-def _first(start: Callable[[str], int], name: str, env: Mapping[str, str]) -> int:
-    """Start the first on the program's own PATH that can be; os.execvpe would import `warnings`, which is slow."""
+def _paths(name: str, env: Mapping[str, str]) -> list[str]:
+    """Return where the program may be, by its own PATH; what is not absolute is meant from its own folder."""
     folders = [""] if "/" in name else env.get("PATH", os.defpath).split(os.pathsep)
-    missing: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    paths = [os.path.join(folder, name) for folder in folders]
+    return [path for path in paths if not path.startswith("/") or not _is_missing(path)] or paths[:1]
+
+
+def _is_missing(path: str) -> bool:
+    try:
+        os.stat(path)  # much cheaper than a start that fails
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # it is closed to us, which is another thing to say
+    return False
+
+
+def _start_first(paths: Sequence[str], argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Become the first that can be started; os.execvpe would import `warnings`, which is slow."""
+    missing: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
     denied: OSError | None = None
-    for folder in folders:
-        path = os.path.join(folder, name)
+    for path in paths:
         try:
-            os.stat(path)  # much cheaper than a start that fails
-            return start(path)
+            os.execve(path, list(argv), dict(env))  # noqa: S606  # an argv list
         except (FileNotFoundError, NotADirectoryError) as error:
             missing = error
         except OSError as error:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from enum import Enum
     from typing import Any, NamedTuple, Protocol, Self, TypeVar
 else:
+    from _collections import _tuplegetter  # as typing's own has them
     from _collections_abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from _operator import itemgetter
 
     class _Named(type):
         """Reads the fields of a NamedTuple from its annotations."""
@@ -23,7 +23,7 @@ else:
             fields = tuple(annotations) if bases != (tuple,) else ()
             space["_field_defaults"] = {field: space.pop(field) for field in fields if field in space}
             space["_tail"] = tuple(space["_field_defaults"].values())  # of the last fields: no other may have a default
-            space.update({field: property(itemgetter(place)) for place, field in enumerate(fields)})
+            space.update({field: _tuplegetter(place, None) for place, field in enumerate(fields)})
             return super().__new__(cls, name, bases, {**space, "_fields": fields, "__slots__": ()})
 
     class NamedTuple(tuple, metaclass=_Named):

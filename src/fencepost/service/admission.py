@@ -10,7 +10,6 @@ import os
 
 from fencepost.flow.leaser import Leaser, Undertaker
 from fencepost.host import cgroup
-from fencepost.model.duration import format_duration
 from fencepost.model.errors import (
     Busy,
     FencepostError,
@@ -187,7 +186,7 @@ class Admission:
 
     def _pause(self, refused: Refused, seconds: float, left_seconds: float) -> None:
         if left_seconds <= 0:
-            raise Busy(f"{self._busy(refused)} Waited {format_duration(self._order.wait_seconds or 0)}.")
+            raise Busy(f"{self._busy(refused)} Waited {_spelled(self._order.wait_seconds or 0)}.")
         self._wait(min(seconds, left_seconds))
 
     def _raise(self, lease: Lease, target: str) -> None:
@@ -231,7 +230,7 @@ class Admission:
     def _standing(self, refused: Refused) -> tuple[str, str]:
         """Return what a change is told by, and the words."""
         first = refused.holders[0] if refused.holders else refused.ahead[-1]
-        how = format_duration(first.worked_seconds) if isinstance(first, Held) else "waiting"
+        how = _spelled(first.worked_seconds) if isinstance(first, Held) else "waiting"
         words = f"queued · position {refused.position} · behind {first.run_id} ({first.label}, {how})"
         before = refused.ahead[-1] if refused.ahead else first
         return f"{refused.position} {before.run_id}", words
@@ -249,7 +248,7 @@ class Admission:
         return " ".join([*held, waiting]).strip()
 
     def _who(self, held: Held) -> str:
-        since = format_duration(held.held_seconds)
+        since = _spelled(held.held_seconds)
         return f"{held.run_id} ({held.label}, pid {held.supervisor.pid} on {_host(held)}, for {since})"
 
 
@@ -259,6 +258,13 @@ def clear_away(held: Held) -> None:
         cgroup.remove(held.cgroup)
     if held.guard and cgroup.is_run_id(held.run_id):
         plan_run_folder(held.run_id, held.fence if held.keeper else None).remove()
+
+
+def _spelled(seconds: float) -> str:
+    """Spell a duration; a command that gets its lease at once needs none."""
+    from fencepost.model.duration import format_duration
+
+    return format_duration(seconds)
 
 
 def _host(held: Held) -> str:

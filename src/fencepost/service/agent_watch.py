@@ -88,7 +88,7 @@ class AgentWatch:
         answers = SocketAnswers(order.lease, term, self.is_ending, None)
         self._answers = RunAnswers(answers, None, order.lease, order.gates, order.checkpoint)
         handlers = {verb: handler for verb, handler in self._answers.handlers().items() if verb in LOCAL}
-        self._socket = RunSocket(self._folder.socket, order.key, handlers, relay)
+        self._socket = RunSocket(self._folder.socket, order.key, lambda: handlers, relay)
         self.ended: AgentEnd | None = None
 
     def start(self, folder: str) -> int:

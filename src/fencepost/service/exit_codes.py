@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from fencepost.model.duration import format_duration
 from fencepost.model.light import TYPE_CHECKING, NamedTuple, Sequence
 
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ def not_started(argv: Sequence[str], number: int) -> Ending:
 def ended(order: Order, why: str, status: int, *, over_budget: bool = False) -> Ending:
     """Pass the agent's own end on, unless we ended it; one whose budget is spent has not succeeded."""
     if why == "timeout":
+        from fencepost.model.duration import format_duration
+
         return Ending(TIMED_OUT, f"timed out after {format_duration(order.timeout_seconds or 0)}; the run was ended.")
     if why == "budget":
         return Ending(FAILED, "its budget is spent; the run was ended.")

@@ -13,6 +13,7 @@ from fencepost.model.light import Any, Callable
 
 Answer = dict[str, Any]
 Handler = Callable[[Answer], Answer]
+Handlers = Callable[[], dict[str, Handler]]
 Relay = Callable[[Answer, Callable[[Answer], None]], None]
 
 REQUEST_MAX = 524_288  # 64 KB of text with every character escaped, and a little around it
@@ -25,10 +26,14 @@ BACKLOG = 1024  # a caller that finds it full takes that for a refusal
 class RunSocket:
     """The listening end; call `serve` with the descriptors that select found ready."""
 
-    def __init__(self, path: str, key: str, handlers: dict[str, Handler], relay: Relay | None = None) -> None:
-        """`relay` takes what no handler knows, together with a way to answer later."""
+    def __init__(self, path: str, key: str, handlers: Handlers, relay: Relay | None = None) -> None:
+        """`handlers` says at the first question who answers which verb: most commands ask nothing.
+
+        `relay` takes what no handler knows, together with a way to answer later.
+        """
         self._key = key
-        self._handlers = handlers
+        self._find_handlers = handlers
+        self._handlers: dict[str, Handler] | None = None
         self._relay = relay
         self._partial: dict[int, tuple[socket, bytes]] = {}
         self._listener = socket(AF_UNIX, SOCK_STREAM)
@@ -109,6 +114,8 @@ class RunSocket:
             return {"ok": False, "code": "invalid", "message": "a request is one JSON object with key and verb."}
         if not compare_digest(key.encode(errors="replace"), self._key.encode()):
             return {"ok": False, "code": "unauthorised", "message": "the run key is not this run's."}
+        if self._handlers is None:
+            self._handlers = self._find_handlers()
         handler = self._handlers.get(verb)
         if handler is None and self._relay is not None:
             self._relay(request, reply)

@@ -15,10 +15,8 @@ from fencepost.ports.processes import Traces
 from fencepost.service import exit_codes
 from fencepost.service.admission import Admission
 from fencepost.service.agent_tree import KILL_SECONDS
-from fencepost.service.answers import SocketAnswers
 from fencepost.service.custody import Custody, Term
 from fencepost.service.exit_codes import NOTHING_STARTED, Ending
-from fencepost.service.git_road import led_to_gates
 from fencepost.service.guard import ASK_PART, GuardHandle, post_guard
 from fencepost.service.last_resort import OVERDUE_PART, LastResort
 from fencepost.service.order import Order, Tools, environment, new_id
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore
     from fencepost.service.command_model import CommandModel
     from fencepost.service.message_pipe import Message
+    from fencepost.service.run_socket import Handler
 
 
 def guard_command(order: Order, tools: Tools) -> int:
@@ -140,17 +139,13 @@ class _Supervisor:
         self._kept = self._custody.keep(lease, self._term)
         self._last_resort = LastResort(self._grace)
         self._last_resort.watch(self._kept, self._guard.kill)
-        answers = SocketAnswers(lease, self._term, self._is_ending, self._store)
-        answering = RunSocket(folder.socket, key, answers.handlers())
+        answering = RunSocket(folder.socket, key, lambda: self._handlers(lease))
         try:
             env = environment(os.environ, self._order, lease, folder=folder, key=key)
             if self._model is not None:
                 self._model.open(self._run_id, self._order.argv[0], self._term)
                 env = self._model.environment(env)
-            self._start(
-                lease,
-                led_to_gates(env, lease.gates, self._order.tenant, self._tools, os.path.basename(self._order.argv[0])),
-            )
+            self._start(lease, self._led_to_gates(lease, env))
             return self._watch(answering)
         finally:
             self._last_resort.close()
@@ -158,6 +153,18 @@ class _Supervisor:
             self._close_pass()
             answering.close()
             self._terminal.take_back()
+
+    def _handlers(self, lease: Lease) -> dict[str, Handler]:
+        from fencepost.service.answers import SocketAnswers
+
+        return SocketAnswers(lease, self._term, self._is_ending, self._store).handlers()
+
+    def _led_to_gates(self, lease: Lease, env: dict[str, str]) -> dict[str, str]:
+        if not lease.gates:
+            return env
+        from fencepost.service.git_road import led_to_gates
+
+        return led_to_gates(env, lease.gates, self._order.tenant, self._tools, os.path.basename(self._order.argv[0]))
 
     def _start(self, lease: Lease, env: dict[str, str]) -> None:
         """Let the guard start the agent; its answer is waited for with everything else, in case it is frozen now."""
@@ -178,6 +185,7 @@ class _Supervisor:
 
     def _watch(self, answering: RunSocket) -> Ending:
         """Wait for everything at once until the guard reports the end of the tree."""
+        gc.freeze()  # all that there is by now stays to the end: looking through it would cost more than the start did
         gc.enable()  # it was off for a quick start; from here on it may take days
         line, mailbox = self._guard.line.fd, self._mailbox.fd
         self._give_up_ns = self._timeout_ns()

@@ -8,9 +8,13 @@ to be. A database behind the committed one was restored, rolled back or deleted.
 from __future__ import annotations
 
 import os
-from zlib import crc32
 
 from fencepost.model.light import NamedTuple
+
+CRC_PARTS = (  # the CRC-32 of each half byte
+    *(0x00000000, 0x1DB71064, 0x3B6E20C8, 0x26D930AC, 0x76DC4190, 0x6B6B51F4, 0x4DB26158, 0x5005713C),
+    *(0xEDB88320, 0xF00F9344, 0xD6D6A3E8, 0xCB61B38C, 0x9B64C2B0, 0x86D3D2D4, 0xA00AE278, 0xBDBDF21C),
+)
 
 
 class Copied(NamedTuple):
@@ -83,4 +87,10 @@ def sync_folder(path: str) -> None:
 
 
 def _checksum(line: str) -> str:
-    return f"{crc32(line.encode()):08x}"
+    """Return the CRC-32 of a line: it is so short that loading zlib would take longer."""
+    value = 0xFFFFFFFF
+    for byte in line.encode():
+        value ^= byte
+        value = value >> 4 ^ CRC_PARTS[value & 15]
+        value = value >> 4 ^ CRC_PARTS[value & 15]
+    return f"{value ^ 0xFFFFFFFF:08x}"
