@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,12 +14,15 @@ import pytest
 from fencepost.cells.etcd import EtcdCells
 from fencepost.cells.fencepost_http import HttpCells
 from fencepost.cells.http_requests import Server
+from fencepost.cells.redis import RedisCells
+from fencepost.cells.s3 import S3Cells
 from fencepost.cells.store import cell_name
 from fencepost.host.clock import SystemClock
 from fencepost.model.cell import SIZE_MAX, decode
 from fencepost.model.errors import FencepostError, StoreUnavailable
 from fencepost.ports.cells import Answer, Cells
 from tests.cells.grounds import Machine, Machines, ground_of
+from tests.support.s3 import CREDENTIALS
 
 SECONDS = 0.5
 STRANGE: tuple[Any, ...] = (
@@ -71,6 +75,41 @@ def test_what_is_no_cell_stops_its_own_lock_and_says_which(
             a.granted("lock:a")
         assert a.granted("lock:b")
         a.close()
+
+
+def test_one_unreadable_cell_leaves_the_others_to_be_listed_lifted_and_taken(a: Machine) -> None:
+    name = cell_name("default", "lock:bent")
+    held = a.granted("lock:a")
+    put(a, name, b'{"v": 1, "lease": "bent"}')
+
+    assert [one.id for one in a.store.leases()] == [held.id]
+    assert [name in notice and "cannot be read" in notice for notice in a.store.facts().notices] == [True]
+    assert a.store.bump(held.fence + 1000) == held.fence + 1000
+    a.store.release(held, clean=True)
+    assert a.granted("lock:a").fence > held.fence + 1000
+
+
+def test_a_ref_without_a_cell_in_it_stops_no_other_lock(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    with ground_of("git", tmp_path, request.getfixturevalue) as ground:
+        a = Machine(ground, tmp_path, "a")
+        held = a.granted("lock:a")
+        remote = ground.url.removeprefix("git+file://")
+        name = cell_name("default", "lock:bent")
+        tree = git(remote, "mktree", stdin="")
+        commit = git(remote, "commit-tree", "-m", "no cell", tree)
+        git(remote, "update-ref", f"refs/fencepost-cells/{name}", commit)
+
+        assert [one.id for one in a.store.leases()] == [held.id]
+        assert any(name in notice for notice in a.store.facts().notices)
+        with pytest.raises(StoreUnavailable, match=name):
+            a.granted("lock:bent")
+        a.close()
+
+
+def git(folder: str, *words: str, stdin: str | None = None) -> str:
+    author = ("-c", "user.name=t", "-c", "user.email=t@localhost")
+    ran = subprocess.run(["git", *author, *words], cwd=folder, input=stdin, capture_output=True, text=True, check=True)
+    return ran.stdout.strip()
 
 
 def documents() -> Iterator[bytes]:
@@ -185,17 +224,56 @@ ANSWERS = {
 }
 
 
+def cells_at(kind: str, port: int) -> Cells:
+    """Return what asks a server of this kind."""
+    at = Server("127.0.0.1", port, tls=False, shown="there")
+    if kind == "etcd":
+        return EtcdCells(at, "x", login=None, shown="there")
+    if kind == "http":
+        return HttpCells(at, "", key="k", shown="there")
+    if kind == "redis":
+        return RedisCells(f"redis://127.0.0.1:{port}", shown="there")
+    return S3Cells("bucket", "", options={"endpoint_url": f"http://127.0.0.1:{port}"}, shown="there")
+
+
+DRIPS = {
+    "redis": {"a line": b"$", "an answer": b"$5000\r\n", "many": b"*9\r\n$5000\r\n"},
+    "s3": {
+        "header": HEAD + b"X: ",
+        "body": HEAD + b'ETag: "1"\r\nContent-Length: 5000\r\n\r\n',
+        "body without end": HEAD + b'ETag: "1"\r\n\r\n',
+    },
+}
+
+
+@pytest.mark.parametrize(("kind", "how"), [(kind, how) for kind, drips in DRIPS.items() for how in drips])
+def test_a_server_that_answers_by_drips_without_end_is_unavailable_in_time(
+    kind: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with server(DRIPS[kind][how], drip=True) as port:
+        cells = cells_at(kind, port)
+        with suppress(StoreUnavailable):
+            cells.read(["a"], seconds=SECONDS)  # loads the library
+        clock = SystemClock()
+        began_ns = clock.awake_ns()
+        for ask in (lambda: cells.list("", seconds=SECONDS), lambda: cells.read(["a", "b"], seconds=SECONDS)):
+            with pytest.raises(StoreUnavailable):
+                ask()
+        swapped = cells.swap("a", None, b"{}", seconds=SECONDS)
+        assert (clock.awake_ns() - began_ns) / 1e9 < 6 * SECONDS
+        if how == "body without end":
+            return  # whole as far as a put goes: its header is all that is asked for
+        assert (swapped.tag, swapped.answer) == (None, Answer.UNKNOWN) or how == "body"
+
+
 @pytest.mark.parametrize("how", ANSWERS)
 @pytest.mark.parametrize("kind", ["etcd", "http"])
 def test_a_server_that_answers_slowly_or_half_is_unavailable_in_time(kind: str, how: str) -> None:
     answer, drip = ANSWERS[how]
     with server(answer, drip=drip) as port:
-        at = Server("127.0.0.1", port, tls=False, shown="there")
-        cells: Cells = (
-            EtcdCells(at, "x", login=None, shown="there")
-            if kind == "etcd"
-            else HttpCells(at, "", key="k", shown="there")
-        )
+        cells = cells_at(kind, port)
         clock = SystemClock()
         began_ns = clock.awake_ns()
         with pytest.raises(StoreUnavailable):

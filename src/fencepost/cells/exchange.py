@@ -6,7 +6,7 @@ import _thread
 
 from fencepost.model.cell import SWAP_PART
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.light import TYPE_CHECKING, Callable, NamedTuple, TypeVar
 from fencepost.ports.cells import Answer
 
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ SWAPS_MAX = 5  # from one and the same tag
 READ_SECONDS = (
     5.0  # a read may take longer than a swap: it changes nothing, and a holder's deadline does not wait for it
 )
+AT_ONCE = 16  # names that are read in the time of one request, even if the store takes one after the other
+PAGES = 4  # of a list, likewise
 GIVE_UP_PART = 2  # of the ttl: how long one change may take, all its requests together
+T = TypeVar("T")
 _TURNS: dict[str, _thread.LockType] = {}  # per store: one swap of this process is in flight at a time
 
 
@@ -45,11 +48,24 @@ class Exchange:
 
     def read_all(self, names: Collection[str], *, ttl: float) -> dict[str, Read]:
         """Return what is there now under several names."""
-        return self._cells.read(names, seconds=max(ttl / SWAP_PART, READ_SECONDS))
+        seconds = max(ttl / SWAP_PART, READ_SECONDS)
+        if len(names) == 1:
+            return self._cells.read(names, seconds=seconds)
+        return self._bounded(seconds * (1 + len(names) / AT_ONCE), lambda: self._cells.read(names, seconds=seconds))
 
     def names(self, *, ttl: float) -> list[str]:
         """Return every name."""
-        return self._cells.list("", seconds=max(ttl / SWAP_PART, READ_SECONDS))
+        seconds = max(ttl / SWAP_PART, READ_SECONDS)
+        return self._bounded(PAGES * seconds, lambda: self._cells.list("", seconds=seconds))
+
+    def _bounded(self, seconds: float, ask: Callable[[], T]) -> T:
+        """Ask what takes many requests, each of which has its own limit."""
+        from fencepost.cells.within import within
+
+        try:
+            return within(seconds, ask)
+        except TimeoutError as error:
+            raise StoreUnavailable(f"{self._cells.facts.url} is too slow: {error}.") from None
 
     def write(self, name: str, seen: Read, document: bytes, nonce: str, *, ttl: float) -> Written:
         """Swap, and find out what became of it; raise StoreUnavailable if that cannot be found out.

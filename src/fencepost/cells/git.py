@@ -109,7 +109,8 @@ class GitCells:
         refused = next((line for line in lines if line.startswith("!")), None)
         if refused is not None:
             remote = [line for line in ran.err.splitlines() if line.startswith("remote:")]
-            return SwapOutcome(None, Answer.CONFLICT, self._tamed(" ".join([refused.split("\t")[-1], *remote[:3]])))
+            said = "; ".join(line.strip() for line in (refused.split("\t")[-1], *remote[:3]))
+            return SwapOutcome(None, Answer.CONFLICT, self._tamed(said))
         return SwapOutcome(None, Answer.UNKNOWN, self._tamed(_reason(ran.err)))
 
     def list(self, prefix: str, *, seconds: float) -> list[str]:
@@ -136,8 +137,9 @@ class GitCells:
         for name in commits:
             head, _, said = said.partition(b"\n")
             kind = head.split()
-            if len(kind) != 3 or kind[1] != b"blob":  # noqa: PLR2004  # as git spells it: object, kind, size
-                raise StoreUnavailable(f"{self.facts.url}: {REFS}{name} is no cell of Fencepost's.")
+            if len(kind) != 3:  # noqa: PLR2004  # as git spells it: object, kind, size; or that there is none
+                found[name] = b"no file of a cell"
+                continue
             found[name], said = said[: int(kind[2])], said[int(kind[2]) + 1 :]
         return found
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ssl
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from socket import SHUT_RDWR
-from threading import Event, Timer
+from socket import SHUT_RDWR, socket
 from typing import NamedTuple
 
+from fencepost.cells.within import within
 from fencepost.model.errors import StoreUnavailable
 
 BODY_MAX = 16_777_216
@@ -42,24 +42,32 @@ class Server:
     def ask(self, method: str, path: str, *, headers: dict[str, str], body: bytes = b"", seconds: float) -> Reply:
         """Send a request and return its answer, or raise NotSent or NoReply."""
         connection = self._connection(seconds)
-        try:
+        line = _Line()
+
+        def ask() -> Reply:
             try:
                 connection.connect()
             except (OSError, ssl.SSLError) as error:
                 raise NotSent(_first(error)) from None
-            with _Bounded(connection, seconds) as late:
-                try:
-                    connection.request(method, path, body or None, headers)
-                    response = connection.getresponse()
+            line.opened(connection.sock)
+            try:
+                connection.request(method, path, body or None, headers)
+                with connection.getresponse() as response:
                     found = {name.lower(): value for name, value in response.getheaders()}
                     reply = Reply(response.status, found, response.read(BODY_MAX))
-                except (OSError, HTTPException) as error:
-                    raise NoReply("no whole answer in time" if late.is_set() else _first(error)) from None
-            if late.is_set() or response.length:  # what is missing of the length that was announced
+                    missing = response.length  # of what was announced
+            except (OSError, HTTPException) as error:
+                raise NoReply(_first(error)) from None
+            finally:
+                connection.close()
+            if missing:
                 raise NoReply("no whole answer")
             return reply
-        finally:
-            connection.close()
+
+        try:
+            return within(seconds, ask, hang_up=line.hang_up)
+        except TimeoutError as error:
+            raise NoReply(str(error)) from None
 
     def read(self, method: str, path: str, *, headers: dict[str, str], body: bytes = b"", seconds: float) -> Reply:
         """Ask what changes nothing; a server that does not answer is StoreUnavailable."""
@@ -78,26 +86,23 @@ class Server:
         return HTTPConnection(self._host, self._port, timeout=seconds)
 
 
-class _Bounded:
-    """Hangs up on a server that keeps sending, a little at a time: the time-out of a socket begins anew with each byte."""
+class _Line:
+    """The socket of a request, which can be cut from outside: also one that is opened too late."""
 
-    def __init__(self, connection: HTTPConnection, seconds: float) -> None:
-        self._socket = connection.sock  # an answer that ends with the connection takes it away from there
-        self._late = Event()
-        self._timer = Timer(seconds, self._hang_up)
-        self._timer.daemon = True
+    def __init__(self) -> None:
+        self._socket: socket | None = None
+        self._is_cut = False
 
-    def __enter__(self) -> Event:
-        self._timer.start()
-        return self._late
+    def opened(self, line: socket) -> None:
+        self._socket = line
+        if self._is_cut:
+            self.hang_up()
 
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def _hang_up(self) -> None:
-        self._late.set()
-        with suppress(OSError):  # it is over at this very moment
-            self._socket.shutdown(SHUT_RDWR)
+    def hang_up(self) -> None:
+        self._is_cut = True
+        if self._socket is not None:
+            with suppress(OSError):  # it is over at this very moment
+                self._socket.shutdown(SHUT_RDWR)
 
 
 def _first(error: Exception) -> str:

@@ -6,14 +6,14 @@ import fcntl
 import os
 
 from fencepost.model import light_json as json
-from fencepost.model.cell import Known, Memory, Sighting
+from fencepost.model.cell import Known, Memory, Sighting, read_record
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 from fencepost.model.process import Host, ProcessId
-from fencepost.model.tick_claim import TickRecord, record_of
 
 if TYPE_CHECKING:
     from fencepost.model.light import Any, Callable
+    from fencepost.model.tick_claim import TickRecord
 
 KNOWN_MAX = 16  # leases of one cell whose processes may still be about
 FILE_MAX = 262_144
@@ -59,9 +59,12 @@ class MemoryFolder:
     def store(self) -> StoreMemory:
         """Return what is remembered of the store."""
         fields = self._read("store")
-        return StoreMemory(
-            str(fields.get("id", "")), int(fields.get("probed_us", 0)), tuple(fields.get("warnings", ()))
-        )
+        try:
+            return StoreMemory(
+                str(fields.get("id", "")), _number(fields.get("probed_us", 0)), tuple(fields.get("warnings", ()))
+            )
+        except (TypeError, ValueError):
+            return StoreMemory()
 
     def keep_store(self, memory: StoreMemory) -> None:
         """Remember the store."""
@@ -72,7 +75,7 @@ class MemoryFolder:
         """Return what is remembered of a cell."""
         try:
             return _remembered(self._read(name))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             return Remembered()  # another program wrote it: as good as never seen
 
     def change(self, name: str, change: Callable[[Remembered], Remembered]) -> Remembered:
@@ -172,14 +175,25 @@ def _known_fields(known: Known) -> dict[str, Any]:
 def _remembered(fields: dict[str, Any]) -> Remembered:
     if not fields:
         return Remembered()
-    sighting = Sighting(*fields["sighting"]) if fields["sighting"] else None
-    cursors = tuple([(str(job), int(cursor)) for job, cursor in fields["cursors"]])
-    memory = Memory(int(fields["fence"]), int(fields["ttl_ms"]), cursors, int(fields["resets"]), sighting)
+    sighting = _sighting(*fields["sighting"]) if fields["sighting"] else None
+    cursors = tuple([(str(job), _number(cursor)) for job, cursor in fields["cursors"]])
+    memory = Memory(_number(fields["fence"]), _number(fields["ttl_ms"]), cursors, _number(fields["resets"]), sighting)
     known = tuple([(lease_id, _known(one)) for lease_id, one in fields["known"].items()])
-    return Remembered(memory, known, tuple([record_of(one) for one in fields["ticks"]]))
+    return Remembered(memory, known, tuple([read_record(one) for one in fields["ticks"]]))
+
+
+def _sighting(nonce: str, boot: str, seen_ns: int) -> Sighting:
+    return Sighting(str(nonce), str(boot), _number(seen_ns))
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r} is no number that was written here")
+    return value
 
 
 def _known(fields: dict[str, Any]) -> Known:
-    host = Host(*fields["host"])
-    guard = ProcessId(host, *fields["guard"]) if fields["guard"] else None
-    return Known(fields["run_id"], ProcessId(host, fields["pid"], fields["started"]), guard, fields["cgroup"])
+    host = Host(*[str(one) for one in fields["host"]])
+    guard = ProcessId(host, _number(fields["guard"][0]), str(fields["guard"][1])) if fields["guard"] else None
+    process = ProcessId(host, _number(fields["pid"]), str(fields["started"]))
+    return Known(str(fields["run_id"]), process, guard, str(fields["cgroup"]) if fields["cgroup"] else None)

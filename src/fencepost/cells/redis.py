@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fencepost.cells.within import within
+from fencepost.model.cell import SIZE_MAX
 from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 
@@ -29,7 +31,7 @@ local now = redis.call('TIME')
 local answer = {now[1], now[2]}
 for _, key in ipairs(KEYS) do
     local found = redis.call('GET', key)
-    answer[#answer + 1] = found or ''
+    answer[#answer + 1] = found and string.sub(found, 1, tonumber(ARGV[1])) or ''
     answer[#answer + 1] = found and redis.sha1hex(found) or ''
 end
 return answer
@@ -48,7 +50,10 @@ class RedisCells:
         """Get the keys, and the server's clock, in one step."""
         keys = [f"{PREFIX}{name}" for name in names]
         client = self._client(seconds)
-        second, part, *found = self._asked(lambda: client.register_script(READ)(keys=keys))
+        enough = SIZE_MAX + 1  # to see that it is too large to be a cell
+        second, part, *found = self._asked(
+            client, lambda: client.register_script(READ)(keys=keys, args=[enough]), seconds
+        )
         store_us = int(second) * 1_000_000 + int(part)
         pairs = zip(found[::2], found[1::2], strict=True)
         return {
@@ -61,7 +66,8 @@ class RedisCells:
         redis = _library()
         client = self._client(seconds)
         try:
-            answer = client.register_script(SWAP)(keys=[f"{PREFIX}{name}"], args=[tag or "", document or b""])
+            key, args = f"{PREFIX}{name}", [tag or "", document or b""]
+            answer = _whole(client, lambda: client.register_script(SWAP)(keys=[key], args=args), seconds)
         except redis.AuthenticationError as error:
             raise Misconfigured(f"{self.facts.url} refuses the login: {_first(error)}.") from None
         except redis.ResponseError as error:
@@ -73,7 +79,7 @@ class RedisCells:
     def list(self, prefix: str, *, seconds: float) -> list[str]:
         """Return the names of the keys."""
         client = self._client(seconds)
-        found = self._asked(lambda: list(client.scan_iter(match=f"{PREFIX}{prefix}*", count=1000)))
+        found = self._asked(client, lambda: list(client.scan_iter(match=f"{PREFIX}{prefix}*", count=1000)), seconds)
         return sorted({key.decode().removeprefix(PREFIX) for key in found})
 
     def weaknesses(self, *, seconds: float) -> tuple[str, ...]:
@@ -102,17 +108,18 @@ class RedisCells:
         redis = _library()
         client = self._client(seconds)
         try:
-            found = [client.config_get(name) for name in ("appendonly", "maxmemory-policy")]
-        except redis.ConnectionError as error:
+            names = ("appendonly", "maxmemory-policy")
+            found = _whole(client, lambda: [client.config_get(name) for name in names], seconds)
+        except (redis.ConnectionError, OSError) as error:
             raise self._unreachable(error) from None
         except redis.RedisError:
             return None  # forbidden, as with most hosted servers
         return {_text(name): _text(value) for one in found for name, value in one.items()}
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:  # noqa: ANN401  # the library has no types
+    def _asked(self, client: Any, ask: Callable[[], Any], seconds: float) -> Any:  # noqa: ANN401  # the library has no types
         redis = _library()
         try:
-            return ask()
+            return _whole(client, ask, seconds)
         except redis.AuthenticationError as error:
             raise Misconfigured(f"{self.facts.url} refuses the login: {_first(error)}.") from None
         except redis.ResponseError as error:
@@ -140,6 +147,11 @@ class RedisCells:
             except ValueError as error:
                 raise Misconfigured(f"{self.facts.url} is no address of a Redis server: {error}.") from None
         return self._clients[seconds]
+
+
+def _whole(client: Any, ask: Callable[[], Any], seconds: float) -> Any:  # noqa: ANN401  # the library has no types
+    """Ask, for so long at most; a server that is late is hung up on."""
+    return within(seconds, ask, hang_up=lambda: client.connection_pool.disconnect(inuse_connections=True))
 
 
 def _library() -> Any:  # noqa: ANN401  # the library has no types

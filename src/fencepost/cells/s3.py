@@ -5,6 +5,7 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from fencepost.cells.within import within
 from fencepost.model.cell import SIZE_MAX
 from fencepost.model.errors import Invalid, Misconfigured, StoreUnavailable
 from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
@@ -42,9 +43,10 @@ class S3Cells:
         client, errors = self._client(seconds), _errors()
         try:
             if document is None:
-                client.delete_object(**where)  # a probe's own cell, which no other process knows
+                within(seconds, lambda: client.delete_object(**where))  # a probe's own cell, which no other process knows
                 return SwapOutcome("")
-            return SwapOutcome(str(client.put_object(**where, Body=document, **condition)["ETag"]))
+            put = within(seconds, lambda: client.put_object(**where, Body=document, **condition))
+            return SwapOutcome(str(put["ETag"]))
         except errors.ClientError as error:
             status, said = _status(error.response)
             if status in LOST and "NoSuchBucket" not in said:
@@ -65,7 +67,7 @@ class S3Cells:
         more: dict[str, str] = {}
         while True:
             wanted = {"Bucket": self._bucket, "Prefix": f"{self._prefix}{prefix}", **more}
-            page = self._asked(lambda: self._client(seconds).list_objects_v2(**wanted))  # noqa: B023  # called at once
+            page = self._asked(lambda: self._client(seconds).list_objects_v2(**wanted), seconds)  # noqa: B023  # called at once
             names += [one["Key"].removeprefix(self._prefix) for one in page.get("Contents", [])]
             if not page.get("IsTruncated"):
                 return names
@@ -87,12 +89,12 @@ class S3Cells:
             found = self._client(seconds).get_object(Bucket=self._bucket, Key=f"{self._prefix}{name}")
             return Read(found["Body"].read(SIZE_MAX + 1), str(found["ETag"]), _date(found))
 
-        return self._asked(ask, missing=Read(None, None))  # type: ignore[no-any-return]
+        return self._asked(ask, seconds, missing=Read(None, None))  # type: ignore[no-any-return]
 
-    def _asked(self, ask: Any, *, missing: Read | None = None) -> Any:  # noqa: ANN401  # the library has no types
+    def _asked(self, ask: Any, seconds: float, *, missing: Read | None = None) -> Any:  # noqa: ANN401  # the library has no types
         errors = _errors()
         try:
-            return ask()
+            return within(seconds, ask)
         except errors.ClientError as error:
             status, said = _status(error.response)
             if missing is not None and status == MISSING and "NoSuchBucket" not in said:

@@ -8,7 +8,7 @@ from fencepost.cells.exchange import Exchange
 from fencepost.model import cell as rules
 from fencepost.model import tick_claim
 from fencepost.model.cell import ROOT, Cell, CellLease, Known, Observed, Root, patience
-from fencepost.model.errors import Invalid, LeaseLost, StoreUnavailable
+from fencepost.model.errors import FenceRegress, Invalid, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter, key_of
 from fencepost.model.light import TYPE_CHECKING, Callable, Collection, NamedTuple, Sequence
 from fencepost.model.tick_claim import ClaimFacts, Leave, Take
@@ -151,10 +151,19 @@ class CellStore:
         held = []
         for name, read in sorted(found.items()):
             if read.document is not None:
-                cell = self._decoded(name, read.document)
-                seen = self._judged(name, (cell.tenant, cell.resource), read)
+                try:
+                    cell = self._decoded(name, read.document)
+                    seen = self._judged(name, (cell.tenant, cell.resource), read)
+                except (StoreUnavailable, FenceRegress) as error:
+                    self._notice(str(error))
+                    continue
                 held += [self._held(seen, one) for one in (*cell.lost, *([cell.lease] if cell.lease else []))]
         return sorted(held, key=lambda one: one.granted_us)
+
+    def _notice(self, words: str) -> None:
+        """Say of the store that one of its cells is of no use; the others are."""
+        if words not in self._facts.notices:
+            self._facts = self._facts._replace(notices=(*self._facts.notices, words))
 
     def waiters(self) -> list[Waiter]:
         """Return nothing: who waits here, waits by looking."""
@@ -190,7 +199,10 @@ class CellStore:
         self._root = lift_floor(self._exchange, self._root, floor, ttl=self._facts.ttl_seconds)
         for name in self._exchange.names(ttl=self._facts.ttl_seconds):
             if name != ROOT and not name.startswith(rules.PROBES):
-                self._lift(name, self._root.floor)
+                try:
+                    self._lift(name, self._root.floor)
+                except StoreUnavailable as error:
+                    self._notice(str(error))
         return self._root.floor
 
     def ledger(self) -> LedgerStore:

@@ -101,6 +101,8 @@ def show(store: "LeaseStore", url: str, options: dict[str, str], tenant: str) ->
         left_out = 0 if lost else len({one.held.id for one in lost_leases(store, whose)})
         if left_out:
             print(f"lost, and not listed here: {left_out}; see them with 'fencepost lease list --lost'")
+    for notice in store.facts().notices:
+        render.tell(f"warning: {notice}")
     list_own(options, limit - len(here), lost=lost)
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from datetime import timedelta
 
 from fencepost import wiring
-from fencepost.cli import options
+from fencepost.cli import options, render
 from fencepost.cli.progress_bar import ProgressBar
 from fencepost.config.find import config_path
 from fencepost.config.load import load, load_settings
@@ -145,6 +145,8 @@ def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Lift the fence floor."""
     with closing(wiring.open_leases(wiring.existing_store(args.store))) as store:
         floor = store_maintenance.bump(store, to=args.to)
+        for notice in store.facts().notices:
+            render.tell(f"warning: {notice}")
     return f"every fence from now on is above {floor}.", {"floor": floor}
 
 

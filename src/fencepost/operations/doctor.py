@@ -167,10 +167,8 @@ def _store(facts: StoreFacts) -> Iterator[CheckFinding]:
 def _examine_cells(store: LeaseStore) -> Iterator[CheckFinding]:
     """Say how a store of cells has stood the probe that opening it was."""
     try:
-        facts = store.facts()
-        yield CheckFinding(
-            "store", Status.OK, f"{facts.url} compares and swaps: {len(store.leases())} leases, store {facts.id}"
-        )
+        number, facts = len(store.leases()), store.facts()
+        yield CheckFinding("store", Status.OK, f"{facts.url} compares and swaps: {number} leases, store {facts.id}")
         yield from (CheckFinding("store", Status.WARN, notice) for notice in facts.notices)
     except FencepostError as error:
         yield CheckFinding("store", Status.FAIL, str(error))
