@@ -262,3 +262,26 @@ def test_asking_again_for_a_claim_finds_its_tick(pair: Pair) -> None:
     assert again.lease.tick is not None
     assert first.lease.tick is not None
     assert again.lease.tick.tick_us == first.lease.tick.tick_us
+
+
+def test_a_tick_whose_grant_landed_unheard_is_taken_again_by_its_machine_and_costs_no_attempt(pair: Pair) -> None:
+    unheard = pair.a.runs(CRON)
+    assert unheard.started
+
+    assert "lost" in str(pair.a.is_over(CRON, dead=(unheard.id,), unheard=("run-of-another-call",)))
+    again = pair.a.runs(CRON, dead=(unheard.id,), unheard=(unheard.run_id,))
+    assert again.tick is not None
+    assert again.tick.attempt == 1
+    assert again.fence > unheard.fence
+    pair.a.store.start(again)
+    done(pair, again)
+    assert "was run" in str(pair.b.is_over(CRON))
+
+
+def test_a_tick_whose_grant_landed_unheard_waits_for_no_holder_that_is_proven_dead(pair: Pair) -> None:
+    unheard = pair.a.runs(CRON)
+    assert isinstance(pair.a.call(CRON, unheard=(unheard.run_id,)), Refused)
+
+    again = pair.a.runs(CRON, dead=(unheard.id,), unheard=(unheard.run_id,))
+    assert again.tick is not None
+    assert again.tick.attempt == 1

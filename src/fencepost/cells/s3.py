@@ -43,7 +43,8 @@ class S3Cells:
         client, errors = self._client(seconds), _errors()
         try:
             if document is None:
-                within(seconds, lambda: client.delete_object(**where))  # a probe's own cell, which no other process knows
+                # A probe's own cell, which no other process knows.
+                within(seconds, lambda: client.delete_object(**where))
                 return SwapOutcome("")
             put = within(seconds, lambda: client.put_object(**where, Body=document, **condition))
             return SwapOutcome(str(put["ETag"]))

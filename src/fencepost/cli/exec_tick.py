@@ -19,6 +19,7 @@ from fencepost.model.tick_claim import (
     TickOrder,
     TickOver,
     is_over,
+    settled,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def run_tick(options: dict[str, list[str]], order: Order, tools: Tools, url: str
     if "--lock" not in options:
         raise Invalid("--tick goes with --lock NAME: the record of the ticks is kept with the lock.")
     journal = wiring.tick_journal(url, order.tenant, order.resources[0])
-    call = _Call(order, tools._replace(keep_end=journal.keep_end), tick_order(options, tools), journal)
+    tools = tools._replace(keep_end=journal.keep_end, keep_unheard=journal.keep_unheard)
+    call = _Call(order, tools, tick_order(options, tools), journal)
     try:
         return call.run()
     except TickOver as over:
@@ -82,13 +84,18 @@ class _Call:
     def _once(self) -> int:
         from fencepost.service.supervisor import guard_command
 
-        tick = self._tick._replace(ended=self._journal.ended(self._tick.job))
-        return guard_command(self._order._replace(tick=tick), self._tools)
+        return guard_command(self._order._replace(tick=self._informed()), self._tools)
+
+    def _informed(self) -> TickOrder:
+        """Return the order with what this machine alone knows of earlier calls."""
+        job = self._tick.job
+        return self._tick._replace(ended=self._journal.ended(job), unheard=self._journal.unheard(job))
 
     def _ask_memory(self) -> None:
         """Ask no store about what this machine knows to be done: an every-minute line costs no request."""
-        tick, now_us = self._tick, self._tick.wall_us()
-        record = self._journal.remembered(tick.job)
+        tick, now_us = self._informed(), self._tick.wall_us()
+        # An end that is kept here is for the store to hear.
+        record = settled(self._journal.remembered(tick.job), tick._replace(ended=None))
         if record is not None and is_over(tick, record, now_us):
             whose = f" by {record.run} on {record.host}" if record.run else ""
             words = f"the newest tick of {tick.job} is {record.state}{whose}, as this machine has seen."

@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
     zone = args.timezone or guess_zone(os.environ)
     found = convert(args, zone)
     for warning in found.warnings:
-        tell(f"warning: {warning}.")
+        tell(f"warning: {warning.rstrip('.')}.")
     if args.write:
         write_new(args.write, toml_of(found))
         print(f"wrote {args.write}: {counted(len(found.schedules), 'schedule')}. next: fencepost plan")

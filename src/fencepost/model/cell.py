@@ -13,7 +13,7 @@ from fencepost.model.errors import FenceRegress, Invalid, LeaseLost, Misconfigur
 from fencepost.model.lease import Claim, Held, Lease, Refused
 from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple
 from fencepost.model.process import Host, ProcessId
-from fencepost.model.tick_claim import TickRecord, record_of
+from fencepost.model.tick_claim import STATES, TickRecord, record_of
 
 if TYPE_CHECKING:
     from fencepost.model.light import Any, Iterable
@@ -366,7 +366,7 @@ def decode(data: bytes, *, where: str) -> Cell:
             beat=_number(fields["beat"]),
             lease=_lease(fields["lease"]) if fields["lease"] else None,
             owed=tuple([Owed(_text(one["gate"]), _text(one["machine"])) for one in fields["owed_gates"]]),
-            ticks=tuple([_record(one) for one in fields["tick"]]),
+            ticks=tuple([read_record(one) for one in fields["tick"]]),
             lost=tuple([_lease(one) for one in fields["lost"]]),
             resets=_number(fields.get("resets", 0)),
         )
@@ -415,10 +415,13 @@ def _lease(fields: dict[str, Any]) -> CellLease:
     return lease._replace(label=_plain(lease.label), host=_plain(lease.host), run_id=_plain(lease.run_id))
 
 
-def _record(fields: dict[str, Any]) -> TickRecord:
+def read_record(fields: dict[str, Any]) -> TickRecord:
+    """Read the record of a tick that another program may have written."""
     record = record_of(fields)
-    for text in (record.job, record.cron, record.zone, record.state, record.run, record.host):
+    for text in (record.job, record.cron, record.zone, record.run, record.host):
         _text(text)
+    if record.state not in STATES:
+        raise ValueError(f"{_plain(str(record.state))!r} is no state of a tick")
     for number in (record.attempts, record.fence):
         _number(number)
     _instant(record.cursor_us)

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from fencepost.model.light import Any
     from fencepost.model.zoned_cron import ZonedCron
 
-CLAIMED, STARTED, SUCCEEDED, FAILED, LOST, MISSED, NEW = (
-    *("claimed", "started", "succeeded", "failed", "lost", "missed", "new"),
-)
+STATES = ("claimed", "started", "succeeded", "failed", "lost", "missed", "new")
+CLAIMED, STARTED, SUCCEEDED, FAILED, LOST, MISSED, NEW = STATES
 COALESCE, SKIP = "coalesce", "skip"
 KEEP, RESTART = "keep", "restart"
 SECOND_US = 1_000_000
@@ -55,6 +54,10 @@ class TickOrder(NamedTuple):
     ended: tuple[int, str] | None = (
         None  # of an earlier run here, whose end could not be reported: its fence, its state
     )
+
+    unheard: tuple[
+        str, ...
+    ] = ()  # runs of earlier calls here that never learnt whether they had the lease: none was started
 
     def newest(self, now_us: int) -> int | None:
         """Return the newest tick at or before an instant."""
@@ -123,7 +126,7 @@ def decide(order: TickOrder, standing: ClaimFacts) -> Take | Leave:
     """Decide about the newest tick. Whether the lease is to be had is decided elsewhere, after this."""
     now_us = standing.now_us
     _check_clock(now_us, standing.store_us)
-    record = _told(_settled(standing.record, order), standing.holding)
+    record = _told(settled(standing.record, order), standing.holding)
     newest = order.newest(now_us)
     if record is None:
         return _first(order, newest, now_us)
@@ -204,8 +207,13 @@ def _check_clock(now_us: int, store_us: int | None) -> None:
         )
 
 
-def _settled(record: TickRecord | None, order: TickOrder) -> TickRecord | None:
-    """Apply the end that an earlier run on this host could not report, if its tick is still the newest one."""
+def settled(record: TickRecord | None, order: TickOrder) -> TickRecord | None:
+    """Apply what this host alone knows of an earlier call here, if its tick is still the newest one.
+
+    That is an end that could not be reported, or that nothing was started: the grant landed, and its answer did not come.
+    """
+    if record is not None and record.run in order.unheard and record.state in (STARTED, LOST):
+        return record._replace(state=CLAIMED)
     if record is None or order.ended is None or order.ended[0] != record.fence:
         return record
     return ended(record, well=order.ended[1] == SUCCEEDED)

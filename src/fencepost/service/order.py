@@ -74,7 +74,8 @@ class Tools(NamedTuple):
     say: Callable[[str], None]
     show: Callable[[str], None] | None = None  # keeps one line current, where there is a terminal
     model_gate: Callable[[], ModelGateStarter] | None = None
-    keep_end: Callable[[Lease, bool], None] | None = None  # remembers how a tick ended that could not be reported
+    keep_end: Callable[[Lease, bool], str] | None = None  # remembers how a tick ended that could not be reported
+    keep_unheard: Callable[[str, str], None] | None = None  # remembers a run that asked for a job's tick in vain
 
 
 def new_id(clock: Clock) -> str:

@@ -85,7 +85,7 @@ class _Supervisor:
             if self._model is not None:
                 self._model.await_gate()
             admission = Admission(self._order, self._tools, self._store, wait=self._mailbox.wait)
-            lease = admission.admit(self._claim(), self._term)
+            lease = self._admitted(admission)
             try:
                 return self._settle(lease, self._supervise(lease, self._folder))
             except BaseException:
@@ -96,6 +96,14 @@ class _Supervisor:
             self._folder.remove()
             if self._cgroup:
                 cgroup.remove(self._cgroup)
+
+    def _admitted(self, admission: Admission) -> Lease:
+        try:
+            return admission.admit(self._claim(), self._term)
+        except StoreUnavailable:
+            if self._order.tick is not None and self._tools.keep_unheard is not None:
+                self._tools.keep_unheard(self._order.tick.job, self._run_id)  # the grant may have landed, or land yet
+            raise
 
     def _model_of(self, order: Order) -> CommandModel | None:
         if order.model is None:
@@ -324,9 +332,10 @@ class _Supervisor:
             self._bury(lease, gone=gone)
             return end if end.code == exit_codes.LOST else exit_codes.lost(str(error))
         except StoreUnavailable as error:
+            words = f"{end.words} The lease could not be given back: {error}"
             if lease.tick is not None and self._tools.keep_end is not None:
-                self._tools.keep_end(lease, end.code == 0)
-            return end._replace(words=f"{end.words} The lease could not be given back: {error}".strip())
+                words = f"{words} {self._tools.keep_end(lease, end.code == 0)}"
+            return end._replace(words=words.strip())
         return end
 
     def _bury(self, lease: Lease, *, gone: bool) -> None:

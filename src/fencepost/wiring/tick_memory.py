@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 from fencepost.model.tick_claim import FAILED, SUCCEEDED, TickRecord
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease
+
+
+UNHEARD_MAX = 8
 
 
 class TickJournal(NamedTuple):
@@ -36,25 +40,54 @@ class TickJournal(NamedTuple):
         try:
             with open(self._path(job), encoding="utf-8") as file:
                 fence, state = json.load(file)
-        except (OSError, ValueError):
-            return None
-        return int(fence), str(state)
+                return int(fence), str(state)
+        except (OSError, ValueError, TypeError, RecursionError):
+            return None  # there is none, or it was bent: as if the end had never been kept
 
-    def keep_end(self, lease: Lease, well: bool) -> None:  # noqa: FBT001  # as Tools wants it
-        """Keep an end until the next call here, which reports it if the tick is still this lease's."""
+    def keep_end(self, lease: Lease, well: bool) -> str:  # noqa: FBT001  # as Tools wants it
+        """Keep an end until the next call here, which reports it if the tick is still this lease's; return what is in the way."""
         import json
-
-        from fencepost.cells.local_memory import make_private
 
         assert lease.tick is not None, "only ends of ticks are kept"
         path = self._path(lease.tick.job)
-        make_private(os.path.dirname(path))
+        try:
+            self._write(path, json.dumps([lease.fence, SUCCEEDED if well else FAILED]))
+        except OSError as error:
+            return f"How its tick ended could not be kept either, so it counts as lost: {path}: {error.strerror}."
+        return ""
+
+    def unheard(self, job: str) -> tuple[str, ...]:
+        """Return the runs of calls here that asked for a tick, were never answered, and started nothing."""
+        import json
+
+        try:
+            with open(f"{self._path(job)}.unheard", encoding="utf-8") as file:
+                return tuple([str(run) for run in json.load(file)])
+        except (OSError, ValueError, TypeError, RecursionError):
+            return ()
+
+    def keep_unheard(self, job: str, run: str) -> None:
+        """Keep such a run: the store may have taken its tick for started. What cannot be kept counts as lost, as without us."""
+        import json
+
+        with suppress(OSError):
+            self._write(f"{self._path(job)}.unheard", json.dumps([*self.unheard(job), run][-UNHEARD_MAX:]))
+
+    def _write(self, path: str, text: str) -> None:
+        from fencepost.cells.local_memory import make_private
+
         draft = f"{path}.{os.getpid()}"
-        with open(draft, "w", encoding="utf-8") as file:
-            json.dump([lease.fence, SUCCEEDED if well else FAILED], file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        try:
+            make_private(os.path.dirname(path))
+            with open(draft, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(draft)
+            raise
 
     def _path(self, job: str) -> str:
         from hashlib import sha256
