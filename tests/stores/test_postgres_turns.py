@@ -13,6 +13,7 @@ from fencepost.model.registry_plan import want
 from fencepost.operations.bulk_requests import WantedRun as Wish
 from fencepost.operations.bulk_requests import request_many
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Report
+from fencepost.stores.postgres import dialect
 from fencepost.stores.postgres.dialect import PostgresDialect
 from fencepost.stores.postgres.server import Connection
 from fencepost.stores.postgres.store import open_store
@@ -151,3 +152,35 @@ def test_a_turn_that_fails_half_way_leaves_nothing(open_lane: OpenLane, postgres
     states = {run.id: run.state for run in lane.store.runs(tenant="default")}
     assert {states[one] for one in ids} == {"running"}
     assert len(lane.turn()) == 1
+
+
+def test_a_turn_that_another_process_answers_is_done_again_elsewhere(
+    open_lane: OpenLane, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = open_lane(postgres_url)
+    ids = lane.fill(9)
+    first, second = lane.turn(), lane.turn()
+    monkeypatch.setattr(dialect, "BEGUN", dialect.BEGUN.replace(b"pg_backend_pid()", b"pg_backend_pid() + 1"))
+    before = lane.connection
+    third = lane.turn()
+    assert lane.connection is not before
+    assert lane.turn() == set()
+    assert (len(first), first | second | third) == (3, ids)
+
+
+def test_a_turn_begins_with_its_first_statements_once_it_is_known_who_answers(
+    open_lane: OpenLane, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = open_lane(postgres_url)
+    lane.fill(9)
+    begun: list[bytes] = []
+    send = PostgresDialect._send
+
+    def watched(self: PostgresDialect, first: bytes, limits: dialect.Limits) -> Connection:
+        begun.append(first)
+        return send(self, first, limits)
+
+    monkeypatch.setattr(PostgresDialect, "_send", watched)
+    lane.turn()
+    apart = len(begun)
+    assert [len(lane.turn()), len(lane.turn()), len(begun)] == [3, 3, apart]

@@ -68,11 +68,29 @@ class Dropped(Exception):
 class PostgresTransaction:
     """Named statements on an open transaction."""
 
-    __slots__ = ("_connection", "_pipeline")
+    __slots__ = ("_connection", "_pipeline", "_who")
 
-    def __init__(self, connection: Connection, pipeline: psycopg.Pipeline | None = None) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._pipeline = pipeline  # in one, statements are kept by the server and travel together
+        self._pipeline: psycopg.Pipeline | None = None
+        self._who: psycopg.Cursor[Row] | None = None  # has the process that answers, where nobody knows it yet
+
+    def join(self, pipeline: psycopg.Pipeline, begins: Limits | None) -> None:
+        """Use a pipeline: statements are kept by the server and travel together.
+
+        Where the transaction begins here, it does so as with `begin_writing_directly`, by words that travel too.
+        """
+        self._pipeline = pipeline
+        if begins:
+            self._connection.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED", prepare=False)
+            self._who = self._connection.execute(BEGUN, [str(ms) for ms in begins[:3]])
+
+    def check_who(self) -> None:
+        """Raise Dropped if a pooler gave us to another process: it keeps other statements under the same names."""
+        if self._who is not None and self._who.pgresult is not None:
+            who, self._who = self._who, None
+            if who.fetchall()[0][0] != self._connection.info.backend_pid:
+                raise Dropped
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Run a named statement and return its rows."""
@@ -85,6 +103,7 @@ class PostgresTransaction:
         def rows() -> list[Row]:
             if cursor.pgresult is None and self._pipeline is not None:
                 self._pipeline.sync()
+                self.check_who()
             return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []  # `description` names all
 
         return rows
@@ -152,27 +171,40 @@ class PostgresDialect:
         """Write with statements that the server keeps, and without waiting for each: where nobody stands between.
 
         A kept statement belongs to one server process. So whether we speak to the one that we logged in to is asked in
-        each transaction; behind a pooler we do not, and everything is sent as ever.
+        each transaction; behind a pooler we do not, and everything is sent as ever. Where the last transaction was
+        answered by that process, the beginning of the next travels with its first statements.
         """
-        connection = self._send(begin_writing_directly(limits), limits)
-        if connection.said_pid != connection.info.backend_pid:
-            return self._finish(connection, lambda: work(PostgresTransaction(connection)))
+        connection = self._connection
+        begins = connection is not None and connection.said_pid == connection.info.backend_pid
+        if connection is None or not begins:
+            connection = self._send(begin_writing_directly(limits), limits)
+            if connection.said_pid != connection.info.backend_pid:
+                return self._finish(connection, lambda: work(PostgresTransaction(connection)))
+        connection.silence_seconds = limits.silence_seconds
         with suppress(*FORGOTTEN, Dropped):
-            return self._finish(connection, lambda: self._in_pipeline(connection, work))
+            return self._finish(connection, lambda: self._in_pipeline(connection, work, limits if begins else None))
         self.close()
         return self._write_once(work, limits)
 
-    def _in_pipeline(self, connection: Connection, work: Callable[[PostgresTransaction], T]) -> T:
+    def _in_pipeline(
+        self, connection: Connection, work: Callable[[PostgresTransaction], T], begins: Limits | None
+    ) -> T:
+        """Do the work; `begins` says that nothing was sent before. Who answers is known before anything is read."""
         connection.prepare_threshold = 0
+        transaction = PostgresTransaction(connection)
         try:
             with connection.pipeline() as pipeline:
-                return work(PostgresTransaction(connection, pipeline))
-        except psycopg.OperationalError as error:
+                transaction.join(pipeline, begins)
+                answer = work(transaction)
+        except psycopg.Error as error:
             if connection.broken and not isinstance(error, Silent):
                 raise Dropped from None
+            transaction.check_who()
             raise
         finally:
             connection.prepare_threshold = None
+        transaction.check_who()
+        return answer
 
     def _write_once(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
         connection = self._send(begin_writing(limits), limits)
@@ -231,7 +263,8 @@ def _execute(connection: Connection, statement: bytes, limits: Limits) -> Connec
     cursor = connection.execute(statement)
     while cursor.nextset():
         pass
-    connection.said_pid = cursor.fetchall()[0][0] if cursor.description else None
+    if cursor.description:
+        connection.said_pid = cursor.fetchall()[0][0]
     return connection
 
 
@@ -273,6 +306,14 @@ def begin_writing_directly(limits: Limits) -> bytes:
     """
     joins = b"; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
     return begin_writing(limits) + joins + b"; SELECT pg_backend_pid()"
+
+
+BEGUN = b"""
+SELECT pg_backend_pid(), set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true),
+       set_config('idle_in_transaction_session_timeout', %s, true), set_config('synchronous_commit', 'on', true),
+       set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true)
+"""
 
 
 def begin_reading(limits: Limits) -> bytes:

@@ -33,7 +33,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that does not wait for ever, also not for a peer whose kernel answers in its stead."""
 
     silence_seconds = SILENCE_SECONDS
-    said_pid: int | None = None  # the server process that answered last, if it was asked
+    said_pid: int | None = None  # the server process that answered when it was asked last
 
     def wait(self, gen: PQGen[RV], *args: Any, **options: Any) -> RV:  # noqa: ANN401 - psycopg's own
         """Wait as psycopg does, which looks up every tenth of a second, but count those in which nothing came."""
