@@ -32,6 +32,7 @@ def heard(name: str, lines: list[str]) -> Transcript:
     told = Transcript(rules_of(name))
     for line in lines:
         told.hear(line.encode(), aside=not line.startswith("{") and rules_of(name).format != "text")
+    told.finish()
     return told
 
 
