@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN003, ANN201, T201  # a script for another program, which no type of today describes
+# ruff: noqa: ANN001, ANN003, ANN201, I001, T201  # a script for another program, which no type of today describes
 # mypy: ignore-errors
 """A day's work with nearly every verb of the store, for the program of schema 3 to do on a store of today.
 
@@ -11,20 +11,20 @@ from collections import Counter
 from itertools import count
 
 from fencepost import wiring
+from fencepost.flow.leasing import claim_for, recheck_for
 from fencepost.flow.reaper import Reaper, store_now
-from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.moment import from_us
 from fencepost.model.outcome import Settlement
-from fencepost.model.registry_plan import want
+from fencepost.model.registry import want
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.backfill import backfill
+from fencepost.operations.looking import list_audit, list_dead, list_live, list_ticks, show
 from fencepost.operations.prove import prove
-from fencepost.operations.run_queries import list_audit, list_dead, list_live, list_ticks, show
-from fencepost.operations.run_requests import cancel, discard, replay, request_run
+from fencepost.operations.requests import cancel, discard, replay, request_run
 from fencepost.operations.why import why
 from fencepost.ports.runs import Report
 
