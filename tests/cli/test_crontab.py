@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.ground import Ground
 
 
@@ -22,8 +24,9 @@ def test_a_printed_line_runs_under_cron_s_own_environment(ground: Ground) -> Non
     assert "usage" in Path(ground.path("helped")).read_text()
 
 
-def test_with_a_zone_the_line_claims_its_ticks_and_names_the_store(ground: Ground) -> None:
-    words = ["--cron", "*/45 * * * *", "--timezone", "UTC", "--lock", "digest", "--store", "git+file:///srv/x.git"]
+@pytest.mark.parametrize("option", ["--tick", "--cron"])
+def test_with_a_zone_the_line_claims_its_ticks_and_names_the_store(ground: Ground, option: str) -> None:
+    words = [option, "*/45 * * * *", "--timezone", "UTC", "--lock", "digest", "--store", "git+file:///srv/x.git"]
     told = ground.run("crontab", *words, "--", "true")
 
     store, line = told.out.decode().splitlines()
@@ -38,3 +41,6 @@ def test_a_password_and_a_command_that_is_not_there_are_refused(ground: Ground) 
 
     assert ground.run(*words, "--store", "postgresql://me:hush@db/x", "--", "true").code == 2
     assert "was not found on PATH" in ground.run(*words, "--", "no-such-program").err
+    told = ground.run(*words, "--store", "git+file:///srv/x.git", "--", "./no-such-program")
+    assert "'./no-such-program' is no program here" in told.err
+    assert told.out == b"", "half of it would be put into a crontab"

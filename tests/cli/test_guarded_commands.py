@@ -202,3 +202,31 @@ def test_a_beginning_that_several_have_is_refused_with_their_names(ground: Groun
     assert first in told.err
     assert second in told.err
     assert "there is no run" in ground.run("show", "nosuch", "--store", ground.store_url).err
+
+
+def test_a_folder_with_a_configuration_tells_of_the_machines_own_commands_too(ground: Ground) -> None:
+    ground.run("exec", "--lock", "digest", "--", "false")
+    (row,) = rows(ground)
+    project = ground.folder / "project"
+    project.mkdir()
+    (project / "fencepost.toml").write_text(f'[fencepost]\nstore = "sqlite:{project}/own.db"\n')
+    assert ground.run("store", "migrate", cwd=project).code == 0
+
+    def told(*words: str) -> str:
+        answer = ground.run(*words, cwd=project)
+        assert answer.code == 0, answer
+        return answer.out.decode()
+
+    table = told("runs")
+    assert table.startswith(f"no runs\n\nof commands without a configuration, in {ground.store_url}:\n")
+    assert row["id"] in table
+    assert "exit code 1" in table
+    assert json.loads(told("runs", "--json", "--state", "dead")) == row
+    assert json.loads(told("show", row["id"], "--json")) == row
+    for words in (
+        ["--state", "succeeded"],
+        ["--since", "2100-01-01T00:00:00Z"],
+        ["--store", f"sqlite:{project}/own.db"],
+    ):
+        assert told("runs", *words) == "no runs\n"
+    assert "there is no run" in ground.run("show", "nosuch", cwd=project).err

@@ -6,7 +6,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from fencepost import wiring
 from fencepost.cli import render
@@ -108,6 +108,13 @@ def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def machine_store(args: argparse.Namespace) -> Iterator[Store]:
+    """Yield this machine's own store, that of bare `exec`, where a configuration's was meant and no tenant was named."""
+    for url in () if args.tenant else wiring.machine_store(args.store):
+        with closing(wiring.open_runtime(url)) as own:
+            yield own
 
 
 def url_of(args: argparse.Namespace) -> str:

@@ -10,6 +10,7 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
+from fencepost.operations.command_history import list_commands
 from fencepost.operations.phrases import ago, span
 from fencepost.operations.records.run_record import usage_of
 from fencepost.operations.run_list import list_past, listed_record
@@ -44,12 +45,28 @@ def main(argv: list[str]) -> int:
         options.print_json(map(listed_record, found))
     else:
         print_runs(found, now_us)
+    list_own(args, wanted, args.limit - len(found))
     return 0
+
+
+def list_own(args: argparse.Namespace, wanted: Filter, limit: int) -> None:
+    """List what bare `exec` ran by this machine's own store, where a configuration's was meant."""
+    for own in options.machine_store(args):
+        ran = list_commands(own, options.DEFAULT_TENANT, wanted, limit=limit) if limit else []
+        if args.json:
+            options.print_json(map(listed_record, ran))
+        elif ran:
+            print(f"\nof commands without a configuration, in {own.facts().url}:")
+            print_runs(ran, own.clock_us())
 
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    made = options.parser("runs", "List runs and guarded commands, newest first, with how they ended.", EXAMPLES)
+    made = options.parser(
+        "runs",
+        "List runs and guarded commands, newest first, with how they ended, and below them those in the store of commands without a configuration.",
+        EXAMPLES,
+    )
     made.add_argument("--schedule", default="", metavar="NAME", help="only this schedule's")
     made.add_argument("--agent", default="", metavar="NAME", help="only this agent's")
     made.add_argument("--state", type=state, metavar="S", help=f"only {', '.join(RunState)}")

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from fencepost import wiring
 from fencepost.cli import options, render
@@ -9,6 +10,7 @@ from fencepost.cli.runs import COLOURS, standing
 from fencepost.model.budget import MICRO
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import effects_of
+from fencepost.model.errors import Unknown
 from fencepost.model.run import Reason, RunState
 from fencepost.model.usage import is_partial
 from fencepost.operations.attempt_logs import Log, content, log_of
@@ -29,8 +31,7 @@ LABEL = 9
 def main(argv: list[str]) -> int:
     """Show one run."""
     args = parser().parse_args(argv)
-    with options.opened(args) as store:
-        detail = show_any(store, options.tenant_of(args), args.run)
+    detail = found(args)
     if not isinstance(detail, Detail):
         print_command(detail, as_json=args.json)
         return 0
@@ -40,6 +41,19 @@ def main(argv: list[str]) -> int:
         return 0
     print_detail(detail, log)
     return 0
+
+
+def found(args: argparse.Namespace) -> Detail | CommandAt | Present:
+    """Look for a run or a guarded command, here and in this machine's own store."""
+    with options.opened(args) as store:
+        try:
+            return show_any(store, options.tenant_of(args), args.run)
+        except Unknown as nowhere:
+            unknown = nowhere
+    with suppress(Unknown):
+        for own in options.machine_store(args):
+            return show_any(own, options.DEFAULT_TENANT, args.run)
+    raise unknown
 
 
 def parser() -> argparse.ArgumentParser:

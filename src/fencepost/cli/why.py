@@ -1,9 +1,8 @@
 """`fencepost why NAME`: say why it ran, or did not."""
 
 import argparse
-from contextlib import closing, suppress
+from contextlib import suppress
 
-from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Unknown
 from fencepost.operations.command_history import why_lock, why_named
@@ -40,9 +39,8 @@ def answered(args: argparse.Namespace) -> tuple[WhyQuestion, list[Explanation]]:
         except Unknown as neither:
             unknown = neither
     with suppress(Unknown):
-        for url in wiring.machine_store(args.store):
-            with closing(wiring.open_runtime(url)) as own:
-                return why_lock(own, "default", args.name, args.at)
+        for own in options.machine_store(args):
+            return why_lock(own, options.DEFAULT_TENANT, args.name, args.at)
     raise unknown
 
 
