@@ -158,7 +158,10 @@ def test_an_earlier_version_is_not_applied_unless_a_rollback_is_named(registry: 
     registry.apply(STUDIO, ECHO, HOURLY)
     registry.apply(STUDIO, ECHO, LATER)
     before = everything(registry.rig.store)
-    with pytest.raises(Rollback, match=r"is what me applied at .* a later version has replaced it.*apply --rollback"):
+    with pytest.raises(
+        Rollback,
+        match=r"is what me applied at .* a later version has replaced it.*apply --rollback'\. Nothing was changed\.$",
+    ):
         registry.apply(MINI, ECHO, HOURLY)
     assert everything(registry.rig.store) == before
     registry.apply(MINI, ECHO, HOURLY, rollback=True)

@@ -256,7 +256,7 @@ def _rollback(wanted: Wanted, replaced: Replaced) -> str:
     where = wanted.file.path if wanted.file else wanted.source
     return (
         f"{where} is what {replaced.applied_by} applied at {format_instant(from_us(replaced.applied_us))}, and a later version has "
-        "replaced it. If this file is out of date, bring it up to date; to go back to it: fencepost apply --rollback"
+        "replaced it. If this file is out of date, bring it up to date; to go back to it, say 'fencepost apply --rollback'."
     )
 
 
@@ -282,8 +282,8 @@ class _Desk:
             kind, name = min(there)
             self.conflicts.append(
                 f'another file is named "{wanted.file.name}" too, and has nothing in common with {wanted.file.path}: it '
-                f'defines {kind} "{name}". Give this one another name, or let it replace the other with: '
-                "fencepost apply --take-over"
+                f'defines {kind} "{name}". Give this one another name, or let it replace the other with '
+                "'fencepost apply --take-over'."
             )
 
     def agents(self) -> Iterator[AgentChange]:
@@ -377,7 +377,7 @@ class _Desk:
             return True
         self.conflicts.append(
             f'{what} "{known.name}" is defined by {known.source} too, and this is {self._wanted.source}; '
-            "rename one of them, or move it here with: fencepost apply --take-over"
+            "rename one of them, or move it here with 'fencepost apply --take-over'."
         )
         return False
 

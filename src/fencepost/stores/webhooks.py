@@ -42,7 +42,7 @@ def plan_hooks(there: Mapping[str, KnownHook], wanted: Wanted, *, take_over: boo
         if other is not None and other.source != wanted.source and not take_over:
             raise Invalid(
                 f'hook "{name}" is defined by {other.source} too, and this is {wanted.source}; '
-                "rename one of them, or move it here with: fencepost apply --take-over"
+                "rename one of them, or move it here with 'fencepost apply --take-over'."
             )
     changed = {name: text for name, text in wanted.hooks.items() if _is_news(there.get(name), text, wanted.source)}
     gone = [row.name for row in there.values() if row.source == wanted.source and row.name not in wanted.hooks]
