@@ -204,6 +204,41 @@ def test_an_agent_s_events_are_a_conversation_on_a_terminal_and_bytes_elsewhere(
         assert desk.cli("logs", leased.run.id, "--raw").out == printed.encode()
 
 
+def test_the_last_line_of_a_conversation_is_seen_although_it_has_no_end(desk: Desk) -> None:
+    desk.agent("digest", engine="claude", prompt="Mend the tests.")
+    one_run(desk)
+    leased = desk.lease()
+    desk.log(leased, f"{json.dumps(EVENTS[0])}\nKilled").close()
+
+    assert desk.text("logs", leased.run.id).splitlines() == ["● I look at the tests.", "  Killed"]
+
+
+def test_a_followed_conversation_keeps_the_last_line_of_an_attempt_apart_from_the_next(desk: Desk) -> None:
+    desk.agent("digest", engine="claude", prompt="Mend the tests.")
+    one_run(desk)
+    leased = desk.lease()
+    desk.log(leased, "Killed").close()
+    later = []
+    story = iter(range(100))
+
+    def happen(_: float) -> None:
+        step = next(story)
+        if step == 1:
+            desk.settle(leased, RunState.READY, Reason.RETRY, exit_code=1)
+        elif step == 7:
+            later.append(desk.lease())
+            desk.log(later[0], json.dumps(EVENTS[0])).close()
+        elif step == 20:
+            desk.settle(later[0])
+        desk.clock.pass_time(0.1)
+
+    desk.clock.sleep = happen  # type: ignore[method-assign,assignment]
+    with as_if_on_a_terminal():
+        told = desk.cli("logs", leased.run.id, "-f")
+
+    assert told.out.decode().splitlines() == ["  Killed", "● I look at the tests."]
+
+
 def test_a_terminal_sees_colours_and_nothing_that_steers_it() -> None:
     assert harmless("\033[31mred\033[0m\ttab\nline") == "\033[31mred\033[0m\ttab\nline"
     assert harmless("\033[2J\033]0;title\a\r\x9b5n") == "�[2J�]0;title���5n"

@@ -40,15 +40,16 @@ def main(argv: list[str]) -> int:
     with options.opened(args) as store:
         tenant = options.tenant_of(args)
         seen = show(store, tenant, args.run).seen
-        tell = write if args.raw else talking(seen.run)
+        shown = Shown() if args.raw else talking(seen.run)
         if args.follow and args.attempt is None and not RunState(seen.run.state).terminal:
-            follow_log(store, seen.run, lines=args.lines, output=tell)
+            follow_log(store, seen.run, lines=args.lines, shown=shown)
             return 0
     log = log_of(seen, wiring.log_folder(), number=args.attempt)
     if log is None:
         print_nothing(seen)
         return 0
-    tell(content(log, lines=args.lines))
+    shown.write(content(log, lines=args.lines))
+    shown.end()
     if log.earlier:
         render.tell(f"attempt {log.number} was handed back and resumed: these are its {len(log.parts)} parts.")
     for part in log.parts:
@@ -84,12 +85,15 @@ def tell_where(log: Log, run: RunRow) -> None:
         render.tell(f"attempt {log.number} of run {run.id} ran on {log.host}, and {where}; {kept}.")
 
 
-def follow_log(store: Store, run: RunRow, *, lines: int | None, output: Callable[[bytes], None] | None = None) -> None:
+def follow_log(store: Store, run: RunRow, *, lines: int | None, shown: "Shown") -> None:
     """Print what comes, and say how it ended."""
-    attempt = run.attempt
+    attempt, fence = run.attempt, run.fence
 
     def told(now: RunRow) -> None:
-        nonlocal attempt
+        nonlocal attempt, fence
+        if now.fence != fence:
+            fence = now.fence
+            shown.end()
         if now.attempt != attempt and now.state == RunState.RUNNING:
             attempt = now.attempt
             render.tell(f"attempt {now.attempt} with fence {now.fence} on {now.worker}")
@@ -97,25 +101,42 @@ def follow_log(store: Store, run: RunRow, *, lines: int | None, output: Callable
     def look() -> RunRow:
         return find_run(store, run.tenant, run.id)
 
-    tell_end(store, follow(run, look, wiring.log_folder(), Ears(output or write, told), lines=lines))
+    def whole(data: bytes) -> None:
+        shown.write(data)
+        shown.end()
+
+    ended = follow(run, look, wiring.log_folder(), Ears(shown.write, told), lines=lines)
+    shown.end()
+    tell_end(store, ended, output=whole)
 
 
-def tell_end(store: Store, ended: RunRow, *, output: Callable[[bytes], None] | None = None) -> None:
+def tell_end(store: Store, ended: RunRow, *, output: Callable[[bytes], None]) -> None:
     """Say how a run ended; if it ran elsewhere, with the last lines that the store has of it."""
     log = log_of(show(store, ended.tenant, ended.id).seen, wiring.log_folder())
     if log is not None and not log.here:
-        (output or write)(content(log))
+        output(content(log))
         tell_where(log, ended)
     render.tell(f"run {ended.id} {ending_words(ended)}")
 
 
-def talking(run: RunRow) -> Callable[[bytes], None]:
+def talking(run: RunRow) -> "Shown":
     """Return how a run's output is shown: on a terminal as a conversation, if it is one; else as it is."""
     talk = talk_of(run) if sys.stdout.isatty() else None
-    return write if talk is None else Talk(talk).write
+    return Shown() if talk is None else Talk(talk)
 
 
-class Talk:
+class Shown:
+    """Shows output as it is."""
+
+    def write(self, data: bytes) -> None:
+        """Take in output."""
+        write(data)
+
+    def end(self) -> None:
+        """Take note that no more comes of this attempt: nothing waits here."""
+
+
+class Talk(Shown):
     """Shows an agent's events as a conversation, line by line as they come."""
 
     def __init__(self, talk: Conversation) -> None:
@@ -130,6 +151,11 @@ class Talk:
             for turn in self._talk.hear(line.decode(errors="replace")):
                 sys.stdout.write(f"{self._spell(turn)}\n")
         sys.stdout.flush()
+
+    def end(self) -> None:
+        """Show the last line of an attempt also if it has no end."""
+        if self._rest:
+            self.write(b"\n")
 
     def _spell(self, turn: ConversationTurn) -> str:
         mark, colour = LOOKS[turn.part]
