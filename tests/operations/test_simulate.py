@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -65,6 +66,16 @@ def cron(name: str, expression: str, **rest: Any) -> ScheduleDefinition:  # noqa
 def tally(given: Scenario) -> ScheduleTally:
     (found,) = simulate(given).tallies.values()
     return found
+
+
+def test_a_person_hears_how_far_it_is_although_only_the_usual_happens() -> None:
+    heard: list[datetime] = []
+    given = scenario(cron("often", "* * * * *"), needs=timedelta(seconds=1))
+    operation.simulate(given, wiring.simulated_store, progress=heard.append)
+
+    shares = [(at - given.start) / (given.end - given.start) for at in heard]
+    assert shares == sorted(shares)
+    assert max(after - before for before, after in pairwise([0.0, *shares, 1.0])) < 0.2
 
 
 def test_a_week_of_a_nightly_schedule_meets_the_clock_change() -> None:

@@ -5,7 +5,7 @@ still at work. What meets anything else (a full machine, a busy project, another
 an outage) goes through the store.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from fencepost.flow.tick_rows import Meaning
@@ -36,8 +36,11 @@ class QuietTimes:
         self._room = {group: room for name in stage.meanings for group, room in stage.shared(name).items()}
         self._met_us = 0
 
-    def skip(self) -> bool:
-        """Go to the end of the quiet stretch that begins now; return whether there was one."""
+    def skip(self, reached: Callable[[int], None]) -> bool:
+        """Go to the end of the quiet stretch that begins now; return whether there was one.
+
+        A stretch may be the whole span: `reached` hears on the way how far it has got.
+        """
         stage = self._stage
         if stage.scenario.thorough or stage.live or stage.now_us < self._met_us:
             return False
@@ -53,6 +56,7 @@ class QuietTimes:
             since_us=stage.now_us,
             limit_us=min(limits),
             slots=stage.scenario.workers,
+            reached=reached,
         )
         self._met_us = quiet.met_us
         if quiet.met_us - 1 <= stage.now_us:

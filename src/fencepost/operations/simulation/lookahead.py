@@ -1,7 +1,7 @@
 """How far ahead no run meets another: the ticks of many schedules in order, with the runs at work at each tick."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush, merge
 from itertools import groupby
 from operator import itemgetter
@@ -14,6 +14,8 @@ from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger
 from fencepost.operations.simulation.budget_sums import Purse
+
+TOLD_EVERY = 1000  # ticks
 
 
 class Plain(NamedTuple):
@@ -49,15 +51,28 @@ class Quiet(NamedTuple):
     ended_us: Mapping[str, int]  # of each `every`, the end of the last run that has ended by then
 
 
-def look_ahead(plain: Sequence[Plain], room: Mapping[str, int], *, since_us: int, limit_us: int, slots: int) -> Quiet:
-    """Go through the ticks in (since, limit) until one meets a run; no run may be at work at the beginning."""
+def look_ahead(
+    plain: Sequence[Plain],
+    room: Mapping[str, int],
+    *,
+    since_us: int,
+    limit_us: int,
+    slots: int,
+    reached: Callable[[int], None],
+) -> Quiet:
+    """Go through the ticks in (since, limit) until one meets a run; no run may be at work at the beginning.
+
+    `reached` hears now and then where it is.
+    """
     by_name = {one.name: one for one in plain}
     shop = _Shop(by_name, room, slots)
     skips: Counter[tuple[str, DispositionKind]] = Counter()
     first_budget_us: dict[str, int] = {}
     met_us = limit_us
     ticks = merge(*(_ticks_of(one, since_us, limit_us) for one in plain))
-    for at_us, same in groupby(ticks, key=itemgetter(0)):
+    for number, (at_us, same) in enumerate(groupby(ticks, key=itemgetter(0))):
+        if number % TOLD_EVERY == 0:
+            reached(at_us)
         shop.close(at_us)
         due = [by_name[name] for _, name in same]
         passed = [(one.name, why) for one in due if (why := _why_not(one, shop, at_us))]

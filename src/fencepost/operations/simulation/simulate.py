@@ -67,7 +67,7 @@ class _World:
         self._workers.start_up()
         while self._stage.now_us < self._stage.end_us:
             self._step()
-            if not self._quiet.skip():
+            if not self._quiet.skip(lambda at_us: progress(from_us(at_us))):
                 self._go_on()
             progress(from_us(self._stage.now_us))
         for run_id, live in self._stage.live.items():  # what has not ended at the end of the span
