@@ -14,6 +14,7 @@ STEPS = (
     *(MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE),
     *(HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 5 * DAY, 7 * DAY, 14 * DAY),
 )
+LETTER_PX, MARGIN_PX = 7.2, 5  # of a word at an axis: the widest letters on average; what may stand over the edge
 MONDAY = 4 * DAY  # the first one after 1970, from which weeks are counted
 
 
@@ -23,6 +24,10 @@ class Label(NamedTuple):
     place: float
     text: str
     strong: bool = False
+
+    def fits(self, width_px: int) -> bool:
+        """Tell whether the whole word, which stands right of its place, is seen in a picture so wide."""
+        return self.place * width_px + LETTER_PX * len(self.text) <= width_px + MARGIN_PX
 
 
 @dataclass(frozen=True, slots=True)

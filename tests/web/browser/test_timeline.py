@@ -77,6 +77,32 @@ def test_no_word_of_a_picture_lies_on_another_or_is_cut_off(looker: Visitor, pat
     assert page.evaluate(CROWDED) == []
 
 
+# How far each word of the axis reaches over the edge, shown or not, and whether it is shown; every second one on a phone.
+REACHES = """() => {
+    const edge = document.querySelector(".tl-box").getBoundingClientRect().right;
+    const words = [...document.querySelectorAll(".tl-box .axis")].filter((_, place) => innerWidth > 704 || place % 2 === 0);
+    return words.map((one) => {
+        const shown = getComputedStyle(one).display !== "none";
+        one.style.display = "inline";
+        return [one.textContent, shown, one.getBoundingClientRect().right - edge];
+    });
+}"""
+
+
+@pytest.mark.parametrize("width", [320, 360, 705, 1200])
+def test_a_word_of_the_axis_is_hidden_only_where_it_would_be_cut(browser: Browser, scene: Scene, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    visitor = Visitor(context, scene)
+    visitor.log_in()
+    seen = []
+    for time, span in (("13:20", "1d"), ("10:20", "1d"), ("11:00", "7d"), ("20:00", "7d"), ("00:00", "30d")):
+        seen += visitor.goes(f"/timeline?until=2027-04-09T{time}:00Z&span={span}").evaluate(REACHES)
+    context.close()
+    assert [one for one in seen if one[1] and one[2] > 1] == []
+    assert [one for one in seen if not one[1] and one[2] < -20] == []
+    assert any(one[1] and one[2] > -80 for one in seen), "some stand close to the edge"
+
+
 def told(page: Page) -> str:
     return page.locator("#told").text_content() or ""
 
