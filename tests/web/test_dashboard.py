@@ -128,6 +128,42 @@ def test_the_first_page_says_how_it_stands(busy: WebDoor) -> None:
     assert "minutely" in page
 
 
+def test_a_budget_is_a_bar_that_is_as_full_as_its_limit_is_used(busy: WebDoor) -> None:
+    runtime = busy.runtime
+    runtime.cron("dear", "* * * * *", budget_usd_per_day="2.00", budget_usd_per_month="0.25", max_runs_per_hour=4)
+    runtime.pass_time(60)
+    runtime.tick()
+    while (leased := runtime.leased(start=True)).run.schedule != "dear":
+        pass
+    runtime.settle(leased, cost_micro=500_000)
+
+    page = Person(busy).looks("/schedules/dear")
+    bars = bars_of(page)
+
+    assert [(one["aria-label"], float(one["value"]), float(one["max"])) for one in bars] == [
+        ("budget_usd_per_day", 0.5, 2.0),
+        ("budget_usd_per_month", 0.25, 0.25),  # a bar that is full, although twice as much was used
+        ("max_runs_per_hour", 1, 4),
+    ]
+    for one in bars:
+        low, high, most = (float(one[name]) for name in ("low", "high", "max"))
+        assert 0 < low < high < most
+    assert "$0.50 of $2.00 of this day" in words(page)
+    assert '<span class="bad">$0.50 of $0.25 of this month' in page
+
+
+def test_a_budget_of_nothing_is_a_full_bar(busy: WebDoor) -> None:
+    busy.runtime.cron("never", "* * * * *", budget_usd_per_day="0")
+
+    (bar,) = bars_of(Person(busy).looks("/schedules/never"))
+
+    assert bar["value"] == bar["max"]
+
+
+def bars_of(page: str) -> list[dict[str, str]]:
+    return [dict(re.findall(r'([\w-]+)="([^"]*)"', one)) for one in re.findall(r"<meter ([^>]*)>", page)]
+
+
 def test_what_a_role_may_not_do_it_is_neither_offered_nor_allowed(busy: WebDoor) -> None:
     run = busy.runtime.runs("minutely")[0].id
     reader, helper, admin = (Person(busy, role) for role in ("read", "trigger", "admin"))
