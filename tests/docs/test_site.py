@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from scripts import site
 from scripts.site import ELSEWHERE, ROOT, gathered, turned
 from scripts.site_http_api import METHODS, document
 
@@ -78,6 +79,18 @@ def test_the_reference_of_the_python_api_has_every_public_name(pages: dict[str, 
 )
 def test_what_a_page_would_fetch_from_elsewhere_is_found(text: str, address: str) -> None:
     assert ELSEWHERE.findall(text) == [address]
+
+
+def test_a_site_that_would_fetch_a_font_from_elsewhere_is_not_built_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "SITE", tmp_path)
+    (tmp_path / "index.html").write_text('<link rel="stylesheet" href="_static/own.css">')
+    assert list(site.fetched_from_elsewhere()) == []
+
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static/own.css").write_text('@font-face { src: url("https://fonts.example.com/a.woff2") }')
+    assert list(site.fetched_from_elsewhere()) == ["_static/own.css fetches https://fonts.example.com/a.woff2"]
 
 
 def test_a_link_that_a_person_may_follow_is_no_such_thing() -> None:
