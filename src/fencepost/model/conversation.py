@@ -104,6 +104,25 @@ PLACES = (
     TurnPlace(TurnKind.CALL, (("type", "tool.execution_start"),), "data", "arguments", "toolName", "toolCallId"),
     TurnPlace(TurnKind.ANSWER, (("type", "tool.execution_complete"),), "data", "result.content", "", "toolCallId"),
     TurnPlace(TurnKind.END, (("type", "session.error"),), "data", "message", "", "", "message"),
+    # Cline: what happens stands in `event`
+    TurnPlace(TurnKind.SAID, (("event.type", "content_end"), ("event.contentType", "text")), "event", "text"),
+    TurnPlace(
+        TurnKind.CALL,
+        (("event.type", "content_start"), ("event.contentType", "tool")),
+        "event",
+        "input",
+        "toolName",
+        "toolCallId",
+    ),
+    TurnPlace(
+        TurnKind.ANSWER,
+        (("event.type", "content_end"), ("event.contentType", "tool")),
+        "event",
+        "output",
+        "",
+        "toolCallId",
+    ),
+    TurnPlace(TurnKind.END, (("event.type", "error"),), "event", "error.message", "", "", "error"),
     # opencode: each part is an event
     TurnPlace(TurnKind.SAID, (("type", "text"),), "part", "text"),
     TurnPlace(TurnKind.CALL, (("type", "tool_use"), ("part.tool", "*")), "part", "state.input", "tool", "callID"),
