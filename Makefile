@@ -4,8 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
-# Three on two cores: half of the tests wait for a lease to run out or a process to end.
-JOBS ?= 3
+# Five on two cores: most tests wait for a lease to run out or a process to end.
+JOBS ?= 5
 
 .PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos holders holders-often takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-forms bench-costs bench-model-gate profile-drain format clean
 
