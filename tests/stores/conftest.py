@@ -24,6 +24,14 @@ def conformance_url(postgres_server: "PostgresDatabases") -> Iterator[str]:
     postgres_server.drop_database(url)
 
 
+@pytest.fixture(scope="session")
+def runtime_url(postgres_server: "PostgresDatabases") -> Iterator[str]:
+    """One database for all tests that leave runs behind: a rig empties the tables of leases alone."""
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.drop_database(url)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     """A store of either kind with a clock that the test moves."""
@@ -44,7 +52,7 @@ def store(rig: Rig) -> AnyStore:
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """A run under way in a store of either kind; what tests do to it is rolled back."""
     folder = tmp_path_factory.mktemp("scene")
-    with open_runtime(request.param, folder, lambda: str(request.getfixturevalue("conformance_url"))) as runtime:
+    with open_runtime(request.param, folder, lambda: str(request.getfixturevalue("runtime_url"))) as runtime:
         yield Scene(runtime)
 
 
