@@ -157,7 +157,7 @@ def _wake_and_listen(ground: Ground, agent: list[int]) -> str:
 
     Its guard is frozen, and writes down nothing any more when it wakes: another run has its lease. So we read its pipes.
     """
-    main = min(agent, key=_began)
+    main = min((pid for pid in agent if _file(pid, "stat")), key=_began)  # its last `sleep` has ended meanwhile
     ends = [os.open(f"/proc/{main}/fd/{number}", os.O_RDONLY | os.O_NONBLOCK) for number in (1, 2)]
     heard = bytearray()
 

@@ -21,7 +21,7 @@ TELL_USAGE = ("claude", "codex", "gemini", "opencode", "qwen", "goose", "cline")
 TELL_ALL_USAGE = ("claude", "qwen")  # also of a turn that was broken off; Gemini CLI only if it lives to its result
 
 # What a CLI says of its model that has tried for as long as it wants: how long that is, depends on the machine.
-GAVE_UP = {"429": "rate limit of the test", "500": "the model of the test broke", "cut": ""}
+GAVE_UP = {"429": "rate limit of the test", "500": "the model of", "cut": ""}  # aider breaks lines
 # How a run ends whose model answers so, and what is told of it: the reason, None for a success, and words of the summary.
 OUTCOMES: dict[str, dict[str, tuple[str | None, str]]] = {
     "claude": {
