@@ -25,8 +25,8 @@ def conformance_url(postgres_server: "PostgresDatabases") -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def runtime_url(postgres_server: "PostgresDatabases") -> Iterator[str]:
-    """One database for all tests that leave runs behind: a rig empties the tables of leases alone."""
+def scene_url(postgres_server: "PostgresDatabases") -> Iterator[str]:
+    """One database for all scenes: each lasts as long as its file, and rigs that come and go meanwhile empty theirs."""
     url = postgres_server.create_database()
     yield url
     postgres_server.drop_database(url)
@@ -52,7 +52,7 @@ def store(rig: Rig) -> AnyStore:
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """A run under way in a store of either kind; what tests do to it is rolled back."""
     folder = tmp_path_factory.mktemp("scene")
-    with open_runtime(request.param, folder, lambda: str(request.getfixturevalue("runtime_url"))) as runtime:
+    with open_runtime(request.param, folder, lambda: str(request.getfixturevalue("scene_url"))) as runtime:
         yield Scene(runtime)
 
 

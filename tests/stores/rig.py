@@ -150,8 +150,7 @@ class PostgresRig:
     def _reset(self) -> None:
         self._admin.execute(MANUAL_CLOCK)
         self._admin.execute("UPDATE manual_clock SET us = %s", [NOON_US])
-        tables = ("resource", "lease", "waiter", "ledger", "guarded_command", "guarded_tick")
-        self._admin.execute(f"TRUNCATE {', '.join(f'fencepost.{name}' for name in tables)}")
+        self._admin.execute(EMPTY_ALL)
         self._admin.execute("UPDATE fencepost.meta SET value = '0' WHERE key = 'fence_high'")
 
 
@@ -172,6 +171,14 @@ UNION ALL SELECT 'not noted', held::text FROM (SELECT * FROM held EXCEPT SELECT 
 UNION ALL SELECT 'still noted', noted::text FROM (SELECT * FROM noted EXCEPT SELECT * FROM held) AS noted
 UNION ALL SELECT 'no letter', died::text FROM (SELECT * FROM died EXCEPT SELECT * FROM letters) AS died
 UNION ALL SELECT 'letter of nobody', letters::text FROM (SELECT * FROM letters EXCEPT SELECT * FROM died) AS letters
+"""
+EMPTY_ALL = b"""
+DO $$ DECLARE name text; is_used boolean; BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'fencepost' AND tablename <> 'meta' LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM fencepost.%I)', name) INTO is_used;
+        IF is_used THEN EXECUTE format('TRUNCATE fencepost.%I CASCADE', name); END IF;
+    END LOOP;
+END $$
 """
 MANUAL_CLOCK = f"""
 CREATE TABLE IF NOT EXISTS manual_clock AS SELECT {NOON_US}::bigint AS us;

@@ -42,7 +42,7 @@ class Stores(NamedTuple):
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
     with ExitStack() as stack:
         (tmp_path / "there").mkdir()
-        url: Callable[[], str] = lambda: str(request.getfixturevalue("runtime_url"))  # noqa: E731
+        url: Callable[[], str] = lambda: str(request.getfixturevalue("conformance_url"))  # noqa: E731
         here = stack.enter_context(open_runtime(request.param, tmp_path, url))
         there = stack.enter_context(open_runtime("sqlite", tmp_path / "there"))
         for runtime in (here, there):
