@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli.options import harmless
-from fencepost.host.log_files import LogFile
+from fencepost.host.log_files import LogFile, log_path
 from fencepost.host.log_reader import LogReader
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
@@ -174,6 +174,20 @@ def test_following_a_run_on_another_machine_ends_with_what_the_store_has(desk: D
     assert told.out == b"from afar\n"
     assert "these are the last lines that the store has" in told.err
     assert "succeeded" in told.err
+
+
+def test_a_log_that_cannot_be_read_is_an_error_whether_it_is_followed_or_not(desk: Desk) -> None:
+    one_run(desk)
+    leased = desk.lease()
+    Path(log_path(desk.logs, leased.run.id, leased.lease.fence)).mkdir(parents=True)
+
+    for words in ((), ("-f",)):
+        told = desk.cli("logs", leased.run.id, *words)
+        assert (told.code, told.out) == (78, b"")
+        assert told.err.endswith(".log cannot be read: Is a directory.\n")
+    looked = glimpse(show(desk.store, "default", leased.run.id).seen, desk.logs, number=None, lines=10)
+    assert looked is not None
+    assert looked.text.endswith(".log cannot be read: Is a directory.]\n")
 
 
 EVENTS = [

@@ -62,6 +62,14 @@ def test_no_log_is_an_empty_log(tmp_path: Path) -> None:
     assert last_lines(str(tmp_path / "none")) == ""
 
 
+def test_the_last_lines_of_a_log_that_cannot_be_read_say_so_and_fail_no_run(tmp_path: Path) -> None:
+    (tmp_path / "a.log").mkdir()
+
+    assert last_lines(str(tmp_path / "a.log")) == (
+        f"[fencepost: the log {tmp_path / 'a.log'} cannot be read: Is a directory.]\n"
+    )
+
+
 def test_a_disk_that_is_full_loses_output_and_says_so_where_it_goes_on(tmp_path: Path) -> None:
     path = log_path(str(tmp_path), "r1", 7)
     log = LogFile(path, 1000)

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from fencepost.host.log_files import LogFile
 from fencepost.host.log_reader import LogReader, Spot
+from fencepost.model.errors import Misconfigured
 
 HALF = 100
 ALL = 10_000
@@ -103,3 +106,32 @@ def test_how_far_somebody_is_behind_is_known_and_can_be_skipped(tmp_path: Path) 
     reader.skip(10)
     assert everything(reader) == b"a" * 10
     assert reader.skipped
+
+
+def test_a_log_that_cannot_be_read_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "a.log").mkdir()
+    (tmp_path / "file").write_text("no folder")
+
+    with pytest.raises(Misconfigured, match=r"the log .*/a\.log cannot be read: Is a directory\."):
+        everything(LogReader(str(tmp_path / "a.log"), None, tail_bytes=ALL))
+    with pytest.raises(Misconfigured, match=r"cannot be read: Not a directory\."):
+        LogReader(str(tmp_path / "file" / "a.log"), None, tail_bytes=ALL)
+
+
+def test_a_log_that_becomes_unreadable_is_told_at_its_next_reading(tmp_path: Path) -> None:
+    file = log(tmp_path / "a.log")
+    file.write(b"one\n")
+    reader = LogReader(str(tmp_path / "a.log"), None, tail_bytes=ALL)
+    everything(reader)
+    (tmp_path / "a.log").rename(tmp_path / "a.log.1")
+    (tmp_path / "a.log").mkdir()
+
+    with pytest.raises(Misconfigured, match="Is a directory"):
+        everything(reader)
+
+
+def test_a_link_in_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("not for you\n")
+    (tmp_path / "a.log").symlink_to(tmp_path / "precious")
+
+    assert everything(LogReader(str(tmp_path / "a.log"), None, tail_bytes=ALL)) == b""

@@ -1,7 +1,10 @@
 """Where an attempt's output is kept: capped, in two files that take turns, readable while it is being written."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from fencepost.model.errors import Misconfigured
 
 
 def log_path(folder: str, run_id: str, fence: int) -> str:
@@ -107,26 +110,40 @@ def remove_log(path: str) -> None:
             os.unlink(name)
 
 
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Say which log cannot be read, and why; that it is not there is left to the caller."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Misconfigured(f"the log {path} cannot be read: {error.strerror or error}.") from error
+
+
 def read_log(path: str, *, most: int | None = None) -> bytes:
     """Return all that is left of a log, oldest first; or no more than so many bytes of its end."""
-    parts: list[bytes] = []
-    left = most
+    data = b""
     for name in (path, f"{path}.1"):
-        try:
-            with open(name, "rb") as file:
-                if left is not None:
-                    file.seek(max(0, os.fstat(file.fileno()).st_size - left))
-                parts.insert(0, file.read(-1 if left is None else left))
-        except FileNotFoundError:
-            continue
-        if left is not None:
-            left -= len(parts[0])
-    return b"".join(parts)
+        with suppress(FileNotFoundError), reading(name), open(name, "rb") as file:
+            left = -1 if most is None else most - len(data)
+            if left >= 0:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - left))
+            data = file.read(left) + data
+    return data
 
 
 def last_lines(path: str, *, limit: int = 4096) -> str:
-    """Return the end of a log as text, from the beginning of a line."""
-    tail = read_log(path, most=limit)
+    """Return the end of a log as text, from the beginning of a line; a log that cannot be read never fails its run."""
+    try:
+        tail = read_log(path, most=limit)
+    except Misconfigured as error:
+        return unreadable(error)
     if len(tail) == limit:
         tail = tail.partition(b"\n")[2] or tail
     return tail.decode("utf-8", "replace").replace("\0", "�")
+
+
+def unreadable(error: Misconfigured) -> str:
+    """Return the line that stands in place of a log that cannot be read."""
+    return f"[fencepost: {error}]\n"

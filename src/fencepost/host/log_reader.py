@@ -1,8 +1,11 @@
 """Reads a log while it is being written, from its end or from where an earlier reader stopped, through its turns."""
 
+import errno
 import os
 from contextlib import suppress
 from typing import NamedTuple
+
+from fencepost.host.log_files import reading
 
 
 class Spot(NamedTuple):
@@ -90,7 +93,8 @@ class LogReader:
     def _some(self, limit: int) -> bytes:
         if self._fd is None:
             return b""
-        data = os.pread(self._fd, limit, self._offset)
+        with reading(self._path):
+            data = os.pread(self._fd, limit, self._offset)
         self._offset += len(data)
         return data
 
@@ -119,18 +123,26 @@ class LogReader:
 
 
 def _open(path: str) -> int | None:
-    with suppress(OSError):  # not there yet, or no longer
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with suppress(FileNotFoundError), reading(path):  # not there yet, or no longer
+        try:
+            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno != errno.ELOOP:  # a link is no log: it is not followed
+                raise
     return None
 
 
 def _size(path: str) -> int:
-    with suppress(OSError):
-        return os.stat(path).st_size
-    return 0
+    found = _stat(path)
+    return 0 if found is None else found.st_size
 
 
 def _inode(path: str) -> int | None:
-    with suppress(OSError):
-        return os.stat(path).st_ino
+    found = _stat(path)
+    return None if found is None else found.st_ino
+
+
+def _stat(path: str) -> os.stat_result | None:
+    with suppress(FileNotFoundError), reading(path):
+        return os.lstat(path)
     return None

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from fencepost.host.log_files import unreadable
 from fencepost.host.log_reader import LogReader, Spot
+from fencepost.model.errors import Misconfigured
 from fencepost.operations.attempt_logs import Log, content, log_of
 from fencepost.operations.phrases import readable
 from fencepost.operations.run_queries import SeenRun
@@ -42,10 +44,17 @@ def glimpse(seen: SeenRun, folder: str, *, number: int | None, lines: int) -> Gl
     if not log.here:
         return Glimpse(log.number, here=False, host=log.host, text=readable(log.kept), cut=True, place="")
     attempt = next(one for one in seen.attempts if one.fence == log.fence)
+    try:
+        return _end_of(log, lines=lines, ended=attempt.ended_us is not None)
+    except Misconfigured as error:  # the page has more to show than the log
+        return Glimpse(log.number, here=True, host=log.host, text=unreadable(error), cut=False, place="")
+
+
+def _end_of(log: Log, *, lines: int, ended: bool) -> Glimpse:
     reading = LogReading(log.path, log.fence)
     try:
         parts = [_before(log)] if log.earlier else []
-        while part := reading.more(final=attempt.ended_us is not None):
+        while part := reading.more(final=ended):
             parts.append(part.text)
         whole = "".join(parts).splitlines(keepends=True)
         text, cut = "".join(whole[-lines:]), reading.cut or len(whole) > lines
