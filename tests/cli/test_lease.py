@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,91 @@ def test_a_folder_with_a_configuration_shows_the_machines_own_store_too(ground: 
     assert "under lock:nightly" in " ".join(ground.run("why", "nightly", cwd=project).out.decode().split())
     finish(ground, holder)
     assert "of commands" not in ground.run("lease", "list", cwd=project).out.decode()
+
+
+@pytest.fixture
+def project(ground: Ground) -> Path:
+    """A folder with a configuration, whose store is not the one of bare `exec`."""
+    folder = ground.folder / "project"
+    folder.mkdir()
+    (folder / "fencepost.toml").write_text(f'[fencepost]\ntenant = "acme"\nstore = "sqlite:{folder}/own.db"\n')
+    assert ground.run("store", "migrate", cwd=folder).code == 0
+    return folder
+
+
+@pytest.fixture
+def both(ground: Ground, project: Path) -> dict[str, str]:
+    """Leases of a container that is gone, in both stores that a folder with a configuration lists."""
+    urls = {"acme": f"sqlite:{project}/own.db", "default": ground.store_url}
+    for tenant, url in urls.items():
+        store = wiring.open_leases(url)
+        for name in ("lock:shared", f"lock:of-{tenant}"):
+            granted = store.acquire(claim(name, ttl=60.0, tenant=tenant)._replace(supervisor=SOMEWHERE))
+            assert isinstance(granted, Granted)
+            store.release(granted.lease, clean=False)
+        store.close()
+    return urls
+
+
+def test_a_lease_is_broken_in_the_store_that_holds_it(ground: Ground, project: Path) -> None:
+    holder = holding(ground, "--ttl", "3s")
+
+    told = ground.run("lease", "break", "lock:nightly", cwd=project)
+
+    assert (told.code, told.out.decode().endswith(f", in {ground.store_url}\n")) == (0, True), told
+    assert ground.told(holder).code == 76
+    nowhere = ground.run("lease", "break", "lock:nightly", cwd=project)
+    assert (nowhere.code, "nobody of tenant acme holds lock:nightly" in nowhere.err) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("--store", "own"), ("--tenant", "acme")])
+def test_a_lease_is_not_looked_for_beyond_the_store_or_tenant_that_is_named(
+    ground: Ground, project: Path, words: tuple[str, str]
+) -> None:
+    holder = holding(ground)
+    option, value = words
+    value = f"sqlite:{project}/own.db" if option == "--store" else value
+
+    assert ground.run("lease", "break", "lock:nightly", option, value, cwd=project).code == 2
+    finish(ground, holder)
+
+
+def test_a_lost_lease_is_forgotten_in_the_store_that_has_it(
+    ground: Ground, project: Path, both: dict[str, str]
+) -> None:
+    for tenant, url in both.items():
+        told = ground.run("lease", "forget", f"lock:of-{tenant}", cwd=project)
+        assert (told.code, told.out.decode().endswith(f", in {url}\n")) == (0, True), told
+    assert ground.run("lease", "forget", "lock:of-default", cwd=project).code == 2
+
+
+def test_of_a_lease_that_both_stores_have_the_configurations_goes_first(
+    ground: Ground, project: Path, both: dict[str, str]
+) -> None:
+    for url in both.values():
+        assert ground.run("lease", "forget", "lock:shared", cwd=project).out.decode().endswith(f", in {url}\n")
+
+
+def test_a_host_that_is_gone_is_forgotten_in_both_stores(ground: Ground, project: Path, both: dict[str, str]) -> None:
+    told = ground.run("lease", "forget", "--host", "cargo-7f9c", cwd=project).out.decode().splitlines()
+
+    assert [line.rpartition(", in ")[2] for line in told] == [url for url in both.values() for _ in range(2)]
+    assert ground.run("lease", "list", "--lost", "--json", cwd=project).out == b""
+    assert ground.run("lease", "forget", "--host", "cargo-7f9c", cwd=project).code == 2
+
+
+def test_a_debt_and_a_tick_are_forgotten_in_the_store_that_has_them(ground: Ground, project: Path) -> None:
+    assert ground.run("exec", "--lock", "nightly", "--tick", "* * * * *", "--timezone", "UTC", "--", "true").code == 0
+    with closing(ground.store()) as store:
+        granted = store.acquire(claim("lock:owing", gates=("file:/gone",)))
+        assert isinstance(granted, Granted)
+        store.release(granted.lease, clean=False)
+
+    told = ground.run("lease", "reset-tick", "nightly", cwd=project)
+    assert (told.code, told.out.decode()) == (
+        0,
+        f"forgotten: what was known of the ticks of nightly, in {ground.store_url}\n",
+    )
+    told = ground.run("lease", "forget", "lock:owing", "file:/gone", cwd=project)
+    assert (told.code, told.out.decode().endswith(f"its fence, in {ground.store_url}\n")) == (0, True), told
+    assert ground.run("lease", "forget", "lock:owing", "file:/gone", cwd=project).code == 2

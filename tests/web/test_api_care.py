@@ -194,9 +194,9 @@ def test_the_debt_to_a_gate_that_is_gone_is_forgotten_by_an_admin(busy: WebDoor)
     gone = {"resource": "lock:z", "gate": "file:/gone"}
 
     assert asking(busy, "trigger")("POST", "/leases/forget", 403, json=gone)["code"] == "forbidden"
-    asking(busy, tenant="theirs")("POST", "/leases/forget", 400, json=gone)
+    asking(busy, tenant="theirs")("POST", "/leases/forget", 404, json=gone)
     assert asking(busy)("POST", "/leases/forget", json=gone) == {"done": True}
-    assert "owes file:/gone nothing" in asking(busy)("POST", "/leases/forget", 400, json=gone)["detail"]
+    assert "owes file:/gone nothing" in asking(busy)("POST", "/leases/forget", 404, json=gone)["detail"]
     after = store.acquire(claim("lock:z"))
     assert isinstance(after, Granted)
     assert after.lease.gates == ()

@@ -1,12 +1,13 @@
 """`fencepost lease list|break|forget|reset-tick`."""
 
 import os
+from contextlib import closing
 
 from fencepost import wiring
 from fencepost.cli import render
 from fencepost.model import light_json as json
 from fencepost.model.duration import format_duration
-from fencepost.model.errors import Invalid
+from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.lease import parse_resource, renew_every
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.operations.lease_admin import (
@@ -21,9 +22,11 @@ from fencepost.operations.lease_admin import (
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Held
+    from fencepost.model.light import Iterator
     from fencepost.ports.store import LeaseStore
 
 RESOURCE_WIDTH, HOST_WIDTH = 24, 12
+OWN_TENANT = "default"  # that of commands without a configuration
 HELP = """\
 usage: fencepost lease list [--lost] [--json] [--limit N] [--all-tenants]
        fencepost lease break RESOURCE [--note TEXT]
@@ -33,9 +36,11 @@ usage: fencepost lease list [--lost] [--json] [--limit N] [--all-tenants]
        fencepost lease reset-tick LOCK [JOB]
 each with: [--tenant NAME] [--store URL] [--config FILE]
 
-See who holds what, also in the store of commands without a configuration, or
-take a lease from its holder. A broken lease's run ends
-at its next renewal; a successor on the same machine ends it before it starts.
+See who holds what, or take a lease from its holder. In a folder with a
+configuration this is about its store, and where that one has nothing of the
+name, about the store of commands without a configuration.
+A broken lease's run ends at its next renewal; a successor on the same machine
+ends it before it starts.
 A lease is lost if its holder was not heard of in time and no host has seen its
 processes dead: list --lost shows them. A worker on that machine ends what is
 left. If the machine or container is gone for good, forget them; after the
@@ -63,27 +68,76 @@ def main(argv: list[str]) -> int:
         os.environ["FENCEPOST_CONFIG"] = options["--config"]
     tenant = wiring.tenant_name(options.get("--tenant"))
     url = wiring.existing_store(options.get("--store"), tenant)
-    store = wiring.open_leases(url)
-    try:
-        if verb == "list":
+    if verb == "list":
+        with closing(wiring.open_leases(url)) as store:
             show(store, url, options, tenant)
-        elif verb == "forget" and not words[1:]:
-            forget(store, options, words, None if "--all-tenants" in options else tenant)
-        elif verb == "forget":
-            forget_gate(store, parse_resource(words[0]), words[1], tenant=tenant)
-            print(f"forgotten: {words[0]} no longer owes {words[1]} its fence")
-        elif verb == "reset-tick":
-            lock = words[0] if ":" in words[0] else f"lock:{words[0]}"
-            job = words[1] if words[1:] else lock.partition(":")[2]
-            forget_tick(store, parse_resource(lock), job, tenant=tenant)
-            print(f"forgotten: what was known of the ticks of {job}")
-        else:
-            note = options.get("--note", "broken by hand")
-            held = break_lease(store, parse_resource(words[0]), tenant=tenant, why=note, on_this_machine=True)
-            print(f"broken: {words[0]} was held by {held.run_id} with fence {held.fence}{goes_on(store, held)}")
-    finally:
-        store.close()
+    else:
+        act(verb, options, words, stores(url, options, tenant))
     return 0
+
+
+def stores(url: str, options: dict[str, str], tenant: str) -> "Iterator[tuple[LeaseStore, str]]":
+    """Yield the store that is meant, with its tenant, and then the one of commands without a configuration."""
+    with closing(wiring.open_leases(url)) as store:
+        yield store, tenant
+    for own_url in own_stores(options):
+        with closing(wiring.open_leases(own_url)) as own:
+            yield own, OWN_TENANT
+
+
+def own_stores(options: dict[str, str]) -> "Iterator[str]":
+    """Yield this machine's own store, where a configuration's was meant and no tenant was named."""
+    return iter(()) if "--tenant" in options else wiring.machine_store(options.get("--store"))
+
+
+def act(verb: str, options: dict[str, str], words: list[str], places: "Iterator[tuple[LeaseStore, str]]") -> None:
+    """Act on what is named in the first store that has it; what a host has left is forgotten in all of them."""
+    refusal, done = None, False
+    for store, tenant in places:
+        try:
+            for line in ACTS[verb](store, tenant, options, words):
+                print(f"{line}, in {store.facts().url}")
+        except Unknown as error:
+            refusal = refusal or error
+            continue
+        done = True
+        if "--host" not in options:
+            return
+    if refusal and not done:
+        raise refusal
+
+
+def break_one(store: "LeaseStore", tenant: str, options: dict[str, str], words: list[str]) -> list[str]:
+    """Take a lease from its holder, and say whose it was."""
+    note = options.get("--note", "broken by hand")
+    held = break_lease(store, parse_resource(words[0]), tenant=tenant, why=note, on_this_machine=True)
+    return [f"broken: {words[0]} was held by {held.run_id} with fence {held.fence}{goes_on(store, held)}"]
+
+
+def forget(store: "LeaseStore", tenant: str, options: dict[str, str], words: list[str]) -> list[str]:
+    """Forget the debt to a gate, the lost leases on a resource, or those of a host that is gone."""
+    if words[1:]:
+        forget_gate(store, parse_resource(words[0]), words[1], tenant=tenant)
+        return [f"forgotten: {words[0]} no longer owes {words[1]} its fence"]
+    resource = parse_resource(words[0]) if words else ""
+    whose = None if "--all-tenants" in options else tenant
+    lost = forget_lost(store, whose, resource=resource, host=options.get("--host", ""), on_this_machine=True)
+    return [
+        f"forgotten: {render.plain(' '.join(held.resources))} was lost by {held.run_id} "
+        f"on {render.plain(held.supervisor.host.name)}, fence {held.fence}"
+        for held in lost
+    ]
+
+
+def reset_tick(store: "LeaseStore", tenant: str, _: dict[str, str], words: list[str]) -> list[str]:
+    """Throw away what is known of the ticks of a crontab line."""
+    lock = words[0] if ":" in words[0] else f"lock:{words[0]}"
+    job = words[1] if words[1:] else lock.partition(":")[2]
+    forget_tick(store, parse_resource(lock), job, tenant=tenant)
+    return [f"forgotten: what was known of the ticks of {job}"]
+
+
+ACTS = {"break": break_one, "forget": forget, "reset-tick": reset_tick}
 
 
 def show(store: "LeaseStore", url: str, options: dict[str, str], tenant: str) -> None:
@@ -108,8 +162,6 @@ def show(store: "LeaseStore", url: str, options: dict[str, str], tenant: str) ->
 
 def refuse_unknown(url: str, tenant: str) -> None:
     """Raise an error about a tenant of whom the store has nothing; an empty list would say that all is quiet."""
-    from contextlib import closing
-
     from fencepost.operations.tenants import check_tenant
 
     with closing(wiring.open_runtime(url)) as runtime:
@@ -118,15 +170,10 @@ def refuse_unknown(url: str, tenant: str) -> None:
 
 def list_own(options: dict[str, str], limit: int, *, lost: bool) -> None:
     """List what bare `exec` holds in this machine's own store, where a configuration's was meant."""
-    if "--tenant" in options:
-        return
-    for url in wiring.machine_store(options.get("--store")):
-        own = wiring.open_leases(url)
-        try:
+    for url in own_stores(options):
+        with closing(wiring.open_leases(url)) as own:
             listed = (lost_leases(own, None) if lost else list_leases(own))[:limit]
             where = own.facts().url
-        finally:
-            own.close()
         if "--json" in options:
             print_json(listed)
         elif listed:
@@ -139,17 +186,6 @@ def goes_on(store: "LeaseStore", held: "Held") -> str:
     if not store.facts().watches:
         return ""
     return f"; it may go on for {format_duration(int(renew_every(held.ttl_seconds)))}, until its next renewal"
-
-
-def forget(store: "LeaseStore", options: dict[str, str], words: list[str], tenant: str | None) -> None:
-    """Forget the lost leases on a resource, or those of a host that is gone."""
-    resource = parse_resource(words[0]) if words else ""
-    host = options.get("--host", "")
-    for held in forget_lost(store, tenant, resource=resource, host=host, on_this_machine=True):
-        names, where = " ".join(held.resources), held.supervisor.host.name
-        print(
-            f"forgotten: {render.plain(names)} was lost by {held.run_id} on {render.plain(where)}, fence {held.fence}"
-        )
 
 
 def parse(argv: list[str]) -> tuple[str | None, dict[str, str], list[str]]:

@@ -100,7 +100,7 @@ def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str, on_t
 def _where_to_look(store: LeaseStore, tenant: str, resource: str) -> str:
     lost = lost_leases(store, tenant, resource=resource)
     if not lost:
-        return "see 'fencepost lease list'."
+        return "see 'fencepost lease list', also with --lost."
     host = lost[0].held.supervisor.host.name
     return f"it is lost already, on {host}. If nothing of it runs there: fencepost lease forget {resource}"
 
@@ -108,7 +108,7 @@ def _where_to_look(store: LeaseStore, tenant: str, resource: str) -> str:
 def forget_gate(store: LeaseStore, resource: str, gate: str, *, tenant: str) -> None:
     """Drop the debt to a gate that is gone for good."""
     if not store.forget_gate(tenant, resource, gate):
-        raise Invalid(f"{resource} owes {gate} nothing.")
+        raise Unknown(f"{resource} owes {gate} nothing.")
 
 
 def forget_tick(store: LeaseStore, resource: str, job: str, *, tenant: str) -> None:
