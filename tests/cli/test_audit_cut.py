@@ -8,6 +8,7 @@ import pytest
 
 from fencepost import wiring
 from fencepost.service.chores import sealing
+from fencepost.wiring import audit_sealing
 from tests.support.desk import Desk
 
 
@@ -18,10 +19,10 @@ def decide(desk: Desk, name: str) -> None:
 
 def seal(desk: Desk) -> list[str]:
     """Do what `up` does every few seconds, started anew; return what it says."""
-    key = wiring.audit_key(create=True)
+    key = audit_sealing.audit_key(create=True)
     assert key is not None
     said: list[str] = []
-    chore = sealing(key, lambda _: None, wiring.kept_seals, said.append)
+    chore = sealing(key, lambda _: None, audit_sealing.kept_seals, said.append)
     for _ in range(3):
         chore.step(desk.store)
     return said

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import wiring
 from fencepost.flow.notary import Notary
 from fencepost.model.audit_chain import Seal, head_line
 from fencepost.stores.audit import SqlAudit
+from fencepost.wiring import audit_sealing
 from tests.support.desk import Desk
 
 
@@ -21,7 +21,7 @@ def decide(desk: Desk) -> None:
 
 def seal(desk: Desk) -> list[Seal]:
     """Do what `up` does every few seconds, with this machine's own key."""
-    key = wiring.audit_key(create=True)
+    key = audit_sealing.audit_key(create=True)
     assert key is not None
     heads: list[Seal] = []
     Notary(SqlAudit(desk.store.dialect), key, desk.clock.wall_us, heads.append, batch=2).step()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import wiring
 from fencepost.config.load import load
 from fencepost.config.problems import InvalidConfig
 from fencepost.model.errors import Misconfigured
+from fencepost.wiring import store_choice
 from tests.support.site import Site
 
 MAP = """[fencepost]
@@ -35,23 +35,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_tenant_is_kept_where_the_map_says_and_all_others_in_the_store(folder: Path) -> None:
-    assert wiring.store_url(None, "finance") == f"sqlite:{folder}/finance.db"
-    assert wiring.store_url(None, "ops") == wiring.store_url(None) == f"sqlite:{folder}/main.db"
+    assert store_choice.store_url(None, "finance") == f"sqlite:{folder}/finance.db"
+    assert store_choice.store_url(None, "ops") == store_choice.store_url(None) == f"sqlite:{folder}/main.db"
 
 
 def test_whoever_names_the_tenant_for_all_commands_means_its_store(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FENCEPOST_TENANT", "finance")
-    assert wiring.store_url(None) == f"sqlite:{folder}/finance.db"
+    assert store_choice.store_url(None) == f"sqlite:{folder}/finance.db"
 
 
 def test_a_user_without_a_configuration_may_have_a_map_too(folder: Path) -> None:
     settings = folder / "settings" / "fencepost"
     settings.mkdir(parents=True)
     os.rename(folder / "fencepost.toml", settings / "fencepost.toml")
-    assert wiring.store_url(None, "finance") == f"sqlite:{settings}/finance.db"
-    assert wiring.store_url(None, "ops") == f"sqlite:{settings}/main.db"
+    assert store_choice.store_url(None, "finance") == f"sqlite:{settings}/finance.db"
+    assert store_choice.store_url(None, "ops") == f"sqlite:{settings}/main.db"
 
 
 @pytest.mark.parametrize("how", ["--store", "FENCEPOST_STORE"])
@@ -64,8 +64,8 @@ def test_definitions_go_to_no_second_store_of_their_tenant(
         monkeypatch.setenv(how, named)
     explicit = named if how == "--store" else None
     with pytest.raises(Misconfigured, match=f"keeps tenant finance in .*finance.db, and {how} names another store"):
-        wiring.store_of_config(explicit, config, "finance")
-    assert wiring.store_of_config(explicit, config, "ops") == named
+        store_choice.store_of_config(explicit, config, "finance")
+    assert store_choice.store_of_config(explicit, config, "ops") == named
 
 
 @pytest.mark.parametrize("wrong", ['finance = "mysql://db"', "finance = 3", '"Fin ance" = "sqlite:a.db"'])

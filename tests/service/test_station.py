@@ -14,7 +14,8 @@ from fencepost.model.secret_rights import NO_LISTS
 from fencepost.service.order import Tools
 from fencepost.service.station import POLL_SECONDS, Station, StationPlan
 from fencepost.stores.runtime import RuntimeStore
-from fencepost.wiring import gate_opener, open_runtime
+from fencepost.wiring import open_runtime
+from fencepost.wiring.tenant_secrets import gate_opener
 from tests.support.scratch import wait_until
 
 

@@ -25,6 +25,7 @@ from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.stores.registry import SqlRegistry
+from fencepost.wiring import state_folders
 from tests.stores.rig import lay_down
 from tests.support.clock import ManualClock
 from tests.support.ground import Told
@@ -78,7 +79,7 @@ class Desk:
         self.url = url
         self.clock = clock
         self.store = wiring.open_runtime(url)
-        self.logs = wiring.log_folder()
+        self.logs = state_folders.log_folder()
         self._capfd = capfd
         self._ids = count(1)
         self._files: dict[str, Any] = {"agents": {}, "schedules": {}}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fencepost import wiring
 from fencepost.flow.notary import Notary
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.lease import Granted
 from fencepost.operations.audit_verification import export_audit
 from fencepost.web.api import notices
+from fencepost.wiring import audit_sealing
 from tests.stores.rig import HOST as TOWER
 from tests.stores.rig import claim
 from tests.support.receiver import receiver
@@ -91,7 +91,7 @@ def test_a_head_that_was_kept_elsewhere_shows_that_the_end_was_cut_off(
     busy: WebDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    key, store, ask = wiring.audit_key(create=True), busy.store, asking(busy, "read")
+    key, store, ask = audit_sealing.audit_key(create=True), busy.store, asking(busy, "read")
     assert key is not None
     Notary(store.audit_chain(), key, store.clock_us, lambda _: None).step()
     kept = busy.ask("GET", f"{API}/audit/export", headers=busy.bearer("read")).text

@@ -16,6 +16,7 @@ from fencepost.operations.web_keys import create_key
 from fencepost.web.app import create_app
 from fencepost.web.door import Door
 from fencepost.web.store_threads import StoreThreads
+from fencepost.wiring import machine_facts
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import FaultyProxy, Pass, Silence
 from tests.support.scratch import free_port
@@ -93,7 +94,7 @@ def test_while_the_server_is_silent_nobody_waits_behind_those_who_do_and_it_goes
         desk,
         lambda count: ["r1"] * count,
         "/nowhere",
-        wiring.now_us,
+        machine_facts.now_us,
         lambda reference, _: reference,
         lambda: wiring.open_runtime(faulty_proxy.url),
     )

@@ -23,7 +23,7 @@ from fencepost.operations.command_history import list_commands
 from fencepost.operations.run_queries import Filter
 from fencepost.operations.schedule_registry import Planned, apply_config, file_id, plan_config
 from fencepost.service.following import wait_for_end
-from fencepost.wiring import serving
+from fencepost.wiring import machine_facts, serving, store_choice
 
 if TYPE_CHECKING:
     from fencepost.app.aio import AsyncFencepost
@@ -139,7 +139,7 @@ class Fencepost(SingleDefinitions):
     def plan(self) -> Planned:
         """Compare what is defined with the registry, writing nothing."""
         config = self.config()
-        with wiring.planning_url(self.store_url) as url, self._opened(url) as store:
+        with store_choice.planning_url(self.store_url) as url, self._opened(url) as store:
             return plan_config(store.registry(), config, tenant=self.tenant, file=_file(config))
 
     def apply(self, *, take_over: bool = False, rollback: bool = False) -> Planned:
@@ -364,7 +364,7 @@ class Fencepost(SingleDefinitions):
         """Open the store; `made` is one that may be new, while else a file that is named must be there."""
         if not made and (self._store or os.environ.get("FENCEPOST_STORE")):
             how = f"Fencepost({self._store!r})" if self._store else "FENCEPOST_STORE"
-            wiring.refuse_missing(self.store_url, how, makers="app.apply() or app.up()")
+            store_choice.refuse_missing(self.store_url, how, makers="app.apply() or app.up()")
         store = wiring.open_runtime(made or self.store_url)
         try:
             yield store
@@ -373,7 +373,7 @@ class Fencepost(SingleDefinitions):
 
 
 def _file(config: "Config") -> "FileId":
-    return file_id(config, wiring.this_machine())
+    return file_id(config, machine_facts.this_machine())
 
 
 def _actor() -> str:

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 
-from fencepost import wiring
 from fencepost.cli import options
 from fencepost.cli.options import GREEN, RED, YELLOW
 from fencepost.model.audit_chain import Seal, key_id, read_heads
@@ -15,6 +14,7 @@ from fencepost.operations.phrases import counted, rfc3339
 from fencepost.operations.records.audit_record import audit_record, report_record
 from fencepost.operations.run_queries import list_audit
 from fencepost.ports.read_rows import AuditRow
+from fencepost.wiring import audit_sealing
 
 EXAMPLES = """\
   fencepost audit list --subject schedule:nightly --json
@@ -66,7 +66,7 @@ def accept(args: argparse.Namespace) -> int:
     if not args.note.strip():
         raise Invalid('say why the end is lost: --note "restored the backup of Monday"')
     with options.opened(args) as store:
-        memory = wiring.kept_seals(store)
+        memory = audit_sealing.kept_seals(store)
         done = accept_loss(store, memory, options.tenant_of(args), by=actor_of(os.environ), note=args.note)
     if args.json:
         print(json.dumps(done._asdict()))
@@ -79,7 +79,7 @@ def verify(args: argparse.Namespace) -> int:
     """Walk the chain; 0 only if all of it is as it was."""
     heads = _heads(args.heads) if args.heads else []
     with options.opened(args) as store:
-        memory = wiring.kept_seals(store)
+        memory = audit_sealing.kept_seals(store)
         report = verify_audit(store, options.tenant_of(args), keys=_keys(args), heads=heads, memory=memory)
     if args.json:
         options.print_json([report_record(report)])
@@ -134,8 +134,8 @@ def print_rows(rows: list[AuditRow]) -> None:
 
 def _keys(args: argparse.Namespace) -> dict[str, bytes]:
     options.use_config(args)
-    configured = wiring.audit_key(create=False)
-    keys = [*([configured] if configured else []), *map(wiring.audit_key_from, args.key)]
+    configured = audit_sealing.audit_key(create=False)
+    keys = [*([configured] if configured else []), *map(audit_sealing.audit_key_from, args.key)]
     return {key_id(key): key for key in keys}
 
 

@@ -13,6 +13,7 @@ from fencepost.cli.description import Description, Option, Positional, describe
 from fencepost.cli.main import COMMANDS
 from fencepost.config.find import config_path, gates_of
 from fencepost.operations.known_names import STORED, KnownName, project_names, stored_names
+from fencepost.wiring import store_choice
 
 # A shell knows these better than we do, so it is told to look by itself.
 FILES, FOLDERS, PROGRAMS = KnownName("", "files"), KnownName("", "folders"), KnownName("", "programs")
@@ -156,13 +157,13 @@ def _stored(kind: str, typed: Typed, current: str) -> Iterator[KnownName]:
     """Ask the store that the line means; one that is not there yet is not made."""
     if typed.values.get("--config"):
         os.environ["FENCEPOST_CONFIG"] = typed.values["--config"]
-    url = wiring.store_url(typed.values.get("--store"), typed.values.get("--tenant"))
-    if not wiring.may_be_there(url):
+    url = store_choice.store_url(typed.values.get("--store"), typed.values.get("--tenant"))
+    if not store_choice.may_be_there(url):
         return
     signal.alarm(PATIENCE_SECONDS)  # which ends this process; how long a busy machine took to get here does not count
     try:
         with closing(wiring.open_runtime(url)) as store:
-            found = list(stored_names(store, wiring.tenant_name(typed.values.get("--tenant")), kind, current))
+            found = list(stored_names(store, store_choice.tenant_name(typed.values.get("--tenant")), kind, current))
     finally:
         signal.alarm(0)
     yield from found

@@ -12,6 +12,7 @@ from fencepost.operations.phrases import ago, fate, last_line
 from fencepost.operations.records.run_record import dead_detail_record, dead_record, run_record
 from fencepost.operations.run_queries import RunListing, SeenRun, Store, find_run, list_dead, show, with_attempts
 from fencepost.operations.run_requests import discard, replay
+from fencepost.wiring import state_folders
 
 EXAMPLES = """\
   fencepost dead list
@@ -75,7 +76,7 @@ def show_one(store: Store, tenant: str, args: argparse.Namespace) -> int:
     run = detail.seen.run
     if run.state != "dead":
         raise Invalid(f"run {run.id} is {run.state}, not dead; see: fencepost show {run.id}")
-    log = log_of(detail.seen, wiring.log_folder())
+    log = log_of(detail.seen, state_folders.log_folder())
     if args.json:
         options.print_json([dead_detail_record(detail, log)])
         return 0

@@ -14,6 +14,7 @@ from fencepost.operations.doctor import examine, patient
 from fencepost.operations.doctor_finding import CheckFinding, Status
 from fencepost.operations.run_queries import Store
 from fencepost.ports.store import LeaseStore
+from fencepost.wiring import audit_sealing, machine_facts, state_folders, store_choice
 
 EXAMPLES = """\
   fencepost doctor
@@ -34,12 +35,12 @@ def main(argv: list[str]) -> int:
     who = patient(
         os.environ,
         tenant=tenant_of(args),
-        log_folder=wiring.log_folder(),
+        log_folder=state_folders.log_folder(),
         open_store=lambda: open_store(args),
         check_config=load,
-        clock=wiring.system_clock(),
-        ask_sqlite=wiring.sqlite_version,
-        memory_of=wiring.kept_seals,
+        clock=machine_facts.system_clock(),
+        ask_sqlite=machine_facts.sqlite_version,
+        memory_of=audit_sealing.kept_seals,
         ask_version=ask_version,
     )
     findings = []
@@ -64,7 +65,7 @@ def become_cron(argv: list[str]) -> int:
 def open_store(args: argparse.Namespace) -> Store | LeaseStore:
     """Open the store that the command line means, if it is there; a store of cells is tried anew."""
     options.use_config(args)
-    url = wiring.existing_store(args.store, args.tenant)
+    url = store_choice.existing_store(args.store, args.tenant)
     return wiring.probe_leases(url) if wiring.is_cells(url) else wiring.open_runtime(url)
 
 

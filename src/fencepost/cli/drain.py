@@ -2,10 +2,10 @@
 
 import json
 
-from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.operations.draining import drain_workers
+from fencepost.wiring import machine_facts, state_folders
 
 EXAMPLES = """\
   fencepost drain                agents finish or are handed back
@@ -25,7 +25,10 @@ def main(argv: list[str]) -> int:
     made.add_argument("--json", action="store_true", help="one JSON object per worker")
     args = made.parse_args(argv)
     drained = drain_workers(
-        wiring.workers_folder(), wiring.this_hosts_processes(), wiring.system_clock(), seconds=parse_duration(args.wait)
+        state_folders.workers_folder(),
+        machine_facts.this_hosts_processes(),
+        machine_facts.system_clock(),
+        seconds=parse_duration(args.wait),
     )
     for one in drained:
         words = "is gone" if one.gone else f"still drains after {format_duration(parse_duration(args.wait))}"

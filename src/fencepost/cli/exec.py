@@ -84,8 +84,7 @@ def main(argv: list[str]) -> int:
         )
     project = one(options, "--project")
     ground = wiring.find_ground(project) if project is not None else None
-    usual = wiring.store_url if config else wiring.exec_store_url
-    url = one(options, "--store") or (ground.store if ground else "") or usual(None)
+    url = one(options, "--store") or (ground.store if ground else "") or usual_store(config)
     check_store(options, url)
     order = order_of(options, command, ground, ttl=wiring.default_ttl(url))
     tools = wiring.exec_tools(url)._replace(say=tell)
@@ -130,6 +129,24 @@ def on_a_terminal(tools: Tools) -> Tools:
     return tools._replace(say=line.say, show=line.show)
 
 
+def usual_store(config: str | None) -> str:
+    """Return the store that is meant where none is named."""
+    if not config:
+        return wiring.exec_store_url(None)
+    from fencepost.wiring.store_choice import store_url
+
+    return store_url(None)
+
+
+def usual_tenant(config: str | None) -> str:
+    """Return whose lease it is: the configuration's tenant, or the default one."""
+    if not config:
+        return "default"
+    from fencepost.wiring.store_choice import tenant_name
+
+    return tenant_name(None)
+
+
 def check_store(options: dict[str, list[str]], url: str) -> None:
     """Refuse what a store that several machines share cannot guard."""
     if not wiring.is_shared(url):
@@ -163,7 +180,7 @@ def order_of(
     wait = one(options, "--wait")
     return Order(
         argv=tuple(command),
-        tenant=wiring.tenant_name(None) if "--config" in options else "default",
+        tenant=usual_tenant(one(options, "--config")),
         resources=(named,),
         label=label_of(command),
         ttl_seconds=check_ttl(ttl if named_ttl is None else seconds_of(named_ttl)),

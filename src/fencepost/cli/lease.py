@@ -19,6 +19,7 @@ from fencepost.operations.lease_admin import (
     list_leases,
     lost_leases,
 )
+from fencepost.wiring import store_choice
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Held
@@ -66,8 +67,8 @@ def main(argv: list[str]) -> int:
         return 0
     if "--config" in options:
         os.environ["FENCEPOST_CONFIG"] = options["--config"]
-    tenant = wiring.tenant_name(options.get("--tenant"))
-    url = wiring.existing_store(options.get("--store"), tenant)
+    tenant = store_choice.tenant_name(options.get("--tenant"))
+    url = store_choice.existing_store(options.get("--store"), tenant)
     if verb == "list":
         with closing(wiring.open_leases(url)) as store:
             show(store, url, options, tenant)
@@ -87,7 +88,7 @@ def stores(url: str, options: dict[str, str], tenant: str) -> "Iterator[tuple[Le
 
 def own_stores(options: dict[str, str]) -> "Iterator[str]":
     """Yield this machine's own store, where a configuration's was meant and no tenant was named."""
-    return iter(()) if "--tenant" in options else wiring.machine_store(options.get("--store"))
+    return iter(()) if "--tenant" in options else store_choice.machine_store(options.get("--store"))
 
 
 def act(verb: str, options: dict[str, str], words: list[str], places: "Iterator[tuple[LeaseStore, str]]") -> None:

@@ -3,7 +3,6 @@
 import argparse
 import sys
 
-from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.registry import actor
 from fencepost.model.effect_ledger import Entry
@@ -12,6 +11,7 @@ from fencepost.operations.ledger_commands import STANDINGS, Effect, find_entry, 
 from fencepost.operations.phrases import ago
 from fencepost.operations.records.ledger_record import entry_record
 from fencepost.operations.supervisor_client import is_inside
+from fencepost.wiring import machine_facts
 
 EXAMPLES = """\
   fencepost ledger once invoice-2026-10 -- ./send-invoice.sh
@@ -81,7 +81,7 @@ def have_once(args: argparse.Namespace, command: list[str] | None) -> int:
             "wrap it: fencepost exec --lock NAME -- fencepost ledger once KEY -- COMMAND"
         )
     effect = Effect(command, codes(args.not_done), args.probe, args.scope)
-    return once_command(args.key, effect, _show, render.tell, wiring.system_clock().sleep)
+    return once_command(args.key, effect, _show, render.tell, machine_facts.system_clock().sleep)
 
 
 def list_them(args: argparse.Namespace) -> int:

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable
 
-from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.model.budget import money
 from fencepost.model.conversation import Conversation, ConversationTurn, TurnKind
@@ -16,6 +15,7 @@ from fencepost.operations.run_conversation import talk_of
 from fencepost.operations.run_queries import SeenRun, Store, ending_words, find_run, show
 from fencepost.ports.runs import RunRow
 from fencepost.service.following import Ears, follow
+from fencepost.wiring import state_folders
 
 EXAMPLES = """\
   fencepost logs r01k9zq8 -n 50
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
         if args.follow and args.attempt is None and not RunState(seen.run.state).terminal:
             follow_log(store, seen.run, lines=args.lines, shown=shown)
             return 0
-    log = log_of(seen, wiring.log_folder(), number=args.attempt)
+    log = log_of(seen, state_folders.log_folder(), number=args.attempt)
     if log is None:
         print_nothing(seen)
         return 0
@@ -105,14 +105,14 @@ def follow_log(store: Store, run: RunRow, *, lines: int | None, shown: "Shown") 
         shown.write(data)
         shown.end()
 
-    ended = follow(run, look, wiring.log_folder(), Ears(shown.write, told), lines=lines)
+    ended = follow(run, look, state_folders.log_folder(), Ears(shown.write, told), lines=lines)
     shown.end()
     tell_end(store, ended, output=whole)
 
 
 def tell_end(store: Store, ended: RunRow, *, output: Callable[[bytes], None]) -> None:
     """Say how a run ended; if it ran elsewhere, with the last lines that the store has of it."""
-    log = log_of(show(store, ended.tenant, ended.id).seen, wiring.log_folder())
+    log = log_of(show(store, ended.tenant, ended.id).seen, state_folders.log_folder())
     if log is not None and not log.here:
         output(content(log))
         tell_where(log, ended)

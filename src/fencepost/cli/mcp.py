@@ -13,6 +13,7 @@ from fencepost.cli.web import add_allow_host, is_installed
 from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.model.lease_check import is_in_a_run
 from fencepost.model.own_program import own_program
+from fencepost.wiring import state_folders, store_choice, tenant_secrets
 
 EXAMPLES = """\
   claude mcp add fencepost -- fencepost mcp
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
     from fencepost.model.access import Role
 
     options.use_config(args)
-    url = wiring.existing_store(args.store, args.tenant)
+    url = store_choice.existing_store(args.store, args.tenant)
     if args.http is not None:
         return _serve_http(args, url)
     if args.read_only and args.allow:
@@ -44,7 +45,11 @@ def main(argv: list[str]) -> int:
     role = Role.READ if args.read_only else Role.ADMIN
     seat = Seat(options.tenant_of(args), role, f"{actor()} by mcp")
     counter = Counter(
-        lambda: seat, lambda: wiring.open_runtime(url), wiring.new_run_id, wiring.log_folder(), wiring.own_rights
+        lambda: seat,
+        lambda: wiring.open_runtime(url),
+        wiring.new_run_id,
+        state_folders.log_folder(),
+        tenant_secrets.own_rights,
     )
     with options.opened(args):  # a store or a tenant that is not there is told now, and not at the first call
         pass

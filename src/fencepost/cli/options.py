@@ -14,6 +14,7 @@ from fencepost.operations.phrases import COLOUR
 from fencepost.operations.records import as_json
 from fencepost.operations.run_queries import Store
 from fencepost.operations.tenants import check_tenant
+from fencepost.wiring import store_choice
 
 WIDTH = 80
 DEFAULT_TENANT = "default"
@@ -98,7 +99,7 @@ def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
     known.
     """
     use_config(args)
-    find = wiring.store_url if make else wiring.existing_store
+    find = store_choice.store_url if make else store_choice.existing_store
     store = wiring.open_runtime(find(args.store, args.tenant))
     try:
         for notice in store.facts().notices:
@@ -112,7 +113,7 @@ def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
 
 def machine_store(args: argparse.Namespace) -> Iterator[Store]:
     """Yield this machine's own store, that of bare `exec`, where a configuration's was meant and no tenant was named."""
-    for url in () if args.tenant else wiring.machine_store(args.store):
+    for url in () if args.tenant else store_choice.machine_store(args.store):
         with closing(wiring.open_runtime(url)) as own:
             yield own
 
@@ -120,13 +121,13 @@ def machine_store(args: argparse.Namespace) -> Iterator[Store]:
 def url_of(args: argparse.Namespace) -> str:
     """Return the store that the command line means."""
     use_config(args)
-    return wiring.store_url(args.store, args.tenant)
+    return store_choice.store_url(args.store, args.tenant)
 
 
 def tenant_of(args: argparse.Namespace) -> str:
     """Return whose things are meant: named, or the configuration's."""
     use_config(args)
-    return wiring.tenant_name(args.tenant)
+    return store_choice.tenant_name(args.tenant)
 
 
 def use_config(args: argparse.Namespace) -> None:

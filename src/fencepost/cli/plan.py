@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.registry import OpenStore, common_options, desk, file_of, tenant_for, this_file
 from fencepost.config.load import Config, load
@@ -16,6 +15,7 @@ from fencepost.model.registry_plan import AgentChange, ChangeKind, FieldChange, 
 from fencepost.operations.agent_probe import probing_of
 from fencepost.operations.records.plan_record import agent_changes, by_subject, schedule_changes
 from fencepost.operations.schedule_registry import Planned, Upcoming, plan_config, upcoming
+from fencepost.wiring import store_choice
 
 MARKS = {
     ChangeKind.ADDED: "+",
@@ -57,8 +57,8 @@ def main(argv: list[str]) -> int:
 @contextmanager
 def planning(args: argparse.Namespace, config: Config) -> Iterator[tuple[OpenStore, str]]:
     """Open the registry and say which store is meant; for one that is not there yet, an empty one stands in."""
-    url = wiring.store_of_config(args.store, config, tenant_for(args, config))
-    with wiring.planning_url(url) as found, desk(args, config, url=found) as at:
+    url = store_choice.store_of_config(args.store, config, tenant_for(args, config))
+    with store_choice.planning_url(url) as found, desk(args, config, url=found) as at:
         yield at, at.url if found == url else f"{url} (new)"
 
 

@@ -16,6 +16,7 @@ from fencepost.operations.asked_by import actor_of
 from fencepost.operations.run_queries import Store
 from fencepost.operations.schedule_registry import file_id
 from fencepost.operations.tenants import check_tenant
+from fencepost.wiring import machine_facts, store_choice
 
 LIMIT_DEFAULT = 1_000_000
 
@@ -57,13 +58,13 @@ def desk(args: argparse.Namespace, config: Config | None = None, *, url: str | N
     """Open the registry for as long as the block lasts; `config` is the file that was read already, if one was."""
     if config:
         tenant = tenant_for(args, config)
-        url = url or wiring.store_of_config(args.store, config, tenant)
+        url = url or store_choice.store_of_config(args.store, config, tenant)
     else:
         if args.config:
             os.environ["FENCEPOST_CONFIG"] = file_of(args)
-        tenant = wiring.tenant_name(args.tenant)
+        tenant = store_choice.tenant_name(args.tenant)
         check_name(tenant)
-        url = wiring.existing_store(args.store, tenant)
+        url = store_choice.existing_store(args.store, tenant)
     store = wiring.open_runtime(url)
     try:
         for notice in store.facts().notices:
@@ -84,7 +85,7 @@ def tenant_for(args: argparse.Namespace, config: Config) -> str:
 
 def this_file(config: Config) -> FileId:
     """Say which file this is, on this machine."""
-    return file_id(config, wiring.this_machine())
+    return file_id(config, machine_facts.this_machine())
 
 
 def actor() -> str:

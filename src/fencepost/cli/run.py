@@ -16,6 +16,7 @@ from fencepost.operations.run_queries import SeenRun, Store, exit_code_of, find_
 from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import RunRow
 from fencepost.service.following import Ears, follow
+from fencepost.wiring import state_folders
 
 EXAMPLES = """\
   fencepost run digest                        an agent: waits its turn in line
@@ -130,7 +131,7 @@ def wait_for(store: Store, run: RunRow, *, loud: bool) -> int:
     output = write if loud else _nothing
     ears = Ears(output, watcher.told)
     try:
-        ended = follow(run, lambda: find_run(store, run.tenant, run.id), wiring.log_folder(), ears)
+        ended = follow(run, lambda: find_run(store, run.tenant, run.id), state_folders.log_folder(), ears)
     except KeyboardInterrupt:
         render.tell(f"run {run.id} goes on without you; stop it with: fencepost cancel {run.id}")
         raise

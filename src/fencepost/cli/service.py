@@ -4,7 +4,6 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from fencepost import wiring
 from fencepost.cli import options
 from fencepost.config.find import config_path
 from fencepost.config.load import load
@@ -14,6 +13,7 @@ from fencepost.model.errors import Invalid
 from fencepost.operations import os_service
 from fencepost.operations.draining import drain_workers
 from fencepost.operations.os_service import Manager
+from fencepost.wiring import machine_facts, state_folders
 
 EXAMPLES = """\
   fencepost service install --dry-run      show what would be written
@@ -91,7 +91,10 @@ def uninstall(args: argparse.Namespace, manager: Manager) -> int:
         print(f"nothing to do: {path} is not there")
         return 0
     drain_workers(  # a stop alone would leave agents
-        wiring.workers_folder(), wiring.this_hosts_processes(), wiring.system_clock(), seconds=DRAIN_SECONDS
+        state_folders.workers_folder(),
+        machine_facts.this_hosts_processes(),
+        machine_facts.system_clock(),
+        seconds=DRAIN_SECONDS,
     )
     manager.stop(args.name)  # one that does not run is stopped already
     os_service.remove(path)

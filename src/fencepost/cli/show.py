@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from fencepost import wiring
 from fencepost.cli import options, render
 from fencepost.cli.runs import COLOURS, standing
 from fencepost.model.budget import MICRO
@@ -19,6 +18,7 @@ from fencepost.operations.records.run_record import detail_record, numbered, usa
 from fencepost.operations.run_list import CommandAt, Present, any_record, command_lines, show_any
 from fencepost.operations.run_queries import Detail
 from fencepost.ports.runs import AttemptRow
+from fencepost.wiring import state_folders
 
 EXAMPLES = """\
   fencepost show r01k9zq8
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     if not isinstance(detail, Detail):
         print_command(detail, as_json=args.json)
         return 0
-    log = log_of(detail.seen, wiring.log_folder())
+    log = log_of(detail.seen, state_folders.log_folder())
     if args.json:
         options.print_json([detail_record(detail, log)])
         return 0

@@ -36,6 +36,7 @@ from fencepost.operations.simulation.scenario import (
 from fencepost.operations.simulation.simulate import simulate
 from fencepost.operations.simulation.store_load import load_fields, load_of
 from fencepost.operations.simulation.tally import report_fields
+from fencepost.wiring import store_choice
 
 EXAMPLES = """\
   fencepost simulate
@@ -139,8 +140,8 @@ def _of_registry(args: argparse.Namespace) -> Scenario:
 def _history(args: argparse.Namespace, config: Config, tenant: str) -> Mapping[str, Expected]:
     """Look into the records of the file's store, if there is one: a simulation makes none, and needs none."""
     try:
-        url = wiring.store_of_config(args.store, config, tenant)
-        if not wiring.may_be_there(url):
+        url = store_choice.store_of_config(args.store, config, tenant)
+        if not store_choice.may_be_there(url):
             return {}
         with closing(wiring.open_runtime(url)) as store:
             return expected_of(store, tenant, config.schedules)

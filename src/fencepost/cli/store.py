@@ -20,6 +20,7 @@ from fencepost.operations import store_maintenance
 from fencepost.operations.asked_by import actor_of
 from fencepost.operations.audit_verification import Accepted, accept_losses
 from fencepost.ports.store import LeaseStore
+from fencepost.wiring import audit_sealing, store_choice
 
 EXAMPLES = """\
 examples:
@@ -75,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 def migrate(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Bring the store to this program's schema."""
-    url = wiring.store_url(args.store)
+    url = store_choice.store_url(args.store)
     with ProgressBar("migrating the store") as bar:
         before, after = wiring.migrate_store(url, lambda at, newest: bar.to(at, newest, f"schema {at} of {newest}"))
     state = "already has" if before == after else f"went from schema {before} to"
@@ -86,7 +87,7 @@ def backup(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Write one state of the store to a file."""
     if args.move and not args.tenant:
         raise Invalid("--move is for one tenant: add --tenant T.")
-    with opened(args, wiring.existing_store) as store, ProgressBar("backing up") as bar:
+    with opened(args, store_choice.existing_store) as store, ProgressBar("backing up") as bar:
 
         def tell(rows: int) -> None:
             bar.to(rows, words=f"{rows:,} rows")
@@ -136,14 +137,14 @@ def restore(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 
 def _accept_losses(args: argparse.Namespace) -> list[Accepted]:
     """Let each tenant's audit go on from the backup, on record: a restore is a person's own word for the loss."""
-    with closing(wiring.open_runtime(wiring.store_url(args.store))) as store:
+    with closing(wiring.open_runtime(store_choice.store_url(args.store))) as store:
         note = f"restored {os.path.basename(args.file)}"
-        return accept_losses(store, wiring.kept_seals(store), by=actor_of(os.environ), note=note)
+        return accept_losses(store, audit_sealing.kept_seals(store), by=actor_of(os.environ), note=note)
 
 
 def bump(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Lift the fence floor."""
-    with closing(wiring.open_leases(wiring.existing_store(args.store))) as store:
+    with closing(wiring.open_leases(store_choice.existing_store(args.store))) as store:
         floor = store_maintenance.bump(store, to=args.to)
         for notice in store.facts().notices:
             render.tell(f"warning: {notice}")
@@ -157,7 +158,7 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     kept_for = timedelta(seconds=parse_duration(args.retention or settings.retention))
     tenant = args.tenant or os.environ.get("FENCEPOST_TENANT") or settings.tenant
     with (
-        closing(wiring.open_runtime(wiring.existing_store(args.store, tenant))) as store,
+        closing(wiring.open_runtime(store_choice.existing_store(args.store, tenant))) as store,
         ProgressBar("pruning") as bar,
     ):
         gone = store_maintenance.prune(
@@ -178,7 +179,7 @@ ACTIONS = {"migrate": migrate, "backup": backup, "restore": restore, "bump": bum
 
 
 def opened(
-    args: argparse.Namespace, find: Callable[[str | None, str | None], str] = wiring.store_url
+    args: argparse.Namespace, find: Callable[[str | None, str | None], str] = store_choice.store_url
 ) -> closing[LeaseStore]:
     """Open the store that the command line means, for as long as the block lasts."""
     return closing(wiring.open_store(find(args.store, getattr(args, "tenant", None))))

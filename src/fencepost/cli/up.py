@@ -16,7 +16,7 @@ from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl
 from fencepost.model.secret_rights import NO_LISTS
 from fencepost.operations.schedule_registry import Warned, apply_config
 from fencepost.service.station import StationPlan
-from fencepost.wiring import serving
+from fencepost.wiring import machine_facts, serving, store_choice
 
 DESCRIPTION = """\
 Keep going until asked to stop; Ctrl-C drains: running agents finish or are
@@ -52,7 +52,7 @@ def worker(argv: list[str]) -> int:
 
 def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     args = parser(name, works=works).parse_args(argv)
-    wiring.keep_to_ourselves()
+    machine_facts.keep_to_ourselves()
     if args.config:
         os.environ["FENCEPOST_CONFIG"] = args.config
     if args.log_format:
@@ -61,9 +61,9 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
     config = load(path) if path else None
     settings = config.settings if config else load_settings()
     url = (
-        wiring.store_of_config(args.store, config, settings.tenant)
+        store_choice.store_of_config(args.store, config, settings.tenant)
         if config
-        else wiring.store_url(args.store, settings.tenant)
+        else store_choice.store_url(args.store, settings.tenant)
     )
     workers = args.workers if works else 0
     if not 0 <= workers <= WORKERS_MAX:

@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
-from fencepost import wiring
 from fencepost.cli import options
 from fencepost.model.errors import Misconfigured
 from fencepost.model.own_program import own_program
+from fencepost.wiring import store_choice
 
 EXAMPLES = """\
   fencepost web                             on 127.0.0.1:7420, or the next port
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
 
     options.use_config(args)
     # The parent may be about to make the store; a person who names a file that is not there is mistaken.
-    find = wiring.existing_store if args.parent is None else wiring.store_url
+    find = store_choice.existing_store if args.parent is None else store_choice.store_url
     url = find(args.store, args.tenant)
     address = WebAddress(args.host, args.port, tuple(args.allow_host))
     return serve(url, options.tenant_of(args), address, parent=args.parent)

@@ -22,6 +22,7 @@ from fencepost.web.app import create_app, create_mcp_app
 from fencepost.web.door import Door
 from fencepost.web.security import Gatekeeper
 from fencepost.web.store_threads import StoreThreads
+from fencepost.wiring import machine_facts, state_folders, tenant_secrets
 
 PORT = 7420
 PORTS_TRIED = 20
@@ -132,8 +133,8 @@ def serve_mcp(url: str, address: WebAddress, *, acts: bool) -> int:
 
 
 def _serve(url: str, address: WebAddress, offer: ServedApp, *, parent: int | None = None) -> int:
-    wiring.keep_to_ourselves()
-    rights = wiring.own_rights()
+    machine_facts.keep_to_ourselves()
+    rights = tenant_secrets.own_rights()
     listener = _listen(address, patience=0 if parent is None else PREDECESSOR_SECONDS)
     port = int(listener.getsockname()[1])
 
@@ -148,9 +149,9 @@ def _serve(url: str, address: WebAddress, offer: ServedApp, *, parent: int | Non
     door = Door(
         StoreThreads(open_store),
         wiring.new_run_ids,
-        wiring.log_folder(),
-        wiring.now_us,
-        lambda reference, tenant: wiring.fetch_secret(reference, tenant, rights),
+        state_folders.log_folder(),
+        machine_facts.now_us,
+        lambda reference, tenant: tenant_secrets.fetch_secret(reference, tenant, rights),
         open_store,
         is_leaving=is_leaving,
         rights=lambda: rights,

@@ -1,27 +1,19 @@
-"""Builds everything from the settings: the only room that knows each concrete class. Here: stores, gates, tools."""
+"""Builds everything from the settings: the only room that knows each concrete class. Here: what `exec` and every door need."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from fencepost.model.errors import Invalid, Misconfigured
+from fencepost.model.errors import Invalid
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from fencepost.config.load import Config
-    from fencepost.host.kept_seals import KeptSeals
     from fencepost.host.worktree import Repository, Worktree
-    from fencepost.model.light import Callable, Iterator
-    from fencepost.model.process import Host
-    from fencepost.model.secret_rights import Rights
+    from fencepost.model.light import Callable
     from fencepost.operations.project_lookup import ProjectGround
     from fencepost.operations.simulation.machine import VirtualClock
-    from fencepost.ports.clock import Clock
     from fencepost.ports.gate import Gate
-    from fencepost.ports.processes import Processes
     from fencepost.ports.store import LeaseStore
     from fencepost.service.model_line import ModelGateStarter
     from fencepost.service.order import Tools
@@ -64,84 +56,6 @@ def worktree_keeper(url: str) -> PutAway:
         return saved.branch if saved and saved.changed else None
 
     return put_away
-
-
-def store_url(explicit: str | None, tenant: str | None = None) -> str:
-    """Return the store of every other command: named, or where the configuration or this user keeps the tenant, or else the one of `exec`."""
-    from fencepost.config.find import config_path, store_url_of, store_url_of_user
-
-    if explicit or os.environ.get("FENCEPOST_STORE"):
-        return exec_store_url(explicit)
-    path = config_path(os.environ, os.getcwd())
-    if path:
-        return store_url_of(path, os.environ, tenant)
-    return store_url_of_user(os.environ, tenant) or exec_store_url(None)
-
-
-def store_of_config(explicit: str | None, config: Config, tenant: str) -> str:
-    """Return the store that a configuration's definitions go to; raise Misconfigured if its map and a person name two."""
-    from fencepost.config.find import resolved_store, without_password
-
-    mapped = resolved_store(config.settings.store_of(tenant), config.path, os.environ)
-    named = explicit or os.environ.get("FENCEPOST_STORE")
-    if named and named != mapped and tenant in config.settings.stores:
-        how = "--store" if explicit else "FENCEPOST_STORE"
-        raise Misconfigured(
-            f"{config.path} keeps tenant {tenant} in {without_password(mapped)}, and {how} names another store; a tenant never spans two. "
-            f"Leave {how} out, or change the file's stores after the tenant was moved: fencepost store backup --help"
-        )
-    return named or mapped
-
-
-def machine_store(explicit: str | None) -> Iterator[str]:
-    """Yield this machine's own store, that of bare `exec`, where a configuration's is meant and it is another one."""
-    own = exec_store_url(None)
-    if not explicit and store_url(None) != own and may_be_there(own) and not is_cells(own):
-        yield own
-
-
-def tenant_name(explicit: str | None) -> str:
-    """Return whose things are meant: named, or the configuration's, or else the default tenant's."""
-    from fencepost.config.find import config_path, tenant_of
-
-    named = explicit or os.environ.get("FENCEPOST_TENANT")
-    if named:
-        return named
-    path = config_path(os.environ, os.getcwd())
-    return tenant_of(path, os.environ)
-
-
-def is_tenant_of_this_machine(tenant: str) -> bool:
-    """Tell whether a tenant is the one whose configuration this machine goes by; all others only rent it."""
-    from fencepost.model.errors import FencepostError
-
-    try:
-        return tenant == tenant_name(None)
-    except FencepostError:
-        return False  # a configuration that cannot be read says nothing of whose it is
-
-
-def existing_store(explicit: str | None, tenant: str | None = None) -> str:
-    """Return the store of a command that looks or acts: a file that is named must be there.
-
-    Else a slip of the pen would be answered with a new store in which nothing ever happened.
-    """
-    named = explicit or os.environ.get("FENCEPOST_STORE")
-    if named:
-        refuse_missing(named, "--store" if explicit else "FENCEPOST_STORE")
-    return store_url(explicit, tenant)
-
-
-def refuse_missing(url: str, how: str, makers: str = "fencepost apply, up, exec or store migrate") -> None:
-    """Raise an error about a file that is not there; `how` it was named, and what would make it."""
-    from fencepost.model.errors import StoreUnavailable
-
-    path = _sqlite_path(url.partition(":")[2])
-    if url.startswith("sqlite:") and not os.path.exists(path):
-        raise StoreUnavailable(
-            f"there is no store at {path}, which {how} names. "
-            f"Check the path; if it is to be a new store, make it with: {makers}"
-        )
 
 
 def open_store(url: str, *, group: CommitGroup | None = None) -> SqliteStore | PostgresStore:
@@ -222,26 +136,6 @@ def open_leases(url: str) -> LeaseStore:
     return lease_opener(url)()
 
 
-def may_be_there(url: str) -> bool:
-    """Tell whether a store could be opened without making one: a file that exists, or any server."""
-    scheme, _, path = url.partition(":")
-    return scheme != "sqlite" or os.path.exists(sqlite_opening(path).path)
-
-
-def planning_url(url: str) -> AbstractContextManager[str]:
-    """Name for a while the store to compare with; for one that is not there yet, an empty one stands in."""
-    from contextlib import contextmanager, nullcontext
-    from tempfile import TemporaryDirectory
-
-    @contextmanager
-    def stand_in() -> Iterator[str]:
-        sqlite_opening(url.partition(":")[2]).check_place()
-        with TemporaryDirectory(prefix="fencepost-plan-") as folder:
-            yield f"sqlite:{folder}/state.db"
-
-    return nullcontext(url) if may_be_there(url) else stand_in()
-
-
 def open_runtime(url: str, *, group: CommitGroup | None = None) -> RuntimeStore:
     """Open a store with every verb of the runtime."""
     from fencepost.stores.runtime import RuntimeStore
@@ -282,66 +176,6 @@ def open_patiently(url: str, *, meanwhile: Callable[[], object] = lambda: None) 
         pause = min(2 * pause, PATIENCE_MAX_SECONDS)
 
 
-def log_folder() -> str:
-    """Return where the logs of this machine's runs are kept."""
-    from fencepost.config.find import state_folder
-
-    return os.path.join(state_folder(os.environ), "logs")
-
-
-def guard_folder() -> str:
-    """Return where guards are found, in a folder that agents are not shown; a socket's name has to be short."""
-    from fencepost.config.find import state_folder
-    from fencepost.service.run_folder import guards_below
-
-    return guards_below(state_folder(os.environ))
-
-
-def model_gate_folder() -> str:
-    """Return where the model gate is found; a socket's name has to be short."""
-    return os.path.join(os.path.dirname(guard_folder()), "model-gate")
-
-
-def prices_file() -> str:
-    """Return where the user may list prices of models."""
-    from fencepost.config.find import config_folder
-
-    return os.path.join(config_folder(os.environ), "prices.toml")
-
-
-def workers_folder() -> str:
-    """Return where each worker of this user holds a lock for as long as it lives."""
-    from fencepost.config.find import state_folder
-
-    return os.path.join(state_folder(os.environ), "workers")
-
-
-def this_hosts_processes() -> Processes:
-    """Return the process table of this host."""
-    from fencepost.host.clock import SystemClock
-    from fencepost.host.processes import system_processes
-
-    return system_processes(SystemClock())
-
-
-def system_clock() -> Clock:
-    """Return the clock of this machine."""
-    from fencepost.host.clock import SystemClock
-
-    return SystemClock()
-
-
-def sqlite_version() -> str:
-    """Return which SQLite there is, or raise StoreUnavailable if it can corrupt a file."""
-    import apsw
-
-    from fencepost.stores.sqlite.store import check_library
-
-    version: str = apsw.sqlite_lib_version()
-    check_library(version)
-    return version
-
-
 def simulated_store(path: str, clock: VirtualClock) -> RuntimeStore:
     """Make a store for a simulation, which goes by its clock and is thrown away."""
     from fencepost.stores.runtime import RuntimeStore
@@ -349,60 +183,6 @@ def simulated_store(path: str, clock: VirtualClock) -> RuntimeStore:
 
     opening = Opening(path, clock=clock, boot="simulated", network_kind=lambda _: None, throwaway=True)
     return RuntimeStore(opening.open(new_id="simulated"))
-
-
-def this_machine() -> Host:
-    """Return where this process runs."""
-    from fencepost.host.identity import this_host
-
-    return this_host()
-
-
-def own_rights() -> Rights:
-    """Return what this machine's own configuration says about tenants: which secrets it hands to whom."""
-    from fencepost.config.find import config_path
-    from fencepost.config.load import load
-    from fencepost.model.secret_rights import NO_LISTS
-
-    path = config_path(os.environ, os.getcwd())
-    return load(path).rights if path else NO_LISTS
-
-
-def audit_key(*, create: bool) -> bytes | None:
-    """Return the key that seals the audit here: the configuration's, or this machine's own."""
-    from fencepost.config.find import audit_key_of, config_path, state_folder
-    from fencepost.host.audit_key import key_from, own_key
-
-    path = config_path(os.environ, os.getcwd())
-    reference = audit_key_of(path, os.environ)
-    if reference:
-        return key_from(reference)
-    return own_key(os.path.join(state_folder(os.environ), "audit.key"), create=create)
-
-
-def kept_seals(store: LeaseStore) -> KeptSeals:
-    """Return what this machine remembers of a store's audit.
-
-    It goes by where the store is, not by the id that the store gives itself: a writer of the store can change that.
-    """
-    from hashlib import sha256
-
-    from fencepost.config.find import state_folder
-    from fencepost.host.kept_seals import KeptSeals
-
-    scheme, _, rest = store.facts().url.partition(":")
-    place = (
-        os.path.realpath(rest) if scheme == "sqlite" else rest.rpartition("@")[2].lstrip("/")
-    )  # the login does not count
-    name = sha256(f"{scheme}:{place}".encode()).hexdigest()[:16]
-    return KeptSeals(os.path.join(state_folder(os.environ), "audit-seals", name))
-
-
-def audit_key_from(reference: str) -> bytes:
-    """Return a key of the audit by its reference."""
-    from fencepost.host.audit_key import key_from
-
-    return key_from(reference)
 
 
 def migrate_store(url: str, progress: Callable[[int, int], None] = lambda _schema, _newest: None) -> tuple[int, int]:
@@ -434,7 +214,7 @@ def sqlite_opening(path: str) -> Opening:
         return kind if kind and is_network(kind) else None
 
     return Opening(
-        _sqlite_path(path),
+        sqlite_path(path),
         clock=SystemClock(),
         boot=this_host().boot,
         network_kind=network_kind,
@@ -442,7 +222,8 @@ def sqlite_opening(path: str) -> Opening:
     )
 
 
-def _sqlite_path(path: str) -> str:
+def sqlite_path(path: str) -> str:
+    """Return the file that the URL of a store names."""
     path = path.removeprefix("//") if path.startswith("///") else path
     return os.path.expanduser(path) if path.startswith("~") else path
 
@@ -481,6 +262,7 @@ def exec_tools(url: str) -> Tools:
 
     def model_gate() -> ModelGateStarter:
         from fencepost.service.model_line import ModelGateStarter
+        from fencepost.wiring.state_folders import model_gate_folder, prices_file
 
         return ModelGateStarter(model_gate_folder(), prices_file(), clock)
 
@@ -493,13 +275,6 @@ def open_gate(name: str) -> Gate:
     from fencepost.operations.gate_kinds import open_gate as open_kind
 
     return open_kind(name)
-
-
-def gate_opener(rights: Rights) -> Callable[[str, str], Gate]:
-    """Return how gates are opened for tenants: what a reference means is handed over only to those that may have it."""
-    from fencepost.operations.gate_kinds import open_gate as open_kind
-
-    return lambda name, tenant: open_kind(name, lambda one: fetch_secret(one, tenant, rights, what=f"gate {name}"))
 
 
 def say(text: str) -> None:
@@ -539,24 +314,3 @@ def new_run_ids(count: int) -> list[str]:
     from fencepost.service.order import new_ids
 
     return new_ids(SystemClock(), count)
-
-
-def now_us() -> int:
-    """Return this machine's time, in microseconds since 1970."""
-    from fencepost.host.clock import SystemClock
-
-    return SystemClock().wall_us()
-
-
-def keep_to_ourselves() -> None:
-    """Let no agent read what this process has in its environment, as far as the host allows; `doctor` says how far."""
-    from fencepost.host.unreadable_process import become_unreadable
-
-    become_unreadable()
-
-
-def fetch_secret(reference: str, tenant: str, rights: Rights, *, what: str = "the secret") -> str:
-    """Return what `env:NAME` or `file:PATH` means on this machine, for a tenant that may have it."""
-    from fencepost.host.secrets import hand_over
-
-    return hand_over(reference, tenant=tenant, rights=rights, what=what)

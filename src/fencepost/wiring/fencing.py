@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.wiring import keep_to_ourselves
 from fencepost.wiring import say as tell
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ def serve_proxy(
     from fencepost.host.secrets import own_secret
     from fencepost.model.errors import Misconfigured
     from fencepost.service.proxy import Proxy, ProxyRules, parse_allow, parse_listen
+    from fencepost.wiring.machine_facts import keep_to_ourselves
 
     if os.environ.get("FENCEPOST_RUN_ID"):
         raise Misconfigured("a fencing proxy that a run has started dies with it; start it outside, as a service.")

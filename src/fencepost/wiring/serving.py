@@ -9,23 +9,11 @@ from fencepost.config.find import without_password
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.model.terminal_text import tame
-from fencepost.wiring import (
-    LOG_FORMAT,
-    audit_key,
-    gate_opener,
-    guard_folder,
-    json_line,
-    keep_to_ourselves,
-    kept_seals,
-    log_folder,
-    model_gate_folder,
-    now_text,
-    open_runtime,
-    prices_file,
-    say,
-    sqlite_opening,
-    workers_folder,
-)
+from fencepost.wiring import LOG_FORMAT, json_line, now_text, open_runtime, say, sqlite_opening
+from fencepost.wiring.audit_sealing import audit_key, kept_seals
+from fencepost.wiring.machine_facts import keep_to_ourselves
+from fencepost.wiring.state_folders import guard_folder, log_folder, model_gate_folder, prices_file, workers_folder
+from fencepost.wiring.tenant_secrets import gate_opener
 
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings

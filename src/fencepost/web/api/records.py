@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from fencepost import wiring
 from fencepost.model.audit_chain import Seal, key_id, read_heads
 from fencepost.model.effect_ledger import Entry
 from fencepost.model.errors import Invalid
@@ -35,6 +34,7 @@ from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import BIGGEST, LIMIT, LIMIT_MAX, Cursor, Limit, names, number, page, pair, wrong_cursor
 from fencepost.web.door import Door, caller_of, door_of
 from fencepost.web.security import access
+from fencepost.wiring import audit_sealing, machine_facts, store_choice
 
 LINES = "application/x-ndjson"
 EXPORTED = {
@@ -224,8 +224,8 @@ def _verify(store: Store, tenant: str, heads: str = "") -> AuditReportRecord:
 
 def verified(store: Store, tenant: str, heads: Sequence[Seal] = ()) -> VerifiedAudit:
     """Walk the chain with this machine's key."""
-    key = wiring.audit_key(create=False)
-    memory = wiring.kept_seals(store)
+    key = audit_sealing.audit_key(create=False)
+    memory = audit_sealing.kept_seals(store)
     return verify_audit(store, tenant, keys={key_id(key): key} if key else {}, heads=heads, memory=memory)
 
 
@@ -257,9 +257,9 @@ def examined(_: Store, tenant: str, door: Door) -> list[CheckFinding]:
         log_folder=door.log_folder,
         open_store=door.open_store,
         check_config=load,
-        clock=wiring.system_clock(),
-        ask_sqlite=wiring.sqlite_version,
-        shows_host=wiring.is_tenant_of_this_machine(tenant),
-        memory_of=wiring.kept_seals,
+        clock=machine_facts.system_clock(),
+        ask_sqlite=machine_facts.sqlite_version,
+        shows_host=store_choice.is_tenant_of_this_machine(tenant),
+        memory_of=audit_sealing.kept_seals,
     )
     return list(examine(who))
