@@ -116,7 +116,8 @@ class Runner:
         try:
             code = self._call(batch["function"], LaneContext(batch["env"], own, payload, self._ask), log)
         finally:
-            log.close()
+            if log.is_used:
+                log.close()
             with self._asking:
                 self._current = ""
         self._results.append([run_id, code, log.is_used])

@@ -10,7 +10,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.lease_rows import storable
-from fencepost.stores.notices import end_notices, put_notices
+from fencepost.stores.notices import end_notice, end_notices, put_notices
 from fencepost.stores.run_rows import audit, batch_entry, note_ends
 from fencepost.stores.transaction import Later, Row, Transaction
 
@@ -28,7 +28,9 @@ class End(NamedTuple):
 
 def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[], None]]:
     """Write attempts down as ended; return a way to the runs' rows, and a way to tell those who want to hear of it."""
+    kinds = ends
     if _are_alike(ends):
+        kinds = ends[:1]
         settled = _settle_alike(tx, ends)
         tx.later("write_audit", entries=json.dumps([_entry(ends)]))
     else:
@@ -39,7 +41,12 @@ def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[]
                 _audit_alarm(tx, one)
         if not all(one.settlement.state.terminal for one in ends):
             tx.later("announce", what="ready")
-    notices = end_notices(tx, [(one.run, one.fence, one.settlement, one.report) for one in ends])
+    notices = end_notices(
+        tx,
+        {one.run.tenant for one in kinds},
+        [(one.settlement, one.report) for one in kinds],
+        lambda: [told for one in ends for told in end_notice(one.run, one.fence, one.settlement, one.report)],
+    )
     return settled, lambda: put_notices(tx, notices())
 
 

@@ -33,21 +33,22 @@ def take_alike(
     first = rows[0]
     texts = manifests.texts_of(tx, first[1], {row[7] for row in rows})
     fence, owner = int(first[_FENCE]), json.dumps(first[1])
-    held = (wanted.claim.id, fence, worker)
+    held = (RunState.RUNNING.value, wanted.claim.id, fence, worker)
     runs = [_running(row, texts[row[7]], owner, held) for row in rows]
     if not first[_FOUND] or not are_fine(tx, runs, wanted, ahead):
         raise Unexpected
     return runs, fence
 
 
-def _running(row: Row, manifest: str, owner: str, held: tuple[str, int, str]) -> RunRow:
+def _running(row: Row, manifest: str, owner: str, held: tuple[str, str, int, str]) -> RunRow:
     """Read a row of `lane_take`: a run of no schedule that is in its first attempt."""
     (run_id, tenant, agent, trigger, idempotency_key, request_key, origin, manifest_hash, payload, lease_max, priority,
      created_us, waiting_us, ready_us, reserved_micro, counted_us, give_up_us, rank, place_us, requests, *_) = row  # fmt: skip
+    state, *lease = held
     return RunRow._make((
         run_id, tenant, agent, None, None, trigger, None, None, None, None, None, None, idempotency_key, request_key,
         origin, manifest, manifest_hash, payload, f'[[{owner}, "run:{run_id}"]]', lease_max, False, priority,
-        RunState.RUNNING.value, None, created_us, waiting_us, ready_us, 1, False, None, *held, None,
+        state, None, created_us, waiting_us, ready_us, 1, False, None, *lease, None,
         None, None, reserved_micro, counted_us, None, None, None, None, give_up_us, rank, place_us, requests,
     ))  # fmt: skip
 

@@ -119,15 +119,18 @@ def put_notices(tx: Transaction, notices: Sequence[Notice]) -> None:
         tx.rows("put_notices", notices=json.dumps(spelt))
 
 
-def end_notices(tx: Transaction, ended: Sequence[tuple[RunRow, int, Settlement, Report]]) -> Callable[[], list[Notice]]:
-    """Return a way to what there is to tell of attempts that ended; where nobody listens, nothing is spelt out."""
-    alike = {(id(settlement), report.stalled): settlement for _, _, settlement, report in ended}
-    events = sorted({event for (_, stalled), one in alike.items() for event in _events(one, stalled=stalled)})
+def end_notices(
+    tx: Transaction,
+    tenants: Collection[str],
+    kinds: Collection[tuple[Settlement, Report]],
+    spell: Callable[[], list[Notice]],
+) -> Callable[[], list[Notice]]:
+    """Return a way to what there is to tell of attempts that ended in these ways; where nobody listens, nothing is spelt."""
+    events = sorted({event for one, report in kinds for event in _events(one, stalled=report.stalled)})
     if not events:
         return list
-    tenants = json.dumps(sorted({run.tenant for run, *_ in ended}))
-    wished = tx.later("any_wish", tenants=tenants, events=json.dumps(events))
-    return lambda: [told for one in ended for told in end_notice(*one)] if wished() else []
+    wished = tx.later("any_wish", tenants=json.dumps(sorted(tenants)), events=json.dumps(events))
+    return lambda: spell() if wished() else []
 
 
 def _events(settlement: Settlement, *, stalled: bool) -> Sequence[str]:

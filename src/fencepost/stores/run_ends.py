@@ -51,12 +51,14 @@ def end_runs(
 
 def _is_plain(ended: Sequence[Ended]) -> bool:
     """Tell whether all end for good, and owe nothing to anybody: then nothing has to be looked up before."""
-    return bool(ended) and all(
-        one.settlement.state.terminal
-        and one.leased.run.schedule is None
-        and one.clean
-        and not (one.leased.lease.gates or one.leased.lease.fenced)
-        for one in ended
+    settlements = {id(one.settlement): one.settlement for one in ended}  # few are different
+    return (
+        bool(ended)
+        and all(settlement.state.terminal for settlement in settlements.values())
+        and all(
+            one.leased.run.schedule is None and one.clean and not (one.leased.lease.gates or one.leased.lease.fenced)
+            for one in ended
+        )
     )
 
 
@@ -175,7 +177,7 @@ def _frees(one: Ended, closing: Sequence[Lease] | None) -> bool:
         return True
     lease = one.leased.lease
     is_itself = lease.resources == (f"run:{one.leased.run.id}",) and not lease.gates
-    return not is_itself or not one.settlement.state.terminal
+    return not is_itself or one.settlement.state is RunState.READY
 
 
 def _lock(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | None) -> None:
