@@ -1,4 +1,4 @@
-"""Gets a claim its lease: at once, in its turn, or not at all; then makes sure that nobody older can write.
+"""Gets a claim its lease: at once, in its turn, or not at all; then makes sure that no earlier holder can write.
 
 The order is the promise: grant, end what is left of the predecessors on this host, raise the fence at every
 gate, and only then start.
@@ -85,7 +85,7 @@ class Admission:
         left = undertaker.end(granted.predecessors, kill_seconds=END_PREDECESSOR_SECONDS)
         for held in granted.predecessors:
             if held in left and held.met:
-                continue  # whoever came first after it has said so
+                continue  # the first holder after it has said so
             if held in left:
                 self._tools.say(f"the earlier run {held.run_id} on {_host(held)} may still run; it is fenced.")
             else:
@@ -212,7 +212,7 @@ class Admission:
 
         if not isinstance(refusal, RefusedByMark) or refusal.mark.store != lease.store or is_made_up(refusal.mark):
             return
-        self._store.renew(lease)  # raises LeaseLost if somebody newer was granted meanwhile
+        self._store.renew(lease)  # raises LeaseLost if a newer claim was granted meanwhile
         raise FenceRegress(
             f"{target} has seen fence {refusal.mark.fence}, this store's newest is {lease.fence}: the store went back "
             f"in time. The run was not started. Lift the store: fencepost store bump --to {refusal.mark.fence}"

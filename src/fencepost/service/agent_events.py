@@ -149,7 +149,7 @@ class Listening:
         )
 
     def told(self, *, cut_off: bool) -> Told:
-        """Return what is worth keeping; `cut_off` by somebody else, it may not have told all of it."""
+        """Return what is worth keeping; an agent that was `cut_off` may not have told all of it."""
         told = self._transcript
         words = told.words(cut_off=cut_off)
         if told.lost_session:

@@ -38,7 +38,7 @@ class Chore(NamedTuple):
     """One small step, which returns in how many seconds the next is due."""
 
     step: Callable[[RuntimeStore], float]
-    leads: bool = False  # only for whoever drives the tenant: once is enough
+    leads: bool = False  # only for the scheduler that drives the tenant: once is enough
     first_seconds: float = 0.0
 
 
@@ -95,7 +95,7 @@ def pruning(tenant: str, retention: timedelta) -> Chore:
 
 
 def counting(tenant: str) -> Chore:
-    """Count what changes no more, one page at a time, so that whoever asks for figures need not."""
+    """Count what changes no more, one page at a time, so that a request for figures need not."""
     return Chore(
         lambda store: PAGE_SECONDS if store.metering().fold(tenant) else COUNT_SECONDS,
         leads=True,
@@ -164,7 +164,7 @@ def sealing(
 
 
 def telling_of_lines(tenant: str, make: Callable[[], Callable[[Any], float]]) -> Chore:
-    """Tell those who want to hear of it who waits behind whom; `make` is asked for who does so once anybody does."""
+    """Tell who waits behind whom, if a target wants to hear of it; only then is `make` called."""
     look: Callable[[Any], float] | None = None
 
     def step(store: RuntimeStore) -> float:
@@ -179,7 +179,7 @@ def telling_of_lines(tenant: str, make: Callable[[], Callable[[Any], float]]) ->
 
 
 def delivering(post: Post, clock: Clock, say: Say) -> Chore:
-    """Deliver notices. Whoever knows the targets may: a notice is claimed before it is sent."""
+    """Deliver notices. Every worker that knows the targets may: a notice is claimed before it is sent."""
     courier = Courier(post, clock, say)
     return Chore(lambda store: courier.step(store.notices()))
 
@@ -202,4 +202,4 @@ def watching_clock(tenant: str, here: str, clock: Clock, say: Say) -> Chore:
             store.audit_chain().note(tenant, actor="scheduler", verb="clock_jump", subject="store:clock", detail=detail)
         return CLOCK_SECONDS
 
-    return Chore(step)  # everybody looks: with the jump somebody else may come to drive
+    return Chore(step)  # every worker looks: with the jump another one may come to drive

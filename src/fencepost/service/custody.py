@@ -1,7 +1,7 @@
 """Every lease that a process holds: until when each may be trusted, and all of them renewed together.
 
 One thread and one connection renew, however many leases there are. A connection that does not answer is given up for
-another one, so that a server that went silent costs the leases of nobody who could reach it again.
+another one, so that a server that went silent costs no lease whose holder could reach it again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Term:
 
     @property
     def over(self) -> bool:
-        """Whether the lease may be somebody else's by now."""
+        """Whether another process may have the lease by now."""
         return self.now_ns() >= self.deadline_ns
 
 
@@ -201,7 +201,7 @@ class Custody:
     def hold_off(self) -> bool:
         """Let no step be under way until `go_on`; return False if one hangs, and then it waits for others' locks.
 
-        Whoever stops the whole process in the middle of a transaction locks everybody else out of an SQLite store.
+        A process that is stopped in the middle of a transaction locks all others out of an SQLite store.
         """
         return self._asking.acquire(timeout=STOP_SECONDS)
 
@@ -274,7 +274,7 @@ class Custody:
             asker.store = asker.store or self._open_store()
             answers = asker.store.renew_leases([one.lease for one in due])
         except StoreUnavailable as error:
-            asker.close()  # whatever ails the connection, the next try has a fresh one
+            asker.close()  # the connection may be broken; the next try has a fresh one
             for one in due:
                 one.fail(str(error), asked_ns)
         else:

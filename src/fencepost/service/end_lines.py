@@ -1,4 +1,4 @@
-"""One calm line for each run that has ended, for whoever watches `up`."""
+"""One calm line for each run that has ended, for the person who watches `up`."""
 
 from collections.abc import Callable, Sequence
 
@@ -60,7 +60,7 @@ def _words(run: RunRow, settlement: Settlement, report: Report, seconds: float |
 
 
 def _span(seconds: float) -> str:
-    """Say how long something took, as exactly as anybody wants to know."""
+    """Say how long something took, as exactly as a person wants to know."""
     return format_duration(round(max(0.0, seconds), 2 if seconds < 1 else 0))
 
 
@@ -71,7 +71,7 @@ def _cause(settlement: Settlement, report: Report) -> str:
 
 
 def _in_the_way(settlement: Settlement, report: Report) -> str:
-    """Say what a closed gate says of itself: whoever watches can often open it."""
+    """Say what a closed gate says of itself: the person who reads this can often open it."""
     if settlement.reason != Reason.GATE_UNREACHABLE or not report.last_log:
         return ""
     words = report.last_log.strip().splitlines()[-1].removeprefix("fencepost: not started: ")

@@ -1,4 +1,4 @@
-"""How an attempt ended, in a form that outlives its guard: written down before anybody is told, settled by any worker."""
+"""How an attempt ended, in a form that outlives its guard: written down before it is told, settled by any worker."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from fencepost.service.run_order import GuardPlace, RunOrder
 VERSION = 1
 END = ".end.json"
 YOUNG_SECONDS = 60.0  # a socket of this age may not be listened at yet
-KEPT_SECONDS = 30 * 86400.0  # the last words of a guard whose store nobody has opened since
+KEPT_SECONDS = 30 * 86400.0  # the last words of a guard whose store was not opened since
 
 
 class Told(NamedTuple):
@@ -114,10 +114,10 @@ class EndRecords:
 
 
 def clear_away_the_dead(folder: str, *, now_us: int) -> None:
-    """Remove what guards that were killed have left: sockets that nobody listens at, and in the end their last words."""
+    """Remove what guards that were killed have left: sockets at which no process listens, and in the end their last words."""
     for name in listed(folder):
         path = os.path.join(folder, name)
-        with suppress(OSError):  # somebody else clears up, too
+        with suppress(OSError):  # another worker clears up, too
             age_seconds = now_us / 1e6 - os.stat(path).st_mtime
             kept_seconds = YOUNG_SECONDS if name.endswith(".sock") else KEPT_SECONDS
             if age_seconds > kept_seconds and not (name.endswith(".sock") and is_heard(path)):
@@ -125,7 +125,7 @@ def clear_away_the_dead(folder: str, *, now_us: int) -> None:
 
 
 def is_heard(path: str) -> bool:
-    """Tell whether somebody listens at a socket."""
+    """Tell whether a process listens at a socket."""
     connection = socket(AF_UNIX, SOCK_STREAM)
     try:
         connection.connect(path)

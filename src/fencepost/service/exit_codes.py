@@ -22,7 +22,7 @@ class Ending(NamedTuple):
 
 
 def lost(reason: str | None) -> Ending:
-    """Say that the lease is gone; this outranks whatever the agent said."""
+    """Say that the lease is gone; this outranks what the agent said."""
     return Ending(LOST, f"lease lost, the run was ended: {reason or 'it could not be renewed in time.'}")
 
 

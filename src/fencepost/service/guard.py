@@ -1,6 +1,6 @@
 """The guard: a small process between supervisor and agent that outlives neither its deadline nor the supervisor.
 
-It is the agent's parent and adopts whatever the agent detaches, so it can end the whole tree. It does so
+It is the agent's parent and adopts the processes that the agent detaches, so it can end the whole tree. It does so
 when the supervisor says so, when the supervisor is gone, and on silence alone when the deadline passes.
 It knows nothing of the store: a supervisor that cannot renew simply stops moving the deadline.
 """
@@ -164,7 +164,7 @@ class Guard:
         self._deadline_ns = order["deadline_ns"]
         self._counts_sleep = order["counts_sleep"]
         self._grace = order["grace_seconds"]
-        # We may have been frozen between grant and start: the lease may be somebody else's by now.
+        # We may have been frozen between grant and start: another process may have the lease by now.
         if self._line.hung_up() or self._now_ns() >= self._deadline_ns:
             self._line.send(late=True)
             return

@@ -68,7 +68,7 @@ class GuardChild:
             return  # it is gone, and so is its question
 
     def end(self) -> None:
-        """Kill it with whatever it has started; as our child it keeps its number until we have waited for it."""
+        """Kill it with all that it has started; as our child it keeps its number until we have waited for it."""
         for number in (-self._pid, self._pid):  # its group, and itself in case it had no time to make one
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)  # noqa: TID251  # our own child, not yet waited for

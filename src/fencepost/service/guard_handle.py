@@ -68,7 +68,7 @@ class Guarded:
     def kill(self, processes: Processes) -> None:
         """End the tree and the guard at once, without waiting for anything; what escapes is found by a later look.
 
-        The agent is killed first: as long as its guard has not waited for it, its number is nobody else's. A guard that
+        The agent is killed first: as long as its guard has not waited for it, no other process gets its number. A guard that
         lives and has hung up has another keeper, and is none of our business any more.
         """
         if self.channel.hung_up and processes.fate(self.process) is Fate.ALIVE:

@@ -9,7 +9,7 @@ from fencepost.service.order import Tools, new_id
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.zygote import Zygote
 
-SPARE = 2  # guards that wait for runs that nobody has asked for yet
+SPARE = 2  # guards that wait for runs to come
 FORKS_MAX = 16  # guards that are being forked at once
 FORK_PAUSE_SECONDS = 1.0
 
@@ -57,7 +57,7 @@ class GuardPool:
             if not self.trouble:
                 try:
                     guarded = self._meet(place, int(str(message["pid"])))
-                except OSError as error:  # no descriptor is left; a guard that nobody calls leaves by itself
+                except OSError as error:  # no descriptor is left; a guard that is not called leaves by itself
                     self.trouble = error.strerror or str(error)
             if guarded is not None:
                 come.append(guarded)
@@ -67,7 +67,7 @@ class GuardPool:
         return come
 
     def _meet(self, place: GuardPlace, pid: int) -> Guarded | None:
-        """Connect to a guard that was just forked; None if it has died at once, and somebody else is forked."""
+        """Connect to a guard that was just forked; None if it has died at once, and another one is forked."""
         process = self._tools.processes.identify(pid)
         channel = connect(place.socket)
         return Guarded(place, process, channel, full=self._full) if process and channel else None

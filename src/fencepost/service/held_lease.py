@@ -23,8 +23,8 @@ T = TypeVar("T")
 class HeldLease:
     """A lease that this process holds.
 
-    There is no agent to kill here: the program itself stops when `check()` raises, and whatever it
-    writes through a gate is refused once somebody newer has started. A forked child does not hold it.
+    There is no agent to kill here: the program itself stops when `check()` raises, and what it
+    writes through a gate is refused once a newer holder has started. A forked child does not hold it.
     """
 
     def __init__(self, grip: "_Grip") -> None:
@@ -54,11 +54,11 @@ class HeldLease:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease may be somebody else's by now; costs no I/O."""
+        """Whether another process may have the lease by now; costs no I/O."""
         return self._over or self._grip.lost
 
     def check(self) -> None:
-        """Raise LeaseLost if the lease may be somebody else's by now; costs no I/O."""
+        """Raise LeaseLost if another process may have the lease by now; costs no I/O."""
         if self.lost:
             reason = "it was given back." if self._over else self._grip.reason
             raise LeaseLost(f"the lease on {' '.join(self.resources)} is lost: {reason}")

@@ -1,7 +1,7 @@
 """A lane: leases runs of in-process agents in batches, has one process call them, and settles them in batches.
 
 This is the keeper. Its guard is the parent of the process that calls the functions, and ends it when the keeper is gone
-or a lease cannot be renewed in time. Whatever has not begun by then goes back into the queue, unharmed.
+or a lease cannot be renewed in time. Runs that have not begun by then go back into the queue, unharmed.
 """
 
 import gc

@@ -27,7 +27,7 @@ UNREPLAYED_SHOWN = 20
 
 
 def answer_about_ledger(request: Answer, lease: Lease, ledger: LedgerStore) -> Answer:
-    """Carry out one verb for whoever has the run's key."""
+    """Carry out one verb for a caller that has the run's key."""
     try:
         return _answer(request, lease, ledger)
     except (Busy, Invalid, LeaseLost, StoreUnavailable) as error:

@@ -16,8 +16,8 @@ LOOK_SECONDS = 2.0
 class Leftovers:
     """What lost leases say may still be alive here, although those who held them are dead.
 
-    No grace, as for every predecessor: with its supervisor an agent has lost the way to its checkpoint, and whoever
-    takes over shall not wait for it.
+    No grace, as for every predecessor: with its supervisor an agent has lost the way to its checkpoint, and the
+    successor shall not wait for it.
     """
 
     def __init__(self, processes: Processes, clock: Clock, say: Callable[[str], None], keeper: str = "") -> None:
@@ -26,7 +26,7 @@ class Leftovers:
         self._look_ns = 0
 
     def clear(self, store: RuntimeStore) -> None:
-        """End what can be ended, now and then; what cannot is said once, and stops nobody: it is fenced."""
+        """End what can be ended, now and then; what cannot is said once, and stops no run: it is fenced."""
         now = self._clock.awake_ns()
         if now < self._look_ns:
             return

@@ -82,7 +82,7 @@ class ChildServer:
                 receive(splitter.rest())
         except (OSError, Over) as error:
             ended(f"the server's output cannot be passed on: {error}")
-        finally:  # also if we are wrong about something here: nobody would read on, and the agent would wait
+        finally:  # also if we are wrong about something here: its output would not be read, and the agent would wait
             ended("the server ended")
 
     def _waited(self, seconds: float) -> int | None:

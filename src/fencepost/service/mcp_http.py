@@ -198,7 +198,7 @@ class RemoteServer:
                     return
                 self._take_events(answer, {})
             except (OSError, HTTPException, ValueError):
-                pass  # it comes back, or it does not: nobody waits for an answer here
+                pass  # it comes back, or it does not: no caller waits for an answer here
             self._over.wait(LISTEN_AGAIN_SECONDS)
 
     def _message_headers(self, messages: list[mcp.Message]) -> dict[str, str]:

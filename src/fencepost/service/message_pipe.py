@@ -47,7 +47,7 @@ class MessageLine:
         return [json.loads(line) for line in lines]
 
     def hung_up(self) -> bool:
-        """Tell whether the peer is gone, whatever it may have said before and we have not read yet."""
+        """Tell whether the peer is gone, also if it has said something that we have not read yet."""
         poll = select.poll()
         poll.register(self.fd, 0)
         return bool(poll.poll(0))

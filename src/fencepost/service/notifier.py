@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS, BUSY_SECONDS = 2.0, 0.2
 DEADLINE_SECONDS = 75.0  # the process ends itself before that
-HOLD_SECONDS = 180.0  # nobody else sends what we may still be sending
+HOLD_SECONDS = 180.0  # no other worker sends what we may still be sending
 BATCH = 20
 FORGET_SECONDS = 3600.0
 

@@ -23,7 +23,7 @@ from fencepost.service.zygote import Become, Helper
 def load() -> Become:
     """Load what is imported where it is needed, and return what turns a forked child into a plain guard."""
     import hmac  # noqa: F401  # the key that an agent shows
-    import shutil  # noqa: F401  # removes a run's folder with whatever its agent left there
+    import shutil  # noqa: F401  # removes a run's folder with all that its agent left there
     import traceback  # noqa: F401  # the last words of a guard that crashes
 
     import fencepost.model.gate  # an agent asks whether it has declared one
@@ -35,7 +35,7 @@ def load() -> Become:
 
 
 def main(descriptor: int) -> None:
-    """Fork guards for as long as somebody asks for them."""
+    """Fork guards for as long as the worker asks for them."""
     become_unreadable()
     close_others(descriptor)
     Helper(MessageLine(descriptor), load()).serve()

@@ -77,7 +77,7 @@ class Presence:
                 self._free_of_the_dead(store, place)
 
     def leave(self, store: "RuntimeStore") -> None:
-        """Take the word back: runs that stay queued stand in nobody's way."""
+        """Take the word back: runs that stay queued hold up no other run."""
         if self._grounds.declared:
             store.leave_workplaces(self._worker)
 

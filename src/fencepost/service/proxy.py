@@ -38,7 +38,7 @@ class ProxyRules(NamedTuple):
     upstream: str
     allow: tuple[tuple[str, str], ...] = ()  # method and pattern of a path; none: everything
     deadline_seconds: float = 30.0  # for one request, from head to the end of its answer
-    closed_seconds: float = 60.0  # after a request whose outcome nobody knows
+    closed_seconds: float = 60.0  # after a request whose outcome is unknown
     body_max: int = 104_857_600
     connections_max: int = 100
 

@@ -16,7 +16,7 @@ VERBS = frozenset(name for name in vars(LeaseStore) if not name.startswith("_"))
 
 
 class RelayStore:
-    """The verbs of a lease store, asked of whoever has one."""
+    """The verbs of a lease store, asked of the process that has one."""
 
     def __init__(self, connection: socket, facts: StoreFacts) -> None:
         """Ask over a connection that waits for the answer."""

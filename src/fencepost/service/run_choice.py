@@ -55,7 +55,7 @@ class RunChoice:
         return [*self._plain.idle, *self._full.idle]
 
     def offers(self, store: RuntimeStore, room: int, ready: int | None) -> dict[str, Chosen]:
-        """Return what shall be leased now, by the runs' ids; `ready` says how many wait, None that nobody has looked."""
+        """Return what shall be leased now, by the runs' ids; `ready` says how many wait, None that they were not counted."""
         now = self._now()
         self._ready = ready = max(1, self._ready) if ready is None else ready
         self._passed = {run_id: until for run_id, until in self._passed.items() if until > now}

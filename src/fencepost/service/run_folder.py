@@ -59,7 +59,7 @@ class RunFolder:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Take it away with whatever the agent put there; whoever comes second finds nothing to do."""
+        """Take it away with all that the agent put there; a second call finds nothing to do."""
         for path in (self.socket, self.payload, self.checkpoint):
             try:
                 os.unlink(path)
@@ -76,7 +76,7 @@ class RunFolder:
 
 
 def plan_run_folder(run_id: str, fence: int | None = None) -> RunFolder:
-    """Choose a place that nobody else can look into, below the user's runtime folder; nothing is made there yet.
+    """Choose a place that no other user can look into, below the user's runtime folder; nothing is made there yet.
 
     With its fence each attempt has a place of its own: what clears away after one takes nothing from the next.
     """

@@ -155,7 +155,7 @@ class RunGuard:
             self._left = self._left or (self._epoch < 0 and not self._guests)  # its worker is gone before it had a run
 
     def _welcome(self) -> None:
-        """Let in who calls, and say who we are; whoever is of another user cannot even reach the folder."""
+        """Accept callers and say who we are; processes of other users cannot even reach the folder."""
         try:
             descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001  # as accept()
         except OSError:
@@ -259,7 +259,7 @@ class RunGuard:
         reply(content)
 
     def _on_term(self) -> None:
-        """Drain when the host shuts down and nobody else says so; a keeper has its own way to ask."""
+        """Drain when the host shuts down and no worker says so; a keeper has its own way to ask."""
         if self._keeper is None:
             self._drain(0.0)
 
@@ -418,7 +418,7 @@ class RunGuard:
         self._tree.reap()
 
     def _turn_away(self) -> None:
-        """Answer what nobody can answer any more: the lease is over, and that means no."""
+        """Answer no to every question that is left: the lease is over."""
         asks, self._asks = self._asks, {}
         for _, reply in asks.values():
             reply(dict(LOST))

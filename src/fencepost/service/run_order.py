@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RunOrder(NamedTuple):
-    """One attempt, in plain values that were all worked out before: whatever a guard works out itself, each of them pays for."""
+    """One attempt, in plain values that the worker has worked out: work left to the guards would be done once for each of them."""
 
     lease: Lease
     argv: tuple[str, ...]

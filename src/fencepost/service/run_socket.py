@@ -61,12 +61,12 @@ class RunSocket:
         self._listener.close()
 
     def _accept(self) -> None:
-        """Take in whoever has called, though not without end: the run has other things to attend to."""
+        """Take in the callers that wait, though not without end: the run has other things to attend to."""
         for _ in range(CONNECTIONS_MAX):
             try:
                 descriptor, _address = self._listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001  # as accept()
             except OSError:
-                return  # nobody is left, or we are out of descriptors
+                return  # no caller is left, or we are out of descriptors
             connection = socket(fileno=descriptor)
             connection.setblocking(False)
             if len(self._partial) >= CONNECTIONS_MAX:

@@ -35,7 +35,7 @@ class Keeper:
     ) -> None:
         """Stand in line for a session; `tell` hears how it stands: `held`, or what is waited for.
 
-        `is_over` tells whether the session has been quiet for so long that nobody can be at work in it.
+        `is_over` tells whether the session has been quiet for so long that no agent can be at work in it.
         """
         self._is_over = is_over
         self._order = order
@@ -45,7 +45,7 @@ class Keeper:
         self._mailbox = Mailbox()
 
     def run(self) -> None:
-        """Hold the project until the session ends or somebody asks us to stop; a lost lease is asked for again."""
+        """Hold the project until the session ends or we are asked to stop; a lost lease is asked for again."""
         try:
             while True:
                 try:
@@ -85,7 +85,7 @@ class Keeper:
             custody.close()
 
     def _give_back(self, store: LeaseStore, lease: Lease) -> None:
-        with suppress(LeaseLost, StoreUnavailable):  # then it is somebody else's, or runs out
+        with suppress(LeaseLost, StoreUnavailable):  # then another process has it, or it runs out
             store.release(lease, clean=True)
 
     def _claim(self) -> Claim:

@@ -1,4 +1,4 @@
-"""Signals that are meant for the agent, kept in a mailbox until somebody looks."""
+"""Signals that are meant for the agent, kept in a mailbox until the supervisor looks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Mailbox:
             return []
 
     def nudge(self) -> None:
-        """Wake whoever waits; when the mailbox is full, it will wake anyway."""
+        """Wake the thread that waits; when the mailbox is full, it will wake anyway."""
         try:
             os.write(self._writer, b"\0")
         except OSError:

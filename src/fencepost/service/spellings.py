@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 BASE64_MIN = 8  # what is left of a short secret is too likely to be something else
 LONG = 256  # of a longer secret, such as a private key, no program writes each letter as a number
 SLASHES = ("/", r"\/", r"\u002f")
-# What JSON may hold as it is, and some libraries write as a number all the same: for HTML, or whatever might be code.
+# What JSON may hold as it is, and some libraries write as a number all the same: for HTML, or for text that might be code.
 FOR_HTML, FOR_ANYTHING = "<>&", "<>&'\"`+"
 # What stays as it is in an address: nothing, a path, a part of one in JavaScript, and a whole address there.
 ADDRESSES = ("", "/", "!*'()", ";,/?:@&=+$!*'()#")

@@ -105,9 +105,7 @@ class Station:
         crippled = self._is_crippled()
         if crippled:
             self._leaves = True
-            self._tools.say(
-                "the helper that starts agents was killed; this worker ends, for somebody to start it again."
-            )
+            self._tools.say("the helper that starts agents was killed, so this worker ends. Start it again.")
         self._hint.close()
         self._drain()
         return int(crippled)
@@ -123,7 +121,7 @@ class Station:
         self._store = store = self._store or self._open_store()
         leads = self._plan.ticks and self._leads()
         self._adopt(store)
-        if not self._began:  # whoever wants to be told says so before there is anything to tell
+        if not self._began:  # listeners are added before there is anything to tell
             self._chores.step(store, leads=leads)
             self._began = True
         ticker = Ticker(store, lambda: new_id(self._tools.clock), foresight=self._foresight)
@@ -180,7 +178,7 @@ class Station:
         return True
 
     def _let_go_of_lead(self) -> None:
-        """End the lead for good: a renewal that came through late must not keep it alive while nobody drives."""
+        """End the lead for good: a renewal that came through late must not keep it alive while no scheduler drives."""
         lead, self._lead = self._lead, None
         if lead is not None:
             with suppress(LeaseLost, StoreUnavailable):  # another scheduler has it, or will soon

@@ -49,7 +49,7 @@ def guard_command(order: Order, tools: Tools) -> int:
         guard.dismiss()
         mailbox.close()
     if result.words:
-        tools.say(result.words)  # last of all: whoever should read this may have stopped reading
+        tools.say(result.words)  # last of all: the reader of our output may have left
     return result.code
 
 
@@ -258,7 +258,7 @@ class _Supervisor:
 
     def _heed_lease(self) -> None:
         if self._kept.lost:
-            self._end("lost", 0)  # it may be somebody else's already
+            self._end("lost", 0)  # another process may have it already
         elif self._term.over:
             self._end("deadline", self._grace * ASK_PART)
         elif self._told_deadline_ns != self._term.deadline_ns:
@@ -324,7 +324,7 @@ class _Supervisor:
         return exit_codes.lost(self._kept.lost or self._kept.trouble)
 
     def _settle(self, lease: Lease, end: Ending) -> Ending:
-        """Give the lease back; finding it in other hands outranks whatever the agent said."""
+        """Give the lease back; finding it in other hands outranks what the agent said."""
         gone = bool(self._ended and self._ended["gone"])
         try:
             self._store.release(lease, clean=gone, answered=end.code == 0, code=end.code)

@@ -122,7 +122,7 @@ class ToolGate:
             self._doubt(begun, "the agent cancelled the call")
 
     def _judge(self, call: ToolCall) -> Message | None:
-        """Return None to let the call pass, the answer to give instead, or nothing where nobody waits for one."""
+        """Return None to let the call pass, the answer to give instead, or nothing where no caller waits for one."""
         try:
             if not self._writes(call.tool):
                 self._asked("check")
@@ -193,7 +193,7 @@ class ToolGate:
 
 def _unreadable(line: bytes, why: str) -> bytes:
     """Answer every request of a frame that is refused as a whole, or say to no request in particular what is wrong."""
-    words = f"this is no JSON that everybody reads alike ({why})."
+    words = f"this JSON does not mean the same to every reader ({why})."
     return _answers([mcp.protocol_error(mcp.PARSE_ERROR, words, number) for number in asked_in(line) or [""]])
 
 

@@ -10,7 +10,7 @@ QUIET_SECONDS = 3600.0
 
 
 class Hint:
-    """No hints at all: whoever waits looks by itself."""
+    """No hints at all: the worker looks by itself."""
 
     def fds(self) -> list[int]:
         """Return what to wait for."""
@@ -53,7 +53,7 @@ class WatchHint(Hint):
         return LOOK_SECONDS
 
     def heard(self, ready: Sequence[int]) -> bool:
-        """Tell whether somebody has written since the last time."""
+        """Tell whether another process has written since the last time."""
         del ready
         before, self._seen = self._seen, self._watch.version()
         return before != self._seen

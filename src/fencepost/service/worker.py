@@ -253,7 +253,7 @@ class Worker:
     def lease(self, store: RuntimeStore, ready: int | None = None) -> None:
         """Lease as many runs as there are guards and room for, and hand them over.
 
-        `ready` says how many wait. None: nobody has looked; at least one, and what is left of those that were counted.
+        `ready` says how many wait. None: they were not counted; at least one, and what is left of those that were counted.
         """
         if self._draining:
             return

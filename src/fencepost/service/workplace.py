@@ -48,7 +48,7 @@ from fencepost.service.order import Order, Tools
 REPO_WAIT_SECONDS = 300.0
 TURN, TURN_SECONDS_MAX = "fencepost.turn", 60.0  # the file at which runs of one machine line up for a repository
 MERGE_WAIT_SECONDS = 60.0  # a person may be in the project for hours; then the branch waits, not the run
-TRIES, PAUSE_SECONDS = 5, 0.3  # somebody else's git may hold one of its own locks for a moment
+TRIES, PAUSE_SECONDS = 5, 0.3  # another git may hold one of its own locks for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def hold_repository(repository: Repository, tools: Tools, *, tenant: str, who: s
 
 
 def clear_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...], tools: Tools) -> Saved | None:
-    """Put a leftover away for a person: whatever of its run is still alive has lost its lease, and is ended first."""
+    """Put a leftover away for a person: processes of its run that are still alive have lost the lease, and are ended first."""
     store = tools.open_store()
     try:
         lost = [held for held in store.leases() if held.lost and held.run_id == worktree.run]
@@ -219,9 +219,9 @@ def clear_away(repository: Repository, worktree: Worktree, discard: tuple[str, .
 
 
 def put_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...]) -> Saved | None:
-    """Save a leftover and remove it; return what was saved, or None if nobody ever worked there.
+    """Save a leftover and remove it; return what was saved, or None if no agent ever worked there.
 
-    Raises GitFailed if anything in it would be lost. Whoever calls this holds the repository's lease.
+    Raises GitFailed if anything in it would be lost. The caller holds the repository's lease.
     """
     if worktree.half_made:
         if os.path.isdir(worktree.path) and set(os.listdir(worktree.path)) - {".git"}:
@@ -229,7 +229,7 @@ def put_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...
         forget(worktree, repository)
         drop_branch(worktree, repository)
         return None
-    if worktree.unfinished:  # what is missing there was not deleted by anybody; and what is there, is on the branch
+    if worktree.unfinished:  # what is missing there was never written; what is there is on the branch
         forget(worktree, repository)
         drop_branch(worktree, repository)
         return None
@@ -237,7 +237,7 @@ def put_away(repository: Repository, worktree: Worktree, discard: tuple[str, ...
         forget(worktree, repository)
         return Saved(worktree.saved, worktree.branch, changed=worktree.saved != worktree.base)
     if not os.path.isdir(worktree.path):
-        forget(worktree, repository)  # somebody deleted it by hand
+        forget(worktree, repository)  # it was deleted by hand
         return None
     saved = save(worktree, discard)
     if saved.left:

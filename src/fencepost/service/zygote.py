@@ -127,7 +127,7 @@ class Helper:
                 _reap()
 
     def _fork(self, place: GuardPlace) -> None:
-        """Listen, then fork: whoever hears of a guard can reach it."""
+        """Listen, then fork: a worker that hears of a guard can reach it."""
         listener: socket | None = None
         try:
             listener = socket(AF_UNIX, SOCK_STREAM)
