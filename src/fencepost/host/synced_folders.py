@@ -12,6 +12,7 @@ _SYNCED_NAMES = {
     "Google Drive": "Google Drive",
     "GoogleDrive": "Google Drive",
 }
+_SYNCED_STARTS = tuple(_SYNCED_NAMES)
 _SYNCED_MARKERS = {".dropbox": "Dropbox", ".stfolder": "Syncthing"}
 
 
@@ -36,7 +37,7 @@ def nearest_existing(path: str) -> str:
 
 def _service_of(folder: str) -> str | None:
     name = os.path.basename(folder)
-    for known, service in _SYNCED_NAMES.items():
+    for known, service in _SYNCED_NAMES.items() if name.startswith(_SYNCED_STARTS) else ():
         # Services add an account to the name, as in: OneDrive - Company
         if name == known or name.startswith((f"{known} ", f"{known}-")):
             return service

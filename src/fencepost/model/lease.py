@@ -21,6 +21,7 @@ NAME_MAX = 512
 
 DRIFT = 0.01  # how much faster or slower than the store's our clock may run
 GRACE_MAX_SECONDS = 5.0
+ASK_PART = 0.6  # of the grace before a lease runs out; the rest is for the kill itself, on a busy host
 TTL_DEFAULT_SECONDS = 30.0
 OVERDUE_TIMES = 1.5  # as long as from one renewal to the next, without one: its keeper is gone, frozen or cut off
 TTL_MIN_SECONDS = 0.2

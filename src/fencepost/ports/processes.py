@@ -7,6 +7,8 @@ from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple, Protoco
 if TYPE_CHECKING:
     from fencepost.model.process import Fate, Host, ProcessId
 
+KILL_SECONDS = 10.0  # how long a tree that was killed may take to be gone
+
 
 class Traces(NamedTuple):
     """What a run leaves behind to find its processes by, known before the agent starts."""

@@ -11,8 +11,8 @@ from contextlib import suppress
 from fencepost.host.life_lock import hold_life_lock, is_life_over
 from fencepost.model.outcome import Lost
 from fencepost.model.process import Fate
+from fencepost.ports.processes import KILL_SECONDS
 from fencepost.ports.runs import Adoptable, LeasedRun
-from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Term
 from fencepost.service.end_record import EndRecords, clear_away_the_dead, has_known_end
 from fencepost.service.guard_handle import Guarded

@@ -14,14 +14,13 @@ from fencepost.host.children import can_list_children, children_of, own_children
 from fencepost.host.libc import become_subreaper
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.ports.processes import Traces
+from fencepost.ports.processes import KILL_SECONDS, Traces
 
 if TYPE_CHECKING:
     from fencepost.model.light import Mapping, Sequence
     from fencepost.ports.clock import Clock
     from fencepost.ports.processes import Processes
 
-KILL_SECONDS = 10.0
 PAUSE_MIN_SECONDS, PAUSE_MAX_SECONDS = 0.002, 0.05
 
 # Moving a process into a cgroup makes the kernel wait for all its processors, longer than a short command takes.

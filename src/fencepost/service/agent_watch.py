@@ -9,10 +9,11 @@ import os
 
 from fencepost.host.oom_kills import kills_for_memory
 from fencepost.model import light_signal as signal
+from fencepost.model.lease import ASK_PART
 from fencepost.model.light import TYPE_CHECKING, NamedTuple
 from fencepost.model.retry import timeouts_in_seconds
 from fencepost.model.usage import usage_text
-from fencepost.service.agent_tree import KILL_SECONDS, AgentTree
+from fencepost.ports.processes import KILL_SECONDS
 from fencepost.service.answers import SocketAnswers
 from fencepost.service.end_reasons import (
     DONE,
@@ -24,7 +25,6 @@ from fencepost.service.end_reasons import (
     outcome_of,
     shown_code,
 )
-from fencepost.service.guard import ASK_PART
 from fencepost.service.output import Output, hide
 from fencepost.service.run_answers import LOCAL, RunAnswers
 from fencepost.service.run_folder import RunFolder
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fencepost.model.outcome import Outcome
     from fencepost.ports.clock import Clock
     from fencepost.service.agent_events import Listening
+    from fencepost.service.agent_tree import AgentTree
     from fencepost.service.custody import Term
     from fencepost.service.end_record import Told
     from fencepost.service.guard_skills import GuardSkills

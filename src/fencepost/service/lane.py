@@ -14,14 +14,13 @@ from typing import TypeVar
 
 from fencepost.flow.run_recheck import recheck_for
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.lease import Claim, kill_grace
+from fencepost.model.lease import ASK_PART, Claim, kill_grace
 from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun
 from fencepost.service.answers import LOST
 from fencepost.service.custody import Custody, Term
 from fencepost.service.end_lines import LaneTelling
 from fencepost.service.end_reasons import DRAIN, STOP
-from fencepost.service.guard import ASK_PART
 from fencepost.service.lane_batches import POLL_SECONDS, Batches
 from fencepost.service.lane_caller import PERMITS_MAX, LaneRunner, post_caller
 from fencepost.service.lane_runs import (

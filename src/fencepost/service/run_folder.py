@@ -9,7 +9,7 @@ from fencepost.model.errors import Misconfigured
 from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Mapping
+    from fencepost.model.light import Iterator, Mapping
 
 SOCKET_PATH_MAX = 100  # what every platform's unix sockets can take
 GUARD_NAME_MAX = 30
@@ -98,21 +98,20 @@ def _base(name_length: int) -> str:
     Another user may have been there first, under the name that we would have taken: then we go elsewhere. Where no folder
     above is safe, as in a container whose /tmp is open to all and not sticky, one that is closed itself has to do.
     """
-    candidates = _candidates()
-    fitting = [path for path in candidates if len(os.fsencode(path)) + name_length + len("//socket") <= SOCKET_PATH_MAX]
     for above in (_is_out_of_reach, _is_ours_above):
-        for path in fitting:
-            if above(os.path.dirname(path)) and _is_private(path):
+        for path in _candidates():  # the first one will nearly always do, so the others are not looked at yet
+            fits = len(os.fsencode(path)) + name_length + len("//socket") <= SOCKET_PATH_MAX
+            if fits and above(os.path.dirname(path)) and _is_private(path):
                 return path
     raise Misconfigured(
-        f"there is no private folder for run sockets: none of {', '.join(candidates)} is one that only this user can use "
+        f"there is no private folder for run sockets: none of {', '.join(dict.fromkeys(_candidates()))} is one that only this user can use "
         f"and whose path leaves room for a socket's (at most {SOCKET_PATH_MAX} bytes). Set XDG_RUNTIME_DIR to a folder of "
         "your own with a short name."
     )
 
 
-def _candidates() -> list[str]:
-    """Return where the folder may be, the best place first; the folder itself is never a link."""
+def _candidates() -> Iterator[str]:
+    """Yield where the folder may be, the best place first; the folder itself is never a link."""
     from fencepost.config.find import state_folder
 
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -122,8 +121,10 @@ def _candidates() -> list[str]:
         *(f"{folder.rstrip('/')}/fencepost-{os.getuid()}" for folder in shared),
         f"{state_folder(os.environ)}/run",
     ]
-    there = [place for place in places if os.path.isdir(os.path.dirname(place))]
-    return list(dict.fromkeys(f"{os.path.realpath(os.path.dirname(one))}/{os.path.basename(one)}" for one in there))
+    for place in places:
+        folder, name = os.path.split(place)
+        if os.path.isdir(folder):
+            yield f"{os.path.realpath(folder)}/{name}"
 
 
 def _is_out_of_reach(folder: str) -> bool:

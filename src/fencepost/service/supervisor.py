@@ -9,15 +9,14 @@ import select
 from fencepost.host import cgroup
 from fencepost.model import light_signal as signal
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
-from fencepost.model.lease import Claim, Lease, kill_grace
+from fencepost.model.lease import ASK_PART, Claim, Lease, kill_grace
 from fencepost.model.light import TYPE_CHECKING
-from fencepost.ports.processes import Traces
+from fencepost.ports.processes import KILL_SECONDS, Traces
 from fencepost.service import exit_codes
 from fencepost.service.admission import Admission
-from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.custody import Custody, Term
 from fencepost.service.exit_codes import NOTHING_STARTED, Ending
-from fencepost.service.guard import ASK_PART, GuardHandle, post_guard
+from fencepost.service.guard_start import GuardHandle, post_guard
 from fencepost.service.last_resort import OVERDUE_PART, LastResort
 from fencepost.service.order import Order, Tools, environment, new_id
 from fencepost.service.run_folder import PAYLOAD, RunFolder, plan_run_folder

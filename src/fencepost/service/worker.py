@@ -17,8 +17,8 @@ from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import kill_grace, trusted_for
 from fencepost.model.outcome import Lost, NotStarted, Outcome, OverBudget
 from fencepost.model.run import Reason
+from fencepost.ports.processes import KILL_SECONDS
 from fencepost.ports.runs import LeasedRun, Starting
-from fencepost.service.agent_tree import KILL_SECONDS
 from fencepost.service.channel import Message
 from fencepost.service.custody import Custody, Term
 from fencepost.service.end_record import EndRecord, record_at

@@ -10,6 +10,7 @@ from _thread import allocate_lock
 from fencepost.model.light import Callable
 
 MARK = "-- :name "
+APART = "\n;;\n"  # is in no statement
 ALIKE = os.path.join(os.path.dirname(__file__), "sql")
 FIRST = ("lease.sql", "meta.sql", "waiter.sql")  # all that `exec` and `lease` ever need
 
@@ -20,13 +21,16 @@ class Statements(dict[str, str]):
     def __init__(self, folder: str, spelled: Callable[[str], str]) -> None:
         super().__init__()
         self._spelled = spelled
-        unread = [*_files(folder), *_files(ALIKE)]
-        self._unread = sorted(unread, key=lambda path: os.path.basename(path) not in FIRST)
+        self._folders = (folder, ALIKE)
+        self._unread = [
+            path for name in FIRST for within in self._folders if os.path.exists(path := f"{within}/{name}")
+        ]
+        self._listed = False  # the other files
         self._reading = allocate_lock()  # a worker asks from several threads, and one may be in the middle of a file
 
     def __missing__(self, name: str) -> str:
         with self._reading:
-            while name not in self and self._unread:
+            while name not in self and self._has_more():
                 self._read(self._unread.pop(0))
         if name in self:
             return self[name]
@@ -35,15 +39,25 @@ class Statements(dict[str, str]):
     def complete(self) -> "Statements":
         """Read all of them."""
         with self._reading:
-            while self._unread:
+            while self._has_more():
                 self._read(self._unread.pop(0))
         return self
 
+    def _has_more(self) -> bool:
+        if not self._unread and not self._listed:
+            found = (path for folder in self._folders for path in _files(folder))
+            self._unread = [path for path in found if os.path.basename(path) not in FIRST]
+            self._listed = True
+        return bool(self._unread)
+
     def _read(self, path: str) -> None:
-        alike = os.path.dirname(path) == ALIKE
-        for name, text in parse(read(path)):
+        found = parse(read(path))
+        if os.path.dirname(path) == ALIKE:
+            spelled = self._spelled(APART.join(text for _, text in found)).split(APART)  # all at once is quicker
+            found = [(name, text) for (name, _), text in zip(found, spelled, strict=True)]
+        for name, text in found:
             assert name not in self, f"two statements are called {name}"
-            self[name] = self._spelled(text) if alike else text
+            self[name] = text
 
 
 def load(package_file: str, spelled: Callable[[str], str]) -> Statements:
@@ -60,16 +74,16 @@ def parse(text: str) -> list[tuple[str, str]]:
 
 def migrations(package_file: str) -> list[tuple[int, str]]:
     """Return the numbered migrations beside a module, oldest first."""
-    return [(_number(path), read(path)) for path in _migration_files(package_file)]
+    return [(_number(path), read(path)) for path in _files(_migration_folder(package_file))]
 
 
 def newest_migration(package_file: str) -> int:
     """Return the number of the newest one, without reading any."""
-    return _number(_migration_files(package_file)[-1])
+    return _number(max(os.listdir(_migration_folder(package_file))))
 
 
-def _migration_files(package_file: str) -> list[str]:
-    return _files(os.path.join(os.path.dirname(package_file), "migrations"))
+def _migration_folder(package_file: str) -> str:
+    return os.path.join(os.path.dirname(package_file), "migrations")
 
 
 def _files(folder: str) -> list[str]:

@@ -85,8 +85,9 @@ class Opening:
         with errors_of(self.path):
             connection, copy = self._connect()
             try:
-                meta, _ = self._bring_up(connection, copy, new_id)
-                check_schema(f"sqlite:{self.path}", meta, newest=newest_schema())
+                newest = newest_schema()
+                meta, _ = self._bring_up(connection, copy, new_id, newest)
+                check_schema(f"sqlite:{self.path}", meta, newest=newest)
                 dialect = SqliteDialect(self.path, connection, copy, store_id=meta["store_id"])
                 return SqliteStore(dialect, meta, catch_up(dialect, copy, meta))
             except BaseException:
@@ -99,7 +100,7 @@ class Opening:
         with errors_of(self.path):
             connection, copy = self._connect()
             try:
-                meta, before = self._bring_up(connection, copy, new_id, progress)
+                meta, before = self._bring_up(connection, copy, new_id, newest_schema(), progress)
             finally:
                 connection.close()
                 copy.close()
@@ -117,11 +118,12 @@ class Opening:
         connection: apsw.Connection,
         copy: FenceCopy,
         new_id: str,
+        newest: int,
         progress: Callable[[int, int], None] = unheard,
     ) -> tuple[dict[str, str], int]:
         meta = self._read_meta(connection)
         before = int(meta.get("schema", 0))
-        if before < newest_schema():
+        if before < newest:
             before = migrate(connection, copy, new_id=new_id, progress=progress)
             meta = self._read_meta(connection)
         return meta, before
