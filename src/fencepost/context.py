@@ -69,7 +69,7 @@ class RunContext:
 
     @property
     def idempotency_key(self) -> str:
-        """A key for whatever is called outside, the same for every attempt at this tick."""
+        """A key for calls to other services, the same for every attempt at this tick."""
         return self._value("IDEMPOTENCY_KEY")
 
     @property

@@ -1,7 +1,7 @@
 """Sends notices and tells how each went, one JSON object a line: `python -m fencepost.send_notices < JOBS`.
 
 It is a process of its own, so that no receiver, however slow or hostile, can hold a scheduler up: it is ended when its
-time is over. Whatever library sends, no connection leaves this process to an address that was not checked.
+time is over. No library that sends can make a connection leave this process to an address that was not checked.
 """
 
 import http.client
@@ -105,7 +105,7 @@ def send_ping(job: Mapping[str, Any], way: DeliveryWay) -> None:
 
 
 def send_message(job: Mapping[str, Any], way: DeliveryWay) -> None:
-    """Let apprise tell people, in whatever way its address means."""
+    """Let apprise tell people, in the way that its address means."""
     try:
         import apprise
     except ImportError:

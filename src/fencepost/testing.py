@@ -112,7 +112,7 @@ class Rehearsal:
         self._ending = True
 
     def lose_lease(self) -> None:
-        """Take the lease away, as a successor elsewhere would: whatever the run records now is refused."""
+        """Take the lease away, as a successor elsewhere would: what the run records now is refused."""
         for held in self._watching.leases():
             self._watching.break_lease(held, why="taken away by a test")
         self._ending = True  # a supervisor learns of it at its next renewal

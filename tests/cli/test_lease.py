@@ -138,7 +138,7 @@ def test_all_that_a_machine_has_lost_is_forgotten_at_once(lost: Ground) -> None:
         (["break"], "lease break RESOURCE"),
         (["brek", "lock:x"], "lease break RESOURCE"),
         (["break", "nightly"], "for example lock:nightly"),
-        (["break", "lock:nightly"], "nobody holds lock:nightly"),
+        (["break", "lock:nightly"], "there is no lease on lock:nightly"),
         (["forget"], "lease forget RESOURCE"),
         (["forget", "--host"], "--host needs a value"),
         (["list", "--limit", "many"], "--limit is a whole number"),
@@ -182,7 +182,7 @@ def test_tenants_have_leases_of_their_own_and_share_projects(
     assert capsys.readouterr().out.splitlines()[0].split()[:2] == ["TENANT", "RESOURCE"]
     assert main(["lease", "break", "schedule:close"]) == 0
     assert main(["lease", "break", "schedule:close"]) == 2
-    assert "nobody of tenant acme holds schedule:close" in capsys.readouterr().err
+    assert "there is no lease of tenant acme on schedule:close" in capsys.readouterr().err
     assert main(["lease", "break", "project:scout"]) == 0
     assert listed("--tenant", "other") == [("other", "schedule:close")]
 
@@ -238,7 +238,7 @@ def test_a_lease_is_broken_in_the_store_that_holds_it(ground: Ground, project: P
     assert (told.code, told.out.decode().endswith(f", in {ground.store_url}\n")) == (0, True), told
     assert ground.told(holder).code == 76
     nowhere = ground.run("lease", "break", "lock:nightly", cwd=project)
-    assert (nowhere.code, "nobody of tenant acme holds lock:nightly" in nowhere.err) == (2, True)
+    assert (nowhere.code, "there is no lease of tenant acme on lock:nightly" in nowhere.err) == (2, True)
 
 
 @pytest.mark.parametrize("words", [("--store", "own"), ("--tenant", "acme")])

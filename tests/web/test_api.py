@@ -526,7 +526,7 @@ def test_tenants_never_see_one_another(busy: WebDoor) -> None:
         ("/runs", {"target": "digest", "overlap": "skip"}, 400, "is an agent"),
         ("/schedules/nightly/pause", {"until": "tomorrow"}, 400, "tomorrow"),
         ("/schedules/nightly/resume", None, 400, "not paused"),
-        ("/leases/break", {"resource": "lock:z"}, 404, "nobody holds"),
+        ("/leases/break", {"resource": "lock:z"}, 404, "there is no lease on"),
     ],
 )
 def test_an_error_says_what_is_wrong(busy: WebDoor, path: str, body: Any, status: int, word: str) -> None:  # noqa: ANN401

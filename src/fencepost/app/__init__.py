@@ -66,7 +66,7 @@ class Fencepost(SingleDefinitions):
         """Begin an empty set of definitions.
 
         `store` is a URL or `env:NAME`; without one FENCEPOST_STORE is used, or else a file that belongs to this program.
-        The definitions belong to `name`, on whatever machine; without one to `source`, the file that this is written in.
+        The definitions belong to `name`, on every machine; without one to `source`, the file that this is written in.
         """
         frame = sys._getframe(1)  # noqa: SLF001  # who writes this, which is what owns the definitions
         if source is not None:

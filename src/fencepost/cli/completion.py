@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def answer(argv: list[str]) -> int:
-    """Print what may stand at the cursor, a line each: the word, a tab, a note. Whatever goes wrong means no words."""
+    """Print what may stand at the cursor, a line each: the word, a tab, a note. Any error means no words."""
     from fencepost.cli.completion_words import candidates, split_line
 
     words = split_line(argv[1])[1:] if argv[:1] == ["--line"] else argv[1:]

@@ -120,7 +120,7 @@ class Holder:
         self._program.stdin.flush()
 
     def freeze(self) -> None:
-        """Stop it in the middle of whatever it does."""
+        """Stop it in the middle of its work."""
         self._program.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

@@ -1,4 +1,4 @@
-"""`fencepost doctor`: is this machine fit, and is anybody looking."""
+"""`fencepost doctor`: is this machine fit, and is a scheduler at work."""
 
 import argparse
 import os

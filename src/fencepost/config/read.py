@@ -1,4 +1,4 @@
-"""Reads a TOML file whatever an editor did to it, and says where it cannot be read."""
+"""Reads a TOML file, also with a byte order mark or odd line ends, and says where it cannot be read."""
 
 import os
 import re

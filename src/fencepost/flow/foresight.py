@@ -25,7 +25,7 @@ from fencepost.ports.ticks import Around, DueSchedule, NewTick, TickPlan
 AHEAD_US = 3_000_000  # how early
 AGAIN_US = 1_000_000  # schedules come and change: how often to look for others
 KEPT_MAX = 2_000
-AT_ONCE = 50  # in one step: whatever comes due meanwhile waits for it
+AT_ONCE = 50  # in one step: ticks that come due meanwhile wait for it
 NO_RUN = ""  # in place of the id of a run that is not made yet
 WALLS_KEPT = 256
 

@@ -31,7 +31,7 @@ class Once:
         return self._ask("ledger_begin", **self._fields)
 
     def complete(self, answer: object) -> Any:  # noqa: ANN401  # whatever JSON the effect answered
-        """Record the answer and return it as everybody after us will get it."""
+        """Record the answer and return it as every later caller will get it."""
         try:
             text = check_answer(json.dumps(answer, allow_nan=False))
         except (TypeError, ValueError, RecursionError, Invalid) as error:

@@ -26,7 +26,7 @@ class Pruner:
     def step(self, place: PrunePlace) -> PrunedPage:
         """Look at one page, in one short transaction; the page after it is `next`, or None when the pass is over.
 
-        Whatever is deleted is counted, and the watermark raised, in the same transaction.
+        All that is deleted is counted, and the watermark raised, in the same transaction.
         """
         horizon = Horizon(self.tenant, self.store.clock_us(), self.kept_for)
         store = self.store

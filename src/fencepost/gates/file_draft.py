@@ -1,4 +1,4 @@
-"""A file in the making: complete and on the disk before anybody sees it under its name."""
+"""A file in the making: complete and on the disk before it has its name."""
 
 import fcntl
 import os
@@ -49,7 +49,7 @@ class Draft:
         sync(self._file)
 
     def publish(self, name: str, directory: int) -> None:
-        """Put it in place of whatever has that name, and return when that would survive a power cut."""
+        """Put it in place of the file that has that name, and return when that would survive a power cut."""
         os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=directory)
         self._published = True
         sync(directory)

@@ -22,7 +22,7 @@ def at_work(folders: Iterable[str], uid: int) -> list[str] | None:
 
 
 def _can_tell(places: list[str], uid: int) -> bool:
-    """Tell whether everybody who can write there is a process that we see: no other machine, container or user's."""
+    """Tell whether only processes that we see can write there: none of another machine, container or user."""
     kinds = [filesystem.kind_of(place) for place in places]
     local = all(kind is not None and not filesystem.is_network(kind) for kind in kinds)
     return local and sees_every_process() and os.geteuid() in (0, uid)

@@ -40,7 +40,7 @@ class ProcTable:
 
 
 class Kin(NamedTuple):
-    """What /proc tells everybody about a process: its parent's entry, and its pids, from the outermost namespace inwards."""
+    """What /proc tells every user about a process: its parent's entry, and its pids, from the outermost namespace inwards."""
 
     parent: str
     pids: tuple[int, ...]

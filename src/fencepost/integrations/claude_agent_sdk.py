@@ -21,7 +21,7 @@ SECONDS = 10
 
 async def check_lease(input_data: Any, tool_use_id: str | None, context: Any) -> Any:  # noqa: ANN401  # the SDK's own types
     """Let a tool call pass while the run holds its lease; deny it, and stop the agent, once it does not."""
-    del input_data, tool_use_id, context  # whatever it is about, the lease decides
+    del input_data, tool_use_id, context  # the lease alone decides
     try:
         await asyncio.to_thread(supervisor_client.ask, "check")
     except FencepostError as error:

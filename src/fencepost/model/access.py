@@ -58,7 +58,7 @@ def new_secret(kind: str, randomness: bytes) -> Secret:
 
 
 def read_secret(text: str, kind: str) -> Secret | None:
-    """Read a key; None for whatever is spelled otherwise."""
+    """Read a key; None for any other text."""
     found = SPELLING.fullmatch(text)
     if found is None or found[1] != LETTERS[kind]:
         return None

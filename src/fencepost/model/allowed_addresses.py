@@ -50,7 +50,7 @@ def networks_of(texts: Sequence[str]) -> tuple[Network, ...]:
 
 
 def check_address(text: str, allowed: Sequence[Network]) -> None:
-    """Refuse an address inside the own network, in whatever dress, unless it is allowed."""
+    """Refuse an address inside the own network, however it is spelled, unless it is allowed."""
     address = ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # the very same one, written otherwise
     for one in (mapped or address, *_within(address)):

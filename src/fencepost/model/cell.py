@@ -1,4 +1,4 @@
-"""Cells: one small document per resource, in whatever store can compare and swap.
+"""Cells: one small document per resource, in any store that can compare and swap.
 
 No clock is compared with another one. A holder raises `beat` with every renewal; who finds a lease in the way notes
 when it saw that very document for the first time, on its own clock, and may take over once it has stood for the
@@ -477,7 +477,7 @@ def _still_ours(cell: Cell, lease: Lease) -> CellLease:
 
 
 def _program(label: str) -> str:
-    """Keep the program's name alone: a command line may hold what is not for everybody who reads the store."""
+    """Keep the program's name alone: a command line may hold what not every reader of the store should see."""
     return _plain(label.partition(" ")[0])
 
 

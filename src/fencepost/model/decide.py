@@ -175,7 +175,7 @@ class _Desk:
                 raise AssertionError("a tick is skipped, never turned away")
 
     def _reserve(self, due: Due, admitted: Admitted) -> None:
-        """Find the money before anybody is displaced: a tick without money must not stop another's run."""
+        """Find the money before another run is displaced: a tick without money must not stop another's run."""
         reservation = reserve(self._policies.budget, self._spend(without=admitted.displaces), at=due.counted_at)
         if isinstance(reservation, BudgetDenied):
             self._refused.append((due, DispositionKind.BUDGET, ()))

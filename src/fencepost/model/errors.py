@@ -58,7 +58,7 @@ class Unauthorised(FencepostError):
 
 
 class Unverifiable(Unauthorised):
-    """A signature that cannot be checked here. The caller, who may be anybody, hears what everybody hears."""
+    """A signature that cannot be checked here. The caller may be a stranger, and gets the same answer as every stranger."""
 
     def __init__(self, message: str, *, why: str) -> None:
         super().__init__(message)

@@ -54,7 +54,7 @@ def proof_of(lease: Lease, host: str) -> Proof:
 
 
 def proof_to_raise(lease: Lease, host: str) -> Proof:
-    """Return what keeps out everybody older: a project's free places are fenced off too, if their last holder was lost."""
+    """Return what keeps out every earlier holder: a project's free places are fenced off too, if their last holder was lost."""
     proof = proof_of(lease, host)
     return proof._replace(resources=(*proof.resources, *lease.fenced))
 

@@ -48,7 +48,7 @@ class Lease(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A place in a line. Everybody in it is ordered by this alone, so that no two can wait for each other."""
+    """A place in a line. All who wait are ordered by this alone, so that no two can wait for each other."""
 
     rank: int  # minus the priority; `exec` and sessions have none, which is 0
     since_us: int
@@ -307,7 +307,7 @@ def kill_grace(ttl_seconds: float) -> float:
 def trusted_for(ttl_seconds: float) -> float:
     """Return how long a holder may rely on a lease, counted from *before* the request was sent.
 
-    Drift and the kill grace are taken off, so that the tree is dead before anybody else can be granted it.
+    Drift and the kill grace are taken off, so that the tree is dead before another holder can be granted it.
     """
     return ttl_seconds * (1 - DRIFT) - kill_grace(ttl_seconds)
 

@@ -1,4 +1,4 @@
-"""What a tick is, whatever happens to clocks and tables: zone, local slot and fold."""
+"""What a tick is, also when clocks and zone tables change: zone, local slot and fold."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,7 +53,7 @@ def every_key(predecessor: str | None) -> str:
 
 
 def idempotency_key(tenant: str, schedule: str, version: int, tick_at: datetime) -> str:
-    """Return the key that an agent hands on to whatever it calls, the same for every attempt at a tick.
+    """Return the key that an agent hands on to the services that it calls, the same for every attempt at a tick.
 
     It is the SHA-256 of a JSON list, in ASCII and without blanks, so that no two ticks share an encoding.
     """

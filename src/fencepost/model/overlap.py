@@ -14,7 +14,7 @@ from typing import assert_never
 from fencepost.model.errors import Busy, Invalid, QueueFull
 from fencepost.model.run import RunId, TriggerKind
 
-LINE_MAX = 1000  # how many runs may wait in line, of whatever kind
+LINE_MAX = 1000  # how many runs may wait in line, of all kinds
 WAITING_MAX = 10_000_000  # what an agent may raise that to for runs without a schedule
 PARALLEL_MAX = 1000
 PARALLEL_DEFAULT = 4
@@ -240,7 +240,7 @@ def _queue(manner: _Manner, policy: OverlapPolicy, live: Sequence[UnendedRun]) -
 
 
 def _cancel_previous(manner: _Manner, rule: OverlapRule, live: Sequence[UnendedRun]) -> Admission:
-    """Supersede what the policy may touch: waiting ticks, and whatever has started and is not attended.
+    """Supersede what the policy may touch: waiting ticks, and runs that have started and are not attended.
 
     A webhook or a person's run that still waits was accepted and is kept; a second person is told so.
     """

@@ -90,5 +90,5 @@ def _by_path(file: FileId, owners: Owners) -> str:
 
 
 def digest_of(things: Iterable[tuple[str, str, str]]) -> str:
-    """Return the digest of a content: what is defined (kind, name, hash or text), in whatever order."""
+    """Return the digest of a content: what is defined (kind, name, hash or text), in any order."""
     return sha256("\n".join(sorted(" ".join(one) for one in things)).encode()).hexdigest()

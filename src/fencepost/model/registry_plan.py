@@ -1,7 +1,7 @@
 """What an apply would change: the registry as it is, and the file as it is now, make changes and conflicts.
 
 Definitions are compared by the hash of the form in which they are kept. A schedule gets a new version when its own
-definition or its agent's changes. Whatever a file once defined and no longer does is retired, never deleted.
+definition or its agent's changes. What a file once defined and no longer does is retired, never deleted.
 """
 
 import json

@@ -26,7 +26,7 @@ class Unit(NamedTuple):
 
     @property
     def stop_seconds(self) -> int:
-        """How long a stop may take: runs finish or are handed back before anybody is killed."""
+        """How long a stop may take: runs finish or are handed back before an agent is killed."""
         return round(self.drain_seconds) + STOP_SECONDS
 
 

@@ -31,7 +31,7 @@ class TriggeredRun(NamedTuple):
 
 
 def line_of(store: "SqlRequests", *, tenant: str, agent: str) -> WaitingLine:
-    """Tell how many more runs of an agent may be asked for, before anybody puts them together."""
+    """Tell how many more runs of an agent may be asked for, before the caller puts them together."""
     return store.line_of(Ask(tenant, agent, by=""))
 
 

@@ -90,7 +90,7 @@ def break_lease(store: LeaseStore, resource: str, *, tenant: str, why: str, on_t
     ]
     if not candidates:
         whose = "" if tenant == "default" else f" of tenant {tenant}"
-        raise Unknown(f"nobody{whose} holds {resource}; {_where_to_look(store, tenant, resource)}")
+        raise Unknown(f"there is no lease{whose} on {resource}; {_where_to_look(store, tenant, resource)}")
     held = candidates[0]
     if not store.break_lease(held, why=why):
         raise Invalid(f"{resource} changed hands just now; look again with 'fencepost lease list'.")

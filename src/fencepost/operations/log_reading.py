@@ -1,4 +1,4 @@
-"""What a person sees of a log: its end at once, and then whatever comes, in whole lines."""
+"""What a person sees of a log: its end at once, and then what is added, in whole lines."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Whether anybody is looking: how far the scheduler has come, and who holds its lease."""
+"""Whether a scheduler is at work: how far it has come, and who holds its lease."""
 
 from fencepost.model.definition import schedule_from_json, trigger_of
 from fencepost.model.lease import Held
@@ -55,5 +55,5 @@ def driver_words(store: Store, tenant: str) -> str:
     """Say who drives the scheduler, by its lease."""
     name, held = f"scheduler:{tenant}", _driver(store, tenant)
     if held is None:
-        return f"nobody holds {name}: is `fencepost up` running?"
+        return f"no scheduler holds {name}: is `fencepost up` running?"
     return f"{name} is held by pid {held.supervisor.pid} on {held.supervisor.host.name}."

@@ -75,7 +75,7 @@ def request_run(
     """Run a schedule or an agent now, or one tick of a schedule again.
 
     A schedule's overlap policy is obeyed by refusing up front (Busy); an agent's runs wait in line. The same `key`
-    returns the same run, whatever became of it. A tick that succeeded is not run again, unless `again` is said.
+    returns the same run, also if it has ended. A tick that succeeded is not run again, unless `again` is said.
     """
     check_request(key=key, payload=payload, priority=priority)
     if again and tick is None:

@@ -37,7 +37,7 @@ class Restored(NamedTuple):
     floor: int
     lost_from: datetime
     lost_until: datetime
-    tenant: str | None  # whose content it was; None: everybody's
+    tenant: str | None  # whose content it was; None: all tenants'
 
 
 def quietly(_rows: int) -> None:

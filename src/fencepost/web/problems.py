@@ -74,5 +74,5 @@ def problem_of(error: errors.FencepostError) -> ProblemResponse:
 
 
 def unauthorised() -> ProblemResponse:
-    """Return the one answer to everybody without a key, whatever they asked for."""
+    """Return the one answer to every request without a key."""
     return ProblemResponse(401, "unauthorised", UNKNOWN_KEY, REALM)

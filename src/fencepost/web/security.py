@@ -167,7 +167,7 @@ class Gatekeeper:
             )
 
     def _check_origin(self, scope: Scope) -> None:
-        """Refuse what another site's page sends, whatever it has to show."""
+        """Refuse what another site's page sends, also with a good key or cookie."""
         origin, site = header(scope, "origin"), header(scope, "sec-fetch-site")
         if origin == "null" and site == "same-origin":
             return  # our own page, which under `no-referrer` does not name itself; no page can make up Sec-Fetch-Site

@@ -32,7 +32,7 @@ FIRST_USE = "guards this machine; for several, set FENCEPOST_STORE=postgresql://
 
 
 def exec_store_url(explicit: str | None) -> str:
-    """Return the store of bare `exec`: the same one whatever the current folder is."""
+    """Return the store of bare `exec`: the same one in every folder."""
     from fencepost.config.find import state_folder
 
     return explicit or os.environ.get("FENCEPOST_STORE") or f"sqlite:{state_folder(os.environ)}/state.db"
@@ -109,7 +109,7 @@ def default_ttl(url: str) -> float:
 
 
 def lease_opener(url: str) -> Callable[[], LeaseStore]:
-    """Return a way to open a store for leases, of whatever kind."""
+    """Return a way to open a store of any kind for leases."""
     if is_cells(url):
         from fencepost.wiring.cell_stores import CellOpener
 
@@ -132,7 +132,7 @@ def tick_journal(url: str, tenant: str, resource: str) -> TickJournal:
 
 
 def open_leases(url: str) -> LeaseStore:
-    """Open a store for leases, of whatever kind."""
+    """Open a store of any kind for leases."""
     return lease_opener(url)()
 
 

@@ -95,7 +95,7 @@ def _is_here(address: Address) -> bool:
 
 
 def _are_one(one: str, other: str) -> bool:
-    """Tell whether two paths lead to one directory, by whatever links and names."""
+    """Tell whether two paths lead to one directory, through links and other names."""
     found = [_repository(path) for path in (one, other)]
     try:
         return bool(found[0] and found[1]) and os.path.samefile(found[0], found[1])

@@ -133,7 +133,7 @@ class GitGate:
         return self._locks.are_near
 
     def _demand_marks(self, seen: RemoteState) -> None:
-        """Refuse a branch whose marks are gone: a mirrored or pruned repository would let everybody in again."""
+        """Refuse a branch whose marks are gone: a mirrored or pruned repository would let every old holder in again."""
         if seen.fence == NOTHING:
             raise Misconfigured(
                 f"{self.target} has no marks: its fence was never raised, or {fence_ref(self._branch)} was deleted, as "

@@ -40,7 +40,7 @@ class RequestPassage:
         self.close()
 
     def depart(self, seconds: float) -> None:
-        """Write down, durably, that an effect is under way elsewhere: it counts as such so long, whatever becomes of us."""
+        """Write down, durably, that an effect is under way elsewhere: it counts as such so long, also if we die."""
         self._flight = self._marks.note_flight(self._proof, seconds)
 
     def arrived(self) -> None:
@@ -225,7 +225,7 @@ class RequestMarks:
 
 
 def _lock_names(keys: Iterable[str]) -> list[str]:
-    """Return the locks of some resources, in the one order in which everybody takes them."""
+    """Return the locks of some resources, in the one order in which all processes take them."""
     return sorted({f"lock-{sha256(key.encode()).digest()[0] % LOCKS:02}" for key in keys})
 
 

@@ -18,7 +18,7 @@ SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'fencepost_guard' 
 SELECT key, fence, store, host, run_id, at_us FROM {table} WHERE fence > 0 ORDER BY key;
 
 -- :name prepare
--- A row that nobody has raised yet has fence 0: there must be something to lock.
+-- A row that was never raised has fence 0: there must be something to lock.
 INSERT INTO {table} (key, fence, store, host, run_id, at_us) VALUES (?, 0, '', '', '', 0) ON CONFLICT (key) DO NOTHING;
 
 -- :name look

@@ -1,4 +1,4 @@
-"""Makes pages: templates that escape whatever they are given, with who looks and what they may do."""
+"""Makes pages: templates that escape all values, with who looks and what they may do."""
 
 from functools import cache
 from hashlib import sha256

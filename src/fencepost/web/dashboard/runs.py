@@ -138,7 +138,7 @@ def _clock(store: Store) -> int:
 def _number(attempt: str) -> int | None:
     if not attempt:
         return None
-    if not (attempt.isascii() and attempt.isdigit() and len(attempt) < 9):  # noqa: PLR2004  # more than anybody tries
+    if not (attempt.isascii() and attempt.isdigit() and len(attempt) < 9):  # noqa: PLR2004  # more attempts than a run has
         raise Invalid(f"{attempt!r} is no number of an attempt.")
     return int(attempt)
 

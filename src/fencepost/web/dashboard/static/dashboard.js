@@ -45,7 +45,7 @@
     told = text;
   };
 
-  // Refreshing: the page asks for itself and takes over the parts that say so, unless somebody is at one of them.
+  // Refreshing: the page asks for itself and takes over the parts that say so, unless the reader is typing in one of them.
   const busy = (part) => part.contains(document.activeElement) && document.activeElement.matches("input, select, summary") || part.querySelector("details[open]");
   let refreshing = false, again = false, timer = 0;
   const refresh = async () => {
@@ -76,7 +76,7 @@
     }
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(refresh, REFRESH_MS); };
-  // A browser opens few connections to one server: whoever is not looked at gives theirs back. It takes a broken stream
+  // A browser opens few connections to one server: a page that is not looked at gives its own back. It takes a broken stream
   // up again by itself, but not one that was refused, as with the store away: that is tried anew, later each time.
   const listen = (open) => {
     let stream = null, tries = 0, timer = 0;
@@ -123,7 +123,7 @@
     });
   }
 
-  // The log: whatever comes is text, never markup.
+  // The log: all of it is text, never markup.
   const log = document.getElementById("log");
   if (log) log.scrollTop = log.scrollHeight;
   if (log && log.dataset.stream) {
