@@ -24,7 +24,7 @@ from fencepost.stores.registry_writing import Writing, write_audit
 from fencepost.stores.transaction import Dialect, Transaction
 from fencepost.stores.webhooks import HookChanges, write_hooks
 
-LEFT_US = 3600 * 1_000_000  # what was staged so long ago is nobody's any more
+LEFT_US = 3600 * 1_000_000  # what was staged so long ago has no owner any more
 STAGED_AT_ONCE = 10  # steps in one transaction: no more than a row each
 WRITTEN_AT_ONCE = 10  # likewise, of those that are written down, if all of them are quick:
 HOLD_US = 40_000  # for so long a transaction goes on with the next step while others may wait for it
@@ -56,7 +56,7 @@ class ApplyDecision(NamedTuple):
 
 
 def put(dialect: Dialect, decision: ApplyDecision) -> datetime | None:
-    """Make the registry as decided, and return since when; None if somebody else has changed it meanwhile."""
+    """Make the registry as decided, and return since when; None if another apply has changed it meanwhile."""
     steps = steps_of(decision.planned, ROWS_AT_ONCE)
     if sum(len(step.rows) for step in steps) <= ROWS_AT_ONCE:
         return dialect.write(lambda tx: _put_at_once(tx, decision, steps), often=True)
@@ -68,7 +68,7 @@ def put(dialect: Dialect, decision: ApplyDecision) -> datetime | None:
         decided = dialect.write(lambda tx: _decide(tx, decision, apply_id, len(steps)))
     finally:
         if decided is None:
-            with suppress(StoreUnavailable):  # then whoever applies next throws it away
+            with suppress(StoreUnavailable):  # then the next apply throws it away
                 _discard(dialect, apply_id, 0, len(steps))
     if decided is not None:
         finish(dialect, decision.tenant, parsed=(apply_id, decision.parsed))
@@ -76,7 +76,7 @@ def put(dialect: Dialect, decision: ApplyDecision) -> datetime | None:
 
 
 def finish(dialect: Dialect, tenant: str, *, parsed: tuple[str, Mapping[str, ScheduleDefinition]] = ("", {})) -> None:
-    """Write down what an apply has decided, to its end; whoever decided it may be dead."""
+    """Write down what an apply has decided, to its end; the process that decided it may be dead."""
     while dialect.read(lambda tx: tx.rows("applying_of", tenant=tenant)):
         dialect.write(lambda tx: _write_some(tx, tenant, parsed), often=True)
         dialect.give_way()
@@ -150,7 +150,7 @@ def _put_at_once(tx: Transaction, decision: ApplyDecision, steps: Sequence[Apply
 
 
 def _stage(dialect: Dialect, apply_id: str, first: int, steps: Sequence[ApplyStep], tenant: str) -> None:
-    """Put steps aside, numbered from the first on; they are spelled before anybody waits."""
+    """Put steps aside, numbered from the first on; they are spelled before the transaction begins."""
     told = [(number, step.what, json.dumps(step.rows)) for number, step in enumerate(steps, first)]
 
     def work(tx: Transaction) -> None:

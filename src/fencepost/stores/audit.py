@@ -97,7 +97,7 @@ class SqlAudit:
 
 
 def _head(made: Seal) -> Notice:
-    """Tell of a seal to whoever keeps the heads elsewhere."""
+    """Tell of a seal to the keeper of the heads elsewhere."""
     subject = f"audit:{made.tenant}"
     return Notice(made.tenant, f"{subject} {made.number}", ("audit_head",), subject, "", made._asdict())
 

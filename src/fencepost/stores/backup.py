@@ -28,7 +28,7 @@ class Header(NamedTuple):
     schema: int
     taken_at: datetime
     highest_fence: int
-    tenant: str | None = None  # whose it is; None: everybody's
+    tenant: str | None = None  # whose it is; None: all tenants'
 
 
 def write(path: str, snapshot: Snapshot, progress: Progress) -> int:

@@ -13,7 +13,7 @@ Key = tuple[str, str]
 class Seats:
     """The slots of the keys whose doors are locked.
 
-    A key's door is locked while somebody looks for a slot of it. Nobody ever leases the door: it is locked by those
+    A key's door is locked while a worker looks for a slot of it. The door itself is never leased: it is locked by those
     alone who look for slots.
     """
 
@@ -33,7 +33,7 @@ class Seats:
         return claim._replace(resources=tuple(slots.get(name, name) for name in claim.resources)) if pools else claim
 
     def _in(self, pool: Pool) -> set[str]:
-        """Return what is leased of a key; a lease whose time is up takes no room, and whoever comes next ends it."""
+        """Return what is leased of a key; a lease whose time is up takes no room, and the next worker ends it."""
         key = (pool.tenant, pool.name)
         if key not in self._taken:
             rows = self._tx.rows("taken_slots", tenant=pool.tenant, name=pool.name)
@@ -42,11 +42,11 @@ class Seats:
 
 
 def doors_of(runs: Iterable[RunRow]) -> set[Key]:
-    """Return what is locked while somebody looks for slots for these runs."""
+    """Return what is locked while a worker looks for slots for these runs."""
     return {(pool.tenant, pool.door) for run in runs for pool in pools_of(run.resources)}
 
 
 def outside_of(run: RunRow, claim: Claim) -> tuple[str, ...]:
-    """Return what a claim wants whatever slots it gets."""
+    """Return what a claim wants beside its slots."""
     names = {pool.name for pool in pools_of(run.resources)}
     return tuple(name for name in claim.resources if name not in names)

@@ -1,4 +1,4 @@
-"""How the end of an attempt is spelled and written down, whoever found it: once for all that are alike."""
+"""How the end of an attempt is spelled and written down, by every process alike: once for all that are alike."""
 
 import json
 from collections import defaultdict

@@ -32,7 +32,7 @@ class SqlKeys:
         return KeyRow(*rows[0]) if rows else None
 
     def use_link(self, link_id: str, link_hash: str, session: NewKey) -> KeyRow | None:
-        """Use a link up for a session; None if somebody was quicker, or its time is over."""
+        """Use a link up for a session; None if another request was quicker, or its time is over."""
 
         def work(tx: Transaction) -> KeyRow | None:
             if not tx.rows("use_link", id=link_id, hash=link_hash):

@@ -11,7 +11,7 @@ from fencepost.stores.run_rows import LockedSchedule, schedules_of
 from fencepost.stores.run_standings import spending_beside
 from fencepost.stores.transaction import Transaction
 
-AGENTS_AHEAD = 5  # that are asked about before anybody knows whether they are next
+AGENTS_AHEAD = 5  # that are asked about before it is known whether they are next
 
 
 class Hunch(NamedTuple):

@@ -21,7 +21,7 @@ def take_alike(
 ) -> tuple[list[RunRow], int]:
     """Take the next runs if all of them are plain, and return them as they are now, with their fence; or none.
 
-    They are leased before anybody has looked whether they still may start. Nearly always they may; if one may not,
+    They are leased before it was looked whether they still may start. Nearly always they may; if one may not,
     raise Unexpected.
     """
     ahead = LaneStandings(tx, hunch.tenant, hunch.agents)

@@ -1,4 +1,4 @@
-"""The verbs of whoever keeps leases of runs: leave them to their guards, adopt those that others left or lost."""
+"""The verbs of the worker that keeps leases of runs: leave them to their guards, adopt those that others left or lost."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Who gets what: a claim is judged by what stands around it, and what was granted is written down together.
 
-One claim or a hundred go the same way. Their resources are locked by then, so that nobody else can grant them.
+One claim or a hundred go the same way. Their resources are locked by then, so that no other transaction can grant them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Grant(NamedTuple):
 
     @property
     def predecessors(self) -> tuple[Held, ...]:
-        """Everybody whose processes have to be gone before this one starts."""
+        """All holders whose processes have to be gone before this one starts."""
         return (*self.lost, *(held._replace(lost=True) for held in self.replaced))
 
     def lease(self, store_id: str) -> Lease:
@@ -75,7 +75,7 @@ class Ground:
         self.fence = self.floor = self.clock_us = 0
 
     def look_up(self, store_id: str) -> None:
-        """Read what a fence must be above; whoever has all grants stand still is heeded by now."""
+        """Read what a fence must be above; a transaction that halts all grants is heeded by now."""
         ((self.floor, self.clock_us, found),) = self._tx.rows("fence_facts")
         if found != store_id:
             raise StoreUnavailable(f"the store was restored as {found} while it was in use; start again.")

@@ -32,7 +32,7 @@ def wanted_by(tx: Transaction, claim: Claim) -> list[tuple[str, str]]:
 
 
 def places_in(tx: Transaction, project: str, slots: int) -> list[str]:
-    """Return a project's places, and those that it had when more were let in: somebody may still be there."""
+    """Return a project's places, and those that it had when more were let in: a run may still be there."""
     return [*rules.slots_of(project, slots), *(str(name) for (name,) in tx.rows("places_beside", project=project))]
 
 

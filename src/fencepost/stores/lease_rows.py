@@ -107,7 +107,7 @@ def _names(resources: str) -> tuple[str, ...]:
 
 
 def kept(leases: Iterable[Lease | Held]) -> str:
-    """Spell leases as their keeper has them: whoever extends or ends one names its fence and its epoch."""
+    """Spell leases as their keeper has them: a statement that extends or ends one names its fence and its epoch."""
     return json.dumps([(lease.id, lease.fence, lease.epoch) for lease in leases])
 
 

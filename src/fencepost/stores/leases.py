@@ -264,7 +264,7 @@ def free(tx: Transaction, lease: Lease | Held, owed: Collection[str] | None) -> 
 
 
 def _renew(tx: Transaction, lease: Lease) -> None:
-    """Renew one lease, and wait for whoever is busy with it: one holder's renewal holds up nobody else."""
+    """Renew one lease, and wait for a transaction that is busy with it: one holder's renewal holds up no other."""
     rows = tx.rows("renew_leases", leases=kept([lease]))
     if not rows:
         tx.rows("lock_leases", ids=json.dumps([lease.id]))

@@ -179,7 +179,7 @@ def _begin(tx: Transaction, lease: Lease, call: EffectCall) -> Verdict:
         if entry is None and isinstance(verdict, New):
             if tx.rows("ledger_begin", **_of(lease, call), run_id=lease.run_id):
                 return verdict
-            continue  # somebody was quicker and has committed by now: look at what they wrote
+            continue  # another transaction was quicker and has committed by now: look at what it wrote
         if isinstance(verdict, New | Answered):
             tx.rows("ledger_asked", **_asked(lease, call))
         return verdict

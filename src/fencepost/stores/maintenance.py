@@ -19,13 +19,13 @@ TableRow = tuple[str, Mapping[str, Any]]
 
 
 class Snapshot(NamedTuple):
-    """One state of a store, open for as long as somebody reads it."""
+    """One state of a store, open for as long as a reader needs it."""
 
     store_id: str
     schema: int
     clock_us: int
     highest_fence: int
-    tenant: str | None  # whose rows; None: everybody's
+    tenant: str | None  # whose rows; None: all tenants'
     rows: Iterator[TableRow]
 
 
@@ -47,7 +47,7 @@ class SqlCare:
     def send_away(self, tenant: str, *, actor: str) -> None:
         """Let nothing of a tenant happen here any more; raise Busy while something of it is leased.
 
-        Whoever is about to write finishes first, and all others find out: what is exported afterwards is all there is.
+        A transaction that is about to write finishes first, and all others find out: what is exported afterwards is all there is.
         """
         self._dialect.write(lambda tx: _send_away(tx, tenant, actor), patient=True)
 

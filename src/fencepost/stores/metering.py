@@ -84,7 +84,7 @@ class SqlMetering:
 
 
 def folded_until(tx: Transaction, tenant: str, what: str) -> int:
-    """Return up to when records are in the meters; until the transaction ends, nobody moves that."""
+    """Return up to when records are in the meters; until the transaction ends, no other one moves that."""
     tx.rows("begin_folding", tenant=tenant, what=what)
     ((until_us,),) = tx.rows("lock_folded", tenant=tenant, what=what)
     return int(until_us)

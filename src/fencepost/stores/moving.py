@@ -27,7 +27,7 @@ def come_back(tx: Transaction, tenant: str) -> None:
 
 
 def check_stays(tx: Transaction, tenant: str) -> None:
-    """Raise Misconfigured if a tenant has left: whatever was done for it here would be lost."""
+    """Raise Misconfigured if a tenant has left: what was done for it here would be lost."""
     for (since,) in tx.rows("meta", key=KEY.format(tenant)):
         raise Misconfigured(
             f"tenant {tenant} has left this store at {since} for another one, and a tenant never spans two. Name its new "

@@ -12,7 +12,7 @@ from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.transaction import Dialect, Transaction
 
 DAY_US = 24 * 3600 * 1_000_000
-WAITING_FOR_US = 7 * DAY_US  # afterwards nobody wants to hear of it any more
+WAITING_FOR_US = 7 * DAY_US  # afterwards it is no news any more
 SENT_FOR_US, DEAD_FOR_US = 7 * DAY_US, 30 * DAY_US
 LATE_US = 15 * 60 * 1_000_000
 PAGE = 500
@@ -20,7 +20,7 @@ ERROR_MAX = 500
 
 
 class SqlNotices:
-    """The verbs of whoever delivers, over named statements."""
+    """The verbs of the worker that delivers, over named statements."""
 
     def __init__(self, dialect: Dialect) -> None:
         """Speak to a store through its dialect."""
@@ -39,7 +39,7 @@ class SqlNotices:
         self._dialect.write(work)
 
     def is_wished(self, tenant: str, event: str) -> bool:
-        """Tell whether anybody wants to hear of an event."""
+        """Tell whether a target wants to hear of an event."""
         values = {"tenants": json.dumps([tenant]), "events": json.dumps([event])}
         return bool(self._dialect.read(lambda tx: tx.rows("any_wish", **values)))
 
@@ -51,14 +51,14 @@ class SqlNotices:
     def claim(
         self, tenant: str, owner: str, names: Collection[str], *, limit: int, hold_seconds: float
     ) -> list[Delivery]:
-        """Take what is due, for so long; whoever dies with it leaves it to the next, under the same id."""
+        """Take what is due, for so long; a worker that dies with it leaves it to the next, under the same id."""
         values = {"tenant": tenant, "owner": owner, "names": json.dumps(sorted(names)), "limit": limit}
         hold_us = round(hold_seconds * 1e6)
         rows = self._dialect.write(lambda tx: tx.rows("claim_notices", **values, hold_us=hold_us))
         return sorted((Delivery(*row) for row in rows), key=lambda one: one.at_us)
 
     def sent(self, one: Delivery) -> bool:
-        """Write down that it arrived; False if somebody else has taken it over."""
+        """Write down that it arrived; False if another worker has taken it over."""
         return self._settle(one, "sent", 0.0, None)
 
     def failed(self, one: Delivery, error: str, *, again_in_seconds: float | None) -> bool:

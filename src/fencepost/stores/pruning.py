@@ -20,7 +20,7 @@ class SqlPruning:
     _dialect: Dialect
 
     def prune_leases(self, horizon: Horizon, _place: PrunePlace, limit: int, *, dry: bool = False) -> PrunedPage:
-        """Let go of lost leases whose processes were not seen dead for so long that nobody will."""
+        """Let go of lost leases whose processes were not seen dead for so long that they never will be."""
 
         def work(tx: Transaction) -> PrunedPage:
             values = {"tenant": horizon.tenant, "horizon_us": horizon.leases_us}

@@ -68,7 +68,7 @@ class Writing:
         names = json.dumps([one["name"] for one in new])
         before = self._lock(names)
         rows = [self._row(one, before.get(one["name"])) for one in new]
-        # Nobody waits for these: the server may write them down while the next ones are spelled.
+        # We do not wait for these: the server may write them down while the next ones are spelled.
         self._tx.later("put_schedules", tenant=self._tenant, now_us=to_us(self._now), rows=json.dumps(rows))
         if before:
             self._tx.later("end_versions", tenant=self._tenant, names=names)

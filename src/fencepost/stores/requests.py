@@ -167,7 +167,7 @@ class _Ahead:
         self._asked: tuple[tuple[str, str], int, Later, Later] | None = None
 
     def ask(self, tx: Transaction, tenant: str, agent: str) -> None:
-        """Have it looked up after the target's row is locked, and before anybody knows whether it is wanted."""
+        """Have it looked up after the target's row is locked, and before it is known whether it is wanted."""
         limit = self._limits.get((tenant, agent), LINE_MAX)
         enough = limit - BATCH_MAX  # if no more wait, there is room for every request
         waiting = tx.later("waiting_of_agent", tenant=tenant, agent=agent, limit=limit + 1, enough=enough)
@@ -187,7 +187,7 @@ class _Ahead:
 
 
 def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahead | None = None) -> RunTarget:
-    """Lock what shall run, so that nobody else is admitted at the same time, and read what it is now."""
+    """Lock what shall run, so that no other request is admitted at the same time, and read what it is now."""
     name = (origin.schedule or origin.agent) if origin else ask.target
     schedules = tx.later("schedule_to_run", tenant=ask.tenant, name=name)
     agents_found = tx.later("agent_to_run", tenant=ask.tenant, name=name)  # a schedule and an agent share no name
@@ -240,7 +240,7 @@ def grounds_of(
 
 
 def _pruned_us(tx: Transaction, tenant: str, target: RunTarget) -> int | None:
-    """Return up to where records may be gone; asked for last, so that whatever was not found before is covered by it."""
+    """Return up to where records may be gone; asked for last, so that it covers all that was not found before."""
     mark = watermark_of(tx, tenant, target.schedule) if target.schedule is not None else None
     return mark.pruned_us if mark else None
 
@@ -252,7 +252,7 @@ def _live(tx: Transaction, tenant: str, target: RunTarget) -> list[Sequence[obje
 
 
 def _now_and_waiting(tx: Transaction, tenant: str, target: RunTarget) -> tuple[int, int]:
-    """Return the time and how many wait for an agent; beyond what may, how many is nobody's business."""
+    """Return the time and how many wait for an agent; beyond what may, they are not counted."""
     now = tx.later("clock")
     if target.schedule is not None:
         return int(now()[0][0]), 0

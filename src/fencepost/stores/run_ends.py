@@ -27,7 +27,7 @@ class Unexpected(Exception):
 def end_runs(
     dialect: Dialect, ended: Sequence[Ended], closing: Sequence[Lease] | None, beside: Callable[[Transaction], T]
 ) -> tuple[T, Lost]:
-    """Settle what has ended and end leases, with whatever else is to be done in the same transaction.
+    """Settle what has ended and end leases, with the rest that is to be done in the same transaction.
 
     `closing` names the leases that have no run left; None: each run has its own, which ends with it. A run that is
     not ours any more is left alone and named; the others are settled all the same.
@@ -50,7 +50,7 @@ def end_runs(
 
 
 def _is_plain(ended: Sequence[Ended]) -> bool:
-    """Tell whether all end for good, and owe nothing to anybody: then nothing has to be looked up before."""
+    """Tell whether all end for good, and owe no gate its fence: then nothing has to be looked up before."""
     settlements = {id(one.settlement): one.settlement for one in ended}  # few are different
     return (
         bool(ended)
@@ -171,7 +171,7 @@ def _was_settled(tx: Transaction, one: Ended, now: Sequence[object] | None) -> b
 def _frees(one: Ended, closing: Sequence[Lease] | None) -> bool:
     """Tell whether others may want what an attempt had.
 
-    Nobody ever asks again for a run that has ended. Lanes are in a hurry: what is only that is left with their lease.
+    No worker asks again for a run that has ended. Lanes are in a hurry: what is only that is left with their lease.
     """
     if closing is None:
         return True
@@ -181,7 +181,7 @@ def _frees(one: Ended, closing: Sequence[Lease] | None) -> bool:
 
 
 def _lock(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | None) -> None:
-    """Lock what is to be let go of, in the order in which everybody does."""
+    """Lock what is to be let go of, in the order in which all transactions do."""
     leases = [one.leased.lease for one in ended if _frees(one, closing) or one.leased.lease.fenced]
     keys = {key for lease in leases for key in keys_of(lease.tenant, (*lease.resources, *lease.fenced))}
     if keys:
@@ -205,7 +205,7 @@ def _free(tx: Transaction, ended: Sequence[Ended], held: dict[str, Held], closin
 
 
 def _close(tx: Transaction, closing: Sequence[Lease], ended: Sequence[Ended]) -> None:
-    """End leases without runs; one whose processes may still be about is kept as lost, for whoever comes next."""
+    """End leases without runs; one whose processes may still be about is kept as lost, for the next holder."""
     unclean = {one.leased.lease.id for one in ended if not one.clean}
     left = [lease for lease in closing if lease.id in unclean]
     clean = [lease for lease in closing if lease.id not in unclean]

@@ -1,7 +1,7 @@
 """The leaser's verbs: which runs are next, may they still start, and who gets them.
 
 Nothing is looked up on the host while rows are locked: a claim is complete before. And a lock is never waited for
-while others are held: what somebody else has is left to them. So batches that overlap never stand in a circle.
+while others are held: what another transaction has is left to it. So batches that overlap never stand in a circle.
 """
 
 import json
@@ -71,7 +71,7 @@ class SqlRunLeases(SqlTicks):
     def _lease_runs(
         self, offers: Sequence[Offer], recheck: Rechecked, *, patient: bool = False
     ) -> tuple[list[LeasedRun], bool]:
-        """Lease runs, and tell whether somebody else was busy with the schedule of one that was not leased."""
+        """Lease runs, and tell whether another worker was busy with the schedule of one that was not leased."""
 
         def work(tx: Transaction) -> tuple[list[LeasedRun], bool]:
             ids = json.dumps([offer.claim.id for offer in offers])
@@ -113,7 +113,7 @@ def _may_start(tx: Transaction, run: RunRow, standings: Standings, recheck: Rech
 def _grant(
     tx: Transaction, wanted: Sequence[_Wanted], standings: Standings, store_id: str
 ) -> list[tuple[RunRow, Grant]]:
-    """Grant what nobody else holds, has locked or stands before; one after the other, as if each came alone."""
+    """Grant what no other claim holds, has locked or stands before; one after the other, as if each came alone."""
     rows = _locked(tx, {key for one in wanted for key in _first(one)} | doors_of(one.run for one in wanted), {})
     wanted = list(_placed(tx, [one for one in wanted if _has(rows, _first(one), doors_of([one.run]))]))
     rows = _locked(tx, {key for one in wanted for key in one.keys}, rows)
@@ -140,7 +140,7 @@ def _grant(
 
 
 def _first(one: _Wanted) -> list[Key]:
-    """Return what is locked before anybody knows which slot or place a claim gets."""
+    """Return what is locked before it is known which slot or place a claim gets."""
     return keys_of(one.claim.tenant, outside_of(one.run, one.claim))
 
 
@@ -160,7 +160,7 @@ def _placed(tx: Transaction, wanted: Iterable[_Wanted]) -> Iterator[_Wanted]:
 
 
 def _locked(tx: Transaction, keys: Collection[Key], rows: dict[Key, Row]) -> dict[Key, Row]:
-    """Lock what is not locked yet, and is not locked by somebody else."""
+    """Lock what is not locked yet, and not by another transaction."""
     missing = json.dumps(sorted(key for key in keys if key not in rows))
     if missing == "[]":
         return rows
@@ -173,7 +173,7 @@ def _has(rows: dict[Key, Row], *keys: Iterable[Key]) -> bool:
 
 
 def _holders(tx: Transaction, keys: Sequence[Key]) -> tuple[list[Held], set[str]]:
-    """Return who holds these, those without time locked; and the ids of those whom somebody else is busy with."""
+    """Return who holds these, those without time locked; and the ids of those that another transaction is busy with."""
     text = json.dumps(keys)
     found = {held.id: held for held in leases_of(tx.rows("holders", keys=text))}
     over = {held.id: held for held in leases_of(tx.rows("try_expired", keys=text))}
@@ -218,7 +218,7 @@ def _entry(run: RunRow, grant: Grant) -> dict[str, str]:
 
 
 def _running(run: RunRow, grant: Grant) -> RunRow:
-    """Return the run as it is now; its row was locked, so that nobody else can have counted."""
+    """Return the run as it is now; its row was locked, so that no other worker can have counted."""
     return run._replace(
         state=RunState.RUNNING.value,
         reason=None,

@@ -34,7 +34,7 @@ class Lines:
         self._together = Together()
 
     def first(self, limit: int) -> list[RunRow]:
-        """Return the first runs that could go together: tenants in turn, whoever was served longest ago first."""
+        """Return the first runs that could go together: tenants in turn, the one that was served longest ago first."""
         ranks: dict[str, list[int]] = {}
         for tenant, rank in self._tx.rows("ready_lines"):
             ranks.setdefault(tenant, []).append(rank)
@@ -46,7 +46,7 @@ class Lines:
     def _of(self, tenant: str, ranks: Sequence[int]) -> Iterator[str]:
         """Yield a tenant's runs by priority, then who has been ready longest.
 
-        Within a project it is first come, first served, whoever the tenant.
+        Within a project it is first come, first served, for all tenants alike.
         """
         looked = 0
         for rank in ranks:

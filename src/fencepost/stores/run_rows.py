@@ -56,7 +56,7 @@ def lock_run(tx: Transaction, run_id: str, tenant: str) -> RunRow | None:
 
 
 def end_ready(tx: Transaction, run: RunRow, reason: Reason, *, actor: str) -> None:
-    """End a run that waits and is locked: nobody will lease it any more."""
+    """End a run that waits and is locked: no worker will lease it any more."""
     state = RunState.DEAD if reason is Reason.QUEUE_TIMEOUT else RunState.CANCELLED
     ended = tx.rows("end_ready", ids=json.dumps([run.id]), state=state.value, reason=reason.value)
     assert ended, "the run was locked while it was ready"

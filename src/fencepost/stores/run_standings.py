@@ -1,4 +1,4 @@
-"""What holds now for runs that somebody is about to lease: their schedules, agents, pauses and room, read once for all."""
+"""What holds now for runs that a worker is about to lease: their schedules, agents, pauses and room, read once for all."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Standings:
     """Ready runs, locked after their schedules, and what the last check before their start wants to know."""
 
     def __init__(self, tx: Transaction, ids: Sequence[str], *, patient: bool = False) -> None:
-        """Lock what nobody else has locked; whoever is patient waits for a schedule that somebody else has."""
+        """Lock what no other transaction has locked; a patient caller waits for a schedule that another one has."""
         text = json.dumps(sorted(ids))
         schedules = tx.later("lock_schedules_of" if patient else "try_schedules_of", ids=text)
         known = tx.later("definitions_of", ids=text)
@@ -36,7 +36,7 @@ class Standings:
         self._paused = {(row[0], row[1]) for row in pauses if row[2] <= self.now_us}
 
     def is_busy(self, run: RunRow) -> bool:
-        """Tell whether somebody else has the run's schedule at the moment."""
+        """Tell whether another transaction has the run's schedule at the moment."""
         return _key(run) in self._known and _key(run) not in self._schedules
 
     def has_room(self, run: RunRow) -> bool:

@@ -63,7 +63,7 @@ class SqlRuns(SqlRunLeases):
         _check(self.settle_runs([Ended(LeasedRun(run, lease, (), None), settlement, report, clean=clean)]), lease)
 
     def lost_runs(self, limit: int) -> list[RunRow]:
-        """Return the runs that are marked running while nobody holds their lease."""
+        """Return the runs that are marked running although their lease has no holder."""
         return self._dialect.read(lambda tx: [run_of(row) for row in tx.rows("lost_runs", limit=limit)])
 
     def reap(self, run: RunRow, settlement: Settlement, report: Report, *, started: bool) -> bool:
@@ -91,7 +91,7 @@ class SqlRuns(SqlRunLeases):
         return sum(self._give_up(run) for run in overdue)
 
     def stop_asked(self, lease: Lease) -> str | None:
-        """Return why a running run shall stop, if somebody asked; raise LeaseLost if it is not ours any more."""
+        """Return why a running run shall stop, if it was asked to; raise LeaseLost if it is not ours any more."""
 
         def ask(tx: Transaction) -> str | None:
             rows = tx.rows("stop_asked", id=lease.run_id, fence=lease.fence)

@@ -24,7 +24,7 @@ from fencepost.stores.tzdata import follow
 DENIED_MAX = 4  # one for each kind of limit
 DAY_US = 24 * 3600 * 1_000_000
 MONTH_US = 32 * DAY_US
-TOLD = ("missed", "budget")  # what may happen to a tick that somebody would want to hear of
+TOLD = ("missed", "budget")  # what may happen to a tick that a person would want to hear of
 
 
 class SqlTicks(SqlLeases):
@@ -126,14 +126,14 @@ def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:
 
 
 def put_runs(tx: Transaction, runs: Sequence[NewRun]) -> set[str]:
-    """Put runs into the queue and wake whoever listens; return which are new, and not known by their key."""
+    """Put runs into the queue and wake the workers that listen; return which are new, and not known by their key."""
     if not runs:
         return set()
     return {str(run_id) for (run_id,) in send_runs(tx, runs)()}
 
 
 def send_runs(tx: Transaction, runs: Sequence[NewRun]) -> Later:
-    """Put runs into the queue and wake whoever listens; return a way to the ids of those that are new."""
+    """Put runs into the queue and wake the workers that listen; return a way to the ids of those that are new."""
     keep_manifests(tx, runs)
     made = tx.later("insert_runs", runs=json.dumps([{**run._asdict(), **spelled_of(run)._asdict()} for run in runs]))
     tx.later("announce", what="ready")

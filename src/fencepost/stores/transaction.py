@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class RowRefused(StoreUnavailable):
-    """The database does not take what was to be written, whoever tries: asking again cannot help."""
+    """The database does not take what was to be written: asking again cannot help."""
 
 
 class Transaction(Protocol):
@@ -46,7 +46,7 @@ class Tables(Protocol):
         ...
 
     def lock(self) -> None:
-        """Let nobody else write to any table until the transaction ends."""
+        """Let no other transaction write to any table until this one ends."""
         ...
 
     def clear(self, table: str, tenant: str | None = None) -> None:
@@ -71,7 +71,7 @@ class Dialect(Protocol):
     def write(self, work: Callable[[Transaction], T], /, *, patient: bool = False, often: bool = False) -> T:
         """Do the work in one transaction that is durable when this returns, or has no effect if it raises.
 
-        Patient work may take minutes; nobody waits for it. For work that is done often, a server may keep its plans.
+        Patient work may take minutes; no request waits for it. For work that is done often, a server may keep its plans.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Follows a new release of tzdata: has every schedule looked at once more, a page at a time.
 
-What comes next may lie at another instant by the new release. The release that the store follows, and the place of
-whoever goes through the schedules for a newer one, stand in the store: a scheduler that dies is followed up by another.
+What comes next may lie at another instant by the new release. The release that the store follows, and how far a
+scheduler has come for a newer one, stand in the store: a scheduler that dies is followed up by another.
 """
 
 import json
@@ -21,7 +21,7 @@ def follow(tx: Transaction, release: str) -> int:
         return 0
     wanted, tenant, name = json.loads(_kept(tx, UNDERWAY) or '["", "", ""]')
     if wanted > release:
-        return 0  # somebody who knows better is at it
+        return 0  # a scheduler with newer tables is at it
     place = {"tenant": tenant, "name": name} if wanted == release else {"tenant": "", "name": ""}
     page = tx.rows("page_of_schedules", **place, limit=PAGE)
     if not page:

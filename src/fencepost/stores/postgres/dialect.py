@@ -36,7 +36,7 @@ class Limits(NamedTuple):
 
 # No command waits for others longer than two seconds. A client that froze in a transaction has lost its locks before.
 QUICK = Limits(8_000, 1_900, 1_500, SILENCE_SECONDS)
-READING_IDLE_MS = 5_000  # nobody waits for a reader
+READING_IDLE_MS = 5_000  # no transaction waits for a reader
 PATIENT = Limits(600_000, 60_000, 600_000, 600.0)
 
 
@@ -58,7 +58,7 @@ IN_THE_WAY = (
 
 
 class OutcomeUnknown(Exception):
-    """COMMIT was sent, and nobody said that it took effect where it should."""
+    """COMMIT was sent, and no answer said that it took effect where it should."""
 
 
 class Dropped(Exception):
@@ -73,7 +73,7 @@ class PostgresTransaction:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._pipeline: psycopg.Pipeline | None = None
-        self._who: psycopg.Cursor[Row] | None = None  # has the process that answers, where nobody knows it yet
+        self._who: psycopg.Cursor[Row] | None = None  # has the process that answers, where it is not known yet
 
     def join(self, pipeline: psycopg.Pipeline, begins: Limits | None) -> None:
         """Use a pipeline: statements are kept by the server and travel together.
@@ -97,7 +97,7 @@ class PostgresTransaction:
         return self.later(name, **values)()
 
     def later(self, name: str, /, **values: object) -> Later:
-        """Send a named statement; inside a pipeline, nobody waits for its rows until somebody wants them."""
+        """Send a named statement; inside a pipeline, its rows are waited for only when they are read."""
         cursor = self._connection.execute(STATEMENTS[name], values, prepare=self._pipeline is not None)
 
         def rows() -> list[Row]:
@@ -168,7 +168,7 @@ class PostgresDialect:
         return once(work, limits)
 
     def _write_often(self, work: Callable[[PostgresTransaction], T], limits: Limits) -> T:
-        """Write with statements that the server keeps, and without waiting for each: where nobody stands between.
+        """Write with statements that the server keeps, and without waiting for each: where no pooler stands between.
 
         A kept statement belongs to one server process. So whether we speak to the one that we logged in to is asked in
         each transaction; behind a pooler we do not, and everything is sent as ever. Where the last transaction was
@@ -269,7 +269,7 @@ def _execute(connection: Connection, statement: bytes, limits: Limits) -> Connec
 
 
 def commit(connection: Connection) -> None:
-    """Commit, and tell apart: done, not done, and nobody knows.
+    """Commit, and tell apart: done, not done, and unknown.
 
     A warning is the third kind too: the server gives up waiting for a synchronous standby with nothing more.
     """

@@ -61,7 +61,7 @@ def _bounded(gen: PQGen[RV], patience: int) -> PQGen[RV]:
 
 
 # What psycopg logs about a connection that broke, such as "error ignored terminating <psycopg.Pipeline [BAD]>", we tell
-# ourselves, in a sentence; raw on a person's terminal it helps nobody. Whoever sets logging up still gets it.
+# ourselves, in a sentence; raw on a person's terminal it is no help. A program that sets logging up still gets it.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 

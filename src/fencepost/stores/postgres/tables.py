@@ -1,4 +1,4 @@
-"""All tables of a PostgreSQL store, whatever they are: what a backup goes through.
+"""All tables of a PostgreSQL store: what a backup goes through.
 
 Their names come from the database's own list, never from outside; so SQL may be put together here.
 """
@@ -13,13 +13,13 @@ from psycopg import sql
 from fencepost.model.errors import Invalid
 from fencepost.stores.postgres.server import Connection
 
-# The queue's own tables are left out: the triggers of `run` make them anew, once nobody claims to have kept them.
+# The queue's own tables are left out: the triggers of `run` make them anew, once no writer claims to have kept them.
 NAMES = b"""
 SELECT tablename FROM pg_catalog.pg_tables
  WHERE schemaname = 'fencepost' AND tablename NOT IN ('ready', 'running', 'served', 'dead')
  ORDER BY tablename
 """
-# Whoever reads a backup must not be able to adopt what was under way.
+# The reader of a backup must not be able to adopt what was under way.
 ROWS = sql.SQL("SELECT to_jsonb(one) - 'kept' - 'adopt_key' FROM {table} AS one{which}")
 LOCK = sql.SQL("LOCK TABLE {tables} IN EXCLUSIVE MODE")
 CLEAR = sql.SQL("DELETE FROM {table}{which}")
@@ -60,7 +60,7 @@ class PostgresTables:
             yield row
 
     def lock(self) -> None:
-        """Let nobody else write to any table until the transaction ends; readers go on."""
+        """Let no other transaction write to any table until this one ends; readers go on."""
         self._connection.execute(LOCK.format(tables=sql.SQL(", ").join(map(_named, self.names()))))
 
     def clear(self, table: str, tenant: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """Lets the threads of one process commit together: while one flush is under way, the works that wait become the next.
 
-A commit waits for the disk, and each of n threads would wait for the n - 1 others. Whoever comes first leads: it carries
-out the works of all who wait, each in a savepoint of its own, and flushes once. Nobody is answered before that.
+A commit waits for the disk, and each of n threads would wait for the n - 1 others. The first thread leads: it carries
+out the works of all who wait, each in a savepoint of its own, and flushes once. No thread is answered before that.
 """
 
 from threading import Lock

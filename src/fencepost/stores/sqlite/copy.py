@@ -64,7 +64,7 @@ class FenceCopy:
 
     def _open(self, *, create: bool = False) -> int:
         if self._fd >= 0 and not os.fstat(self._fd).st_nlink:
-            self.close()  # somebody deleted the copy: what goes on in it would be seen by nobody
+            self.close()  # the copy was deleted: no reader would see what goes on in it
         if self._fd < 0:
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
             try:

@@ -24,7 +24,7 @@ NEEDLESS = (  # in one file: schemas, types of values, locks of rows
 BUSY_MS = 5_000
 LOOK_MS = 3  # how often a waiting writer looks: SQLite itself waits longer each time, and so misses short gaps
 GAP_MS = 6  # what a long work leaves to others between its parts: all of them look in it
-REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)  # the row itself, whoever writes it
+REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)  # the row itself is refused, at every try
 STATEMENTS_KEPT = 512  # compiled; the wrapper keeps a hundred, and a station has more than that in turn
 
 
@@ -52,7 +52,7 @@ class SqliteTransaction:
         return self._connection.execute(STATEMENTS[name], values).fetchall()
 
     def later(self, name: str, /, **values: object) -> Later:
-        """Run a named statement now: there is nobody to travel to."""
+        """Run a named statement now: there is no server to travel to."""
         rows = self.rows(name, **values)
         return lambda: rows
 
@@ -165,8 +165,8 @@ class SqliteDialect:
     def _check_files(self) -> None:
         """Refuse to go on when the path no longer leads to the files that are open.
 
-        Somebody who deletes or replaces them would otherwise have us write into a file without a
-        name while everybody else starts a second store.
+        A person who deletes or replaces them would otherwise have us write into a file without a
+        name while all others start a second store.
         """
         if self._seen != _inodes(self.path):
             raise StoreUnavailable(f"{self.path} was moved, deleted or replaced while it was in use; start again.")
@@ -190,7 +190,7 @@ def _waiting_for(busy_ms: int) -> Callable[[int], bool]:
 
 
 def _inodes(path: str) -> list[int]:
-    """Return what the database and its log are; the log exists for as long as anybody has the database open."""
+    """Return what the database and its log are; the log exists for as long as a process has the database open."""
     return [_inode(path), _inode(f"{path}-wal")]
 
 

@@ -1,4 +1,4 @@
-"""Tells whether somebody has committed to the file, cheaply enough to be asked fifty times a second."""
+"""Tells whether a process has committed to the file, cheaply enough to be asked fifty times a second."""
 
 import apsw
 
@@ -8,7 +8,7 @@ READ_ONLY = apsw.SQLITE_OPEN_READONLY
 class CommitWatch:
     """A connection that reads nothing but the file's version as others see it.
 
-    The log beside the file grows before a commit is visible to anybody, so that its size would be a hint too early.
+    The log beside the file grows before a commit is visible to readers, so that its size would be a hint too early.
     """
 
     def __init__(self, path: str) -> None:

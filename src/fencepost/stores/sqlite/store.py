@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
 
 SAFE_WAL = 3_051_003  # releases before 3.51.3 can corrupt a WAL file that several connections write
-APPLICATION = 0x46454E43  # "FENC" in the file's header: nobody else's database is taken for ours
+APPLICATION = 0x46454E43  # "FENC" in the file's header: no other program's database is taken for ours
 WRITABLE_BY_OTHERS = 0o022
-FREE_FOR_ALL, OPEN_TO_ALL = 0o1002, 0o0002  # a folder that everybody may write to, unless it is sticky as /tmp is
+FREE_FOR_ALL, OPEN_TO_ALL = 0o1002, 0o0002  # a folder that every user may write to, unless it is sticky as /tmp is
 
 
 class SqliteStore(SqlLeases):
@@ -145,7 +145,7 @@ class Opening:
             )
 
     def _read_meta(self, connection: apsw.Connection) -> dict[str, str]:
-        connection.execute("BEGIN")  # one state: somebody may be setting the file up at this moment
+        connection.execute("BEGIN")  # one state: another process may be setting the file up at this moment
         try:
             ((application,),) = connection.execute("PRAGMA application_id").fetchall()
             if application == APPLICATION:
@@ -175,7 +175,7 @@ def make_file(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         sync_folder(path)
     except FileExistsError:
-        pass  # the usual case: somebody made it earlier
+        pass  # the usual case: it was made earlier
     except OSError as error:
         raise StoreUnavailable(
             f"{path} cannot be created: {error.strerror}. Name another place with --store or FENCEPOST_STORE."
@@ -259,7 +259,7 @@ def _ahead(copied: Copied | None, *, store: str, high: int) -> bool:
 
 
 def _catch_up(tx: SqliteTransaction, dialect: SqliteDialect, copy: FenceCopy) -> tuple[str, ...]:
-    """Look again under the lock: somebody may merely have been granted a lease between our two readings."""
+    """Look again under the lock: a lease may merely have been granted between our two readings."""
     ((high,),) = tx.rows("meta", key="fence_high")
     copied = copy.read()
     if copied is None or not _ahead(copied, store=dialect.store_id, high=int(high)):
@@ -268,7 +268,7 @@ def _catch_up(tx: SqliteTransaction, dialect: SqliteDialect, copy: FenceCopy) ->
     tx.rows("lift_floor", fence=str(floor))
     copy.write(Copied(dialect.store_id, floor, floor))
     if copied.store == dialect.store_id and copied.committed <= int(high):
-        return ()  # a grant that never committed, or a file that lacks the very last one: nobody can tell
+        return ()  # a grant that never committed, or a file that lacks the very last one: it cannot be told
     notice = (
         f"{dialect.path} is older than the fences it has given out: it was deleted, restored or replaced by hand. "
         f"Fences go on above {floor}; what was recorded in between is lost."

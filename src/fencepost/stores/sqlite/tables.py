@@ -1,4 +1,4 @@
-"""All tables of an SQLite store, whatever they are: what a backup goes through.
+"""All tables of an SQLite store: what a backup goes through.
 
 Their names come from the database's own list, never from outside; so SQL may be put together here.
 """
@@ -10,7 +10,7 @@ import apsw
 
 from fencepost.model.errors import Invalid
 
-LEFT_OUT = "adopt_key"  # whoever reads a backup must not be able to adopt what was under way
+LEFT_OUT = "adopt_key"  # the reader of a backup must not be able to adopt what was under way
 NONE = " WHERE false"
 BYTES = "\\x"  # how a backup begins the hexadecimal text of bytes, as PostgreSQL does
 
