@@ -18,10 +18,8 @@ MUTE = ("continue",)  # until their end, so that none can be seen to stand still
 RESUMES = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "goose")  # its session, after a drain
 TTL = "60s"  # long enough for a busy machine; adopting waits for no lease to run out
 PATIENT = '"280s"'  # how long a run may last that ends by itself
-SILENT_SECONDS_MIN, SILENT_TIMES = (
-    30,
-    6,
-)  # what a CLI gets that goes on trying: so long, and what its first run took so often
+# What a CLI gets that goes on trying: so long, and what its first run took so often, which ran alone.
+SILENT_SECONDS_MIN, SILENT_TIMES = 60, 8
 # After these the CLI goes on trying for minutes, and our own limit ends it.
 GOES_ON = {
     **dict.fromkeys(("gemini", "qwen", "copilot", "aider"), ("429", "500")),
