@@ -21,6 +21,7 @@ from fencepost.stores.sqlite.copy import Copied
 from fencepost.stores.sqlite.dialect import STATEMENTS
 from tests.simulation.keepers import Guard, Renewing
 from tests.simulation.nodes import Run
+from tests.simulation.promises import until_broken
 from tests.simulation.simulate import simulate
 from tests.simulation.world import Violation
 
@@ -80,11 +81,9 @@ def mutations() -> dict[str, Mutation]:
 def seeds_until_caught(mutation: Mutation, limit: int) -> tuple[int, Violation | None]:
     """Try seeds with the mistake in place; return how many it took, and what noticed it."""
     with mutation.apply():
-        for seed in range(limit):
-            result = simulate(seed, profile=mutation.profile, compares=mutation.compares)
-            if result.violation is not None:
-                return seed + 1, result.violation
-    return limit, None
+        return until_broken(
+            simulate(seed, profile=mutation.profile, compares=mutation.compares) for seed in range(limit)
+        )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tests.simulation.mutations import mutations, seeds_until_caught
+from tests.simulation.promises import assert_noticed
 from tests.simulation.run import summary, toothless
 from tests.simulation.simulate import Result, simulate
 
@@ -47,9 +48,7 @@ def test_no_promise_is_broken_and_every_fault_bites(chunk: int) -> None:
 
 @pytest.mark.parametrize("name", mutations())
 def test_the_simulator_notices(name: str) -> None:
-    seeds, violation = seeds_until_caught(mutations()[name], CAUGHT_WITHIN)
-    assert violation is not None, f"{name}: not noticed in {seeds} seeds"
-    print(f"{name}: noticed after {seeds} seeds, by {violation}")
+    assert_noticed(name, seeds_until_caught(mutations()[name], CAUGHT_WITHIN))
 
 
 def test_a_seed_has_one_trace_whatever_the_hash_seed() -> None:

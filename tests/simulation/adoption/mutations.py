@@ -21,6 +21,7 @@ from fencepost.stores import run_ends
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.adoption.play import simulate_adoption
 from tests.simulation.mutations import _sql
+from tests.simulation.promises import until_broken
 from tests.simulation.world import Violation
 
 Patches = Sequence[AbstractContextManager[object]]
@@ -73,11 +74,7 @@ def seeds_until_caught(mutation: Mutation, limit: int) -> tuple[int, Violation |
     with ExitStack() as stack:
         for one in mutation.patches():
             stack.enter_context(one)
-        for seed in range(limit):
-            result = simulate_adoption(seed, mutation.kinds)
-            if result.violation is not None:
-                return seed + 1, result.violation
-    return limit, None
+        return until_broken(simulate_adoption(seed, mutation.kinds) for seed in range(limit))
 
 
 _ANY = "(id, fence) IN (SELECT value ->> 0, value ->> 1"

@@ -1,13 +1,10 @@
 """Workers that come and go under running agents, through hundreds of small disasters; and mistakes on purpose."""
 
-# ruff: noqa: T201  # the figures belong into the report
-
-from collections import Counter
-
 import pytest
 
 from tests.simulation.adoption.mutations import mutations, seeds_until_caught
 from tests.simulation.adoption.play import BITES, simulate_adoption
+from tests.simulation.promises import assert_kept, assert_noticed
 
 CHUNKS, CHUNK = 2, 15
 CAUGHT_WITHIN = 60
@@ -15,21 +12,12 @@ CAUGHT_WITHIN = 60
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_promise_is_broken_and_every_fault_bites(chunk: int) -> None:
-    totals: Counter[str] = Counter()
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
-        result = simulate_adoption(seed)
-        totals.update(result.totals)
-        if result.violation is not None:
-            pytest.fail(result.report(), pytrace=False)
-    print(dict(totals))
-    assert [name for name in BITES if not totals[name]] == []
+    assert_kept(map(simulate_adoption, range(chunk * CHUNK, (chunk + 1) * CHUNK)), BITES)
 
 
 @pytest.mark.parametrize("name", mutations())
 def test_the_simulator_notices(name: str) -> None:
-    seeds, violation = seeds_until_caught(mutations()[name], CAUGHT_WITHIN)
-    assert violation is not None, f"{name}: not noticed in {seeds} seeds"
-    print(f"{name}: noticed after {seeds} seeds, by {violation}")
+    assert_noticed(name, seeds_until_caught(mutations()[name], CAUGHT_WITHIN))
 
 
 def test_a_seed_has_one_trace() -> None:

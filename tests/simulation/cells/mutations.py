@@ -12,6 +12,7 @@ from fencepost.ports.cells import Answer, Read, SwapOutcome
 from fencepost.service.custody import Term
 from tests.simulation.cells.play import simulate_cells
 from tests.simulation.cells.server import SimCells
+from tests.simulation.promises import until_broken
 from tests.simulation.world import Violation
 
 Mistake = Callable[[], AbstractContextManager[object]]
@@ -37,11 +38,7 @@ def mutations() -> dict[str, Mistake]:
 def seeds_until_caught(mistake: Mistake, at_most: int) -> tuple[int, Violation | None]:
     """Play seeds with a mistake until one shows it."""
     with mistake():
-        for seed in range(at_most):
-            result = simulate_cells(seed)
-            if result.violation is not None:
-                return seed + 1, result.violation
-    return at_most, None
+        return until_broken(simulate_cells(seed) for seed in range(at_most))
 
 
 def _whatever_stands(before: Sighting | None, nonce: str, *, boot: str, now_ns: int) -> Sighting:

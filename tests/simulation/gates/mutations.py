@@ -17,6 +17,7 @@ from tests.simulation.gates.repository import HookedBehind
 from tests.simulation.gates.servers import ModelBucket, ModelRedis
 from tests.simulation.gates.services import PostgresBehind
 from tests.simulation.gates.targets import Landed, SqliteBehind
+from tests.simulation.promises import until_broken
 from tests.simulation.simulate import simulate
 from tests.simulation.world import Violation
 
@@ -32,11 +33,8 @@ class Mutation(NamedTuple):
 def seeds_until_caught(mutation: Mutation, limit: int) -> tuple[int, Violation | None]:
     """Try seeds with the mistake in place; return how many it took, and what noticed it."""
     with mutation.apply():
-        for played in range(limit):
-            result = simulate(mutation.start + played, profile="zombies", compares=False, gates=mutation.gates)
-            if result.violation is not None:
-                return played + 1, result.violation
-    return limit, None
+        seeds = range(mutation.start, mutation.start + limit)
+        return until_broken(simulate(seed, profile="zombies", compares=False, gates=mutation.gates) for seed in seeds)
 
 
 @contextmanager

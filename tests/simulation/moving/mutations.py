@@ -9,6 +9,7 @@ from fencepost.config import find
 from fencepost.stores import maintenance, requests
 from tests.simulation.moving.play import simulate_moves
 from tests.simulation.mutations import _sql
+from tests.simulation.promises import until_broken
 from tests.simulation.world import Violation
 
 Patches = Sequence[AbstractContextManager[object]]
@@ -39,11 +40,7 @@ def seeds_until_caught(patches: Callable[[], Patches], limit: int) -> tuple[int,
     with ExitStack() as stack:
         for one in patches():
             stack.enter_context(one)
-        for seed in range(limit):
-            result = simulate_moves(seed)
-            if result.violation is not None:
-                return seed + 1, result.violation
-    return limit, None
+        return until_broken(simulate_moves(seed) for seed in range(limit))
 
 
 def _requests_taken() -> Patches:

@@ -25,6 +25,7 @@ from fencepost.stores.requests import SqlRequests
 from fencepost.stores.run_standings import Standings
 from fencepost.stores.runs import SqlRuns
 from tests.simulation.mutations import _sql, _statements
+from tests.simulation.promises import until_broken
 from tests.simulation.runtime.more_mutations import more_mutations, running_is_enough
 from tests.simulation.runtime.mutation import Mutation
 from tests.simulation.runtime.play import simulate_runtime
@@ -163,11 +164,7 @@ def mutations() -> dict[str, Mutation]:
 def seeds_until_caught(mutation: Mutation, limit: int) -> tuple[int, Violation | None]:
     """Try seeds with the mistake in place; return how many it took, and what noticed it."""
     with applied(mutation):
-        for seed in range(limit):
-            result = simulate_runtime(seed, profile=mutation.profile)
-            if result.violation is not None:
-                return seed + 1, result.violation
-    return limit, None
+        return until_broken(simulate_runtime(seed, profile=mutation.profile) for seed in range(limit))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from tests.simulation.mutations import mutations as of_leases
+from tests.simulation.promises import assert_noticed
 from tests.simulation.run import summary, toothless
 from tests.simulation.runtime.bites import BITES
 from tests.simulation.runtime.mutations import applied, mutations, seeds_until_caught
@@ -61,9 +62,7 @@ def test_no_promise_is_broken_on_postgresql_either(postgres_url: str) -> None:
 
 @pytest.mark.parametrize("name", list(mutations())[::SAMPLE])
 def test_the_simulator_notices(name: str) -> None:
-    seeds, violation = seeds_until_caught(mutations()[name], CAUGHT_WITHIN)
-    assert violation is not None, f"{name}: not noticed in {seeds} seeds"
-    print(f"{name}: noticed after {seeds} seeds, by {violation}")
+    assert_noticed(name, seeds_until_caught(mutations()[name], CAUGHT_WITHIN))
 
 
 def test_every_mistake_can_be_planted() -> None:
