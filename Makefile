@@ -175,6 +175,7 @@ bench-latency: $(READY)
 bench-enqueue: $(READY)
 	$(BIN)/pip install --quiet --group bench
 	PYTHONPATH=. $(BIN)/python bench/enqueue.py
+	$(BIN)/python -m bench.callers
 
 clean:
 	rm -rf $(VENV) .venvs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

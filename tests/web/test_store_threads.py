@@ -1,11 +1,12 @@
 """A store that is away costs a 503, never a hang."""
 
 import asyncio
+from collections.abc import Sequence
 from threading import Event
 
 import pytest
 
-from fencepost.model.errors import StoreUnavailable
+from fencepost.model.errors import FencepostError, Invalid, StoreUnavailable
 from fencepost.operations.run_queries import Store
 from fencepost.stores.transaction import Transaction
 from fencepost.web import store_threads as desks
@@ -153,4 +154,72 @@ def test_a_store_that_comes_back_is_opened_anew(runtime: Runtime) -> None:
         return await desk.ask(lambda store: store.clock_us())
 
     assert asyncio.run(ask()) > 0
+    desk.close()
+
+
+def test_what_comes_while_the_store_is_busy_is_handed_over_together_without_those_who_left(runtime: Runtime) -> None:
+    desk = StoreThreads(runtime.another, threads=2)
+    let_go, handed = Event(), []
+
+    def double(_: Store, items: Sequence[int]) -> list[int | FencepostError]:
+        let_go.wait(30)
+        handed.append(list(items))
+        return [Invalid("odd.") if item % 2 else 2 * item for item in items]
+
+    async def ask() -> list[int | BaseException]:
+        waiting = []
+        for item in (0, 1, 2, 3, 4):
+            waiting.append(asyncio.create_task(desk.ask_together(double, item, line="a")))
+            await asyncio.sleep(0)
+        waiting[2].cancel()
+        other = asyncio.create_task(desk.ask_together(double, 6, line="b"))
+        await asyncio.sleep(0)
+        let_go.set()
+        return await asyncio.gather(*waiting, other, return_exceptions=True)
+
+    answers = asyncio.run(ask())
+    desk.close()
+    assert sorted(handed) == [[0], [1, 3, 4], [6]]
+    assert [answer if isinstance(answer, int) else type(answer) for answer in answers] == [
+        *(0, Invalid, asyncio.CancelledError, Invalid, 8),
+        12,
+    ]
+    assert not desk._lines
+
+
+def test_no_more_is_handed_over_at_once_than_may_be(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desks, "TOGETHER_MAX", 3)
+    monkeypatch.setattr(desks, "TOGETHER_BYTES", 10)
+    desk = StoreThreads(runtime.another, threads=1)
+    handed: list[list[int]] = []
+
+    def note(_: Store, sizes: Sequence[int]) -> list[int]:
+        handed.append(list(sizes))
+        return list(sizes)
+
+    async def ask() -> None:
+        await asyncio.gather(
+            *(desk.ask_together(note, size, line="a", size=size) for size in (1, 1, 1, 1, 4, 7, 20, 1))
+        )
+
+    asyncio.run(ask())
+    desk.close()
+    assert handed == [[1, 1, 1], [1, 4], [7], [20], [1]]
+
+
+def test_who_waits_behind_a_silent_store_is_given_up_on_too(runtime: Runtime) -> None:
+    desk = StoreThreads(runtime.another, threads=1, patience_seconds=0.05)
+    let_go = Event()
+
+    def hangs(_: Store, items: Sequence[int]) -> list[int]:
+        let_go.wait(30)
+        return list(items)
+
+    async def ask() -> tuple[BaseException | int, ...]:
+        first = asyncio.create_task(desk.ask_together(hangs, 1, line="a"))
+        await asyncio.sleep(0.01)
+        return await asyncio.gather(first, desk.ask_together(hangs, 2, line="a"), return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(ask())] == [StoreUnavailable] * 2
+    let_go.set()
     desk.close()

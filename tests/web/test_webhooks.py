@@ -11,9 +11,12 @@ import httpx
 import pytest
 
 from fencepost.model.definition import AgentDefinition
+from fencepost.model.errors import FencepostError
 from fencepost.model.registry_plan import want
 from fencepost.model.signature import sign
+from fencepost.operations.webhook_delivery import HookRequest, Received, receive
 from fencepost.web import webhooks as door
+from tests.support.runtime import new_ids
 from tests.support.webdoor import WebDoor, asking, web_door
 
 if TYPE_CHECKING:
@@ -298,6 +301,93 @@ def test_the_secret_is_base64_after_its_prefix(web: WebDoor) -> None:
     web.secrets["env:S"] = "whsec_" + base64.b64encode(b"k" * 24).decode()
     shown = signed("standard", BODY, web.now_seconds(), secret=web.secrets["env:S"])
     assert post(web, shown).status_code == 202
+
+
+def received(web: WebDoor, *requests: HookRequest) -> list[Received | FencepostError]:
+    """Hand over what waited together."""
+    return receive(
+        web.store,
+        requests,
+        tenant="default",
+        name="push",
+        now_seconds=web.now_seconds(),
+        fetch_secret=lambda *_: SECRET,
+        new_run_ids=new_ids,
+    )
+
+
+def bearing(delivery: str, body: bytes = BODY, secret: str = SECRET) -> HookRequest:
+    return HookRequest({"authorization": f"Bearer {secret}", "idempotency-key": delivery}, body)
+
+
+def test_deliveries_that_waited_together_have_one_commit_and_each_its_own_answer(web_on_both: WebDoor) -> None:
+    web = web_on_both
+    define(web, scheme="bearer", waiting_max=3)
+    before = post(web, signed("bearer", BODY, 0, delivery="before")).json()["run_id"]
+    other = BODY.replace(b"main", b"else")
+    answers = received(
+        web,
+        bearing("a"),
+        bearing("b", secret="not-the-secret-of-the-hook"),
+        bearing("a"),
+        bearing("a", other),
+        bearing("before"),
+        bearing("before", other),
+        bearing("c", b"[]"),
+        bearing("d"),
+        bearing("e"),
+        bearing("e"),
+    )
+    kinds = [one.status if isinstance(one, Received) else type(one).__name__ for one in answers]
+    assert kinds == [
+        *("accepted", "Unauthorised", "duplicate", "KeyReused", "duplicate", "KeyReused", "Invalid"),
+        *("accepted", "QueueFull", "QueueFull"),
+    ]
+    runs = [one.run_id for one in answers if isinstance(one, Received)]
+    assert (runs[1], runs[2]) == (runs[0], before)
+    kept = web.store.runs(tenant="default", limit=10)
+    assert {run.id for run in kept} == {before, runs[0], runs[3]}
+    assert {json.loads(run.payload)["webhook"]["delivery"] for run in kept} == {"before", "a", "d"}
+    entries = web.store.reads("default").audit(verb="webhook", limit=50)
+    assert sorted(one.subject for one in entries) == sorted(f"run:{run.id}" for run in kept), "one entry for each run"
+    assert received(web, bearing("a"), bearing("d")) == [
+        Received("duplicate", runs[0]),
+        Received("duplicate", runs[3]),
+    ]
+
+
+def test_deliveries_that_waited_together_are_gathered_in_their_order(web_on_both: WebDoor) -> None:
+    web = web_on_both
+    define(web, scheme="bearer", debounce="30s")
+    news = [bearing(f"d{number}", BODY.replace(b"main", f"b{number}".encode())) for number in range(5)]
+    first = received(web, news[0], news[1], news[0])
+    second = received(web, news[1], *news[2:])
+
+    assert [one.status for one in (*first, *second) if isinstance(one, Received)] == [
+        *("accepted", "coalesced", "duplicate"),
+        *("duplicate", "coalesced", "coalesced", "coalesced"),
+    ]
+    (run,) = web.store.runs(tenant="default", limit=10)
+    payload = json.loads(run.payload)
+    assert (payload["webhook"]["deliveries"], payload["body"]["ref"]) == (5, "refs/heads/b4")
+    counts = [json.loads(one.detail)["count"] for one in web.store.reads("default").audit(verb="coalesce", limit=50)]
+    assert sorted(counts) == [2, 3, 4, 5]
+
+
+def test_a_delivery_that_the_database_does_not_take_is_refused_alone(web_on_both: WebDoor) -> None:
+    web = web_on_both
+    define(web, scheme="github")
+    requests = []
+    for number, label in enumerate(("one", "poison\0", "three")):
+        body = BODY.replace(b"main", f"b{number}".encode())
+        shown = signed("github", body, 0, delivery=label)
+        requests.append(HookRequest({name.lower(): value for name, value in shown.items()}, body))
+    answers = received(web, *requests)
+
+    taken = [isinstance(one, Received) for one in answers]
+    assert taken == [True, web.store.facts().kind == "sqlite", True], "PostgreSQL takes no text with a NUL"
+    kept = {run.id for run in web.store.runs(tenant="default", limit=10)}
+    assert kept == {one.run_id for one in answers if isinstance(one, Received)}
 
 
 def delivered(web: WebDoor, number: int, body: bytes = BODY) -> httpx.Response:

@@ -43,7 +43,7 @@ def _made_or_known(
     runs = {wish.request_key: wish.id for wish in keyed if wish.id in made}
     if unmade := sorted({wish.request_key for wish in keyed if wish.request_key is not None} - runs.keys()):
         values = {"tenant": ask.tenant, "target": batch.like.agent, "keys": json.dumps(unmade)}
-        runs |= dict(tx.rows("asked_again_many", **values))
+        runs |= {key: run_id for key, run_id, _ in tx.rows("asked_again_many", **values)}
     return {wish: (runs[wish.request_key], wish.id in made) for wish in keyed}
 
 

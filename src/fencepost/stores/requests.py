@@ -45,7 +45,7 @@ class SqlRequests(SqlBatches):
 
         def work(tx: Transaction) -> RequestedRun:
             origin = _origin(tx, ask)
-            ahead = _Ahead(self._limits)
+            ahead = LookAhead(self._limits)
             target = target_to_run(tx, ask, origin, ahead)
             known = known_by_key(tx, ask.tenant, target.schedule or target.agent, ask.key) if ask.key else None
             if known is not None:
@@ -97,7 +97,7 @@ class SqlRequests(SqlBatches):
         """
 
         def work(tx: Transaction) -> list[tuple[str, bool]]:
-            ahead = _Ahead(self._limits)
+            ahead = LookAhead(self._limits)
             target = target_to_run(tx, ask, None, ahead)
             return put_batch(tx, ask, decide(grounds_of(tx, ask, target, None, looked=ahead.answer(target))))
 
@@ -122,12 +122,13 @@ def place_run(tx: Transaction, ask: Ask, placement: Placement) -> RequestedRun:
     make_room(tx, placement.displaces, placement.stops)
     if ask.origin is not None:
         tx.rows("discard", id=ask.origin, tenant=ask.tenant)
-    audit(tx, ask.tenant, actor=ask.by, verb=run.trigger, subject=f"run:{run.id}", detail=_detail(run, placement))
+    audit(tx, ask.tenant, actor=ask.by, verb=run.trigger, subject=f"run:{run.id}", detail=detail_of(run, placement))
     (row,) = found()
     return RequestedRun(run_of(row), is_new=True)
 
 
-def _detail(run: NewRun, placement: Placement) -> dict[str, object]:
+def detail_of(run: NewRun, placement: Placement) -> dict[str, object]:
+    """Say in the audit what a run was made of."""
     said = {"agent": run.agent, "schedule": run.schedule, "version": run.version, "manifest_hash": run.manifest_hash}
     links = {"origin": run.origin, "tick_us": run.tick_us, "key": run.request_key}
     room = {"displaces": list(placement.displaces), "stops": list(placement.stops)}
@@ -159,7 +160,7 @@ def _origin(tx: Transaction, ask: Ask) -> RunRow | None:
     return run
 
 
-class _Ahead:
+class LookAhead:
     """What will be asked next about an agent, asked with the first question: as many may wait as the last time."""
 
     def __init__(self, limits: dict[tuple[str, str], int]) -> None:
@@ -186,7 +187,7 @@ class _Ahead:
         return int(now()[0][0]), int(waiting()[0][0])
 
 
-def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: _Ahead | None = None) -> RunTarget:
+def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: LookAhead | None = None) -> RunTarget:
     """Lock what shall run, so that no other request is admitted at the same time, and read what it is now."""
     name = (origin.schedule or origin.agent) if origin else ask.target
     schedules = tx.later("schedule_to_run", tenant=ask.tenant, name=name)

@@ -109,10 +109,10 @@ class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, S
         return SqlHooks(self._dialect)
 
     def deliveries(self) -> "SqlDeliveries":
-        """Return the verbs about deliveries that share a run."""
+        """Return the verbs about deliveries of webhooks."""
         from fencepost.stores.deliveries import SqlDeliveries
 
-        return SqlDeliveries(self._dialect)
+        return SqlDeliveries(self._dialect, self._limits)
 
     def metering(self) -> "SqlMetering":
         """Return how the figures are read."""

@@ -1,16 +1,18 @@
 """`/hooks/<tenant>/<name>`: signed requests from outside. 202 means that the run is kept for good."""
 
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from fencepost.model.errors import QueueFull
+from fencepost.model.errors import FencepostError, QueueFull
 from fencepost.model.webhook import Hook
 from fencepost.operations.run_queries import Store
-from fencepost.operations.webhook_delivery import HookRequest, Received, genuine_hook, receive
+from fencepost.operations.webhook_delivery import HookRequest, Received, receive
 from fencepost.web.door import Door, door_of
 from fencepost.web.security import OPEN, access
 
@@ -65,17 +67,27 @@ async def deliver(request: Request, tenant: Name, name: Name) -> Response:
     """Take a signed delivery: 202 for what is kept for good, 200 for what came before or is not for the hook."""
     door = door_of(request)
     delivery = HookRequest(_single(request), await request.body())
-    got = await door.desk.ask(_deliver, delivery, tenant, name, door=door)
+    work = partial(_deliver, tenant=tenant, name=name, door=door)
+    got = await door.desk.ask_together(work, delivery, line=(tenant, name), size=len(delivery.body))
     if got.challenge is not None:
         return PlainTextResponse(got.challenge)
     return JSONResponse({"status": got.status, "run_id": got.run_id}, 202 if got.status in KEPT else 200)
 
 
-def _deliver(store: Store, delivery: HookRequest, tenant: str, name: str, *, door: Door) -> Received:
+def _deliver(
+    store: Store, deliveries: Sequence[HookRequest], *, tenant: str, name: str, door: Door
+) -> list[Received | FencepostError]:
     now = door.now_seconds()
-    hook = genuine_hook(store, delivery, tenant=tenant, name=name, now_seconds=now, fetch_secret=door.fetch_secret)
-    pace.check(tenant, name, hook, now)
-    return receive(store, hook, delivery, tenant=tenant, name=name, new_run_id=door.new_run_id)
+    return receive(
+        store,
+        deliveries,
+        tenant=tenant,
+        name=name,
+        now_seconds=now,
+        fetch_secret=door.fetch_secret,
+        new_run_ids=door.new_run_ids,
+        admit=lambda hook: pace.check(tenant, name, hook, now),
+    )
 
 
 def _single(request: Request) -> dict[str, str]:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from fencepost.model.errors import Busy, Invalid, StoreUnavailable, Unauthorised
+from fencepost.model.errors import Busy, FencepostError, Invalid, StoreUnavailable, Unauthorised
 from fencepost.model.moment import from_us
 from fencepost.operations.backfill import backfill
 from fencepost.operations.run_requests import cancel, discard, replay, request_run
-from fencepost.operations.webhook_delivery import HookRequest, genuine_hook, receive
+from fencepost.operations.webhook_delivery import HookRequest, receive
 from fencepost.ports.runs import RunRow
 from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
@@ -143,8 +143,17 @@ class Operator:
         headers = {"authorization": f"Bearer {SECRET}", "idempotency-key": name}
         delivery = HookRequest(headers, f'{{"type": "ring", "number": "{name}"}}'.encode())
         now = store.clock_us() // 1_000_000
-        hook = genuine_hook(store, delivery, tenant=TENANT, name=HOOK, now_seconds=now, fetch_secret=lambda *_: SECRET)
-        received = receive(store, hook, delivery, tenant=TENANT, name=HOOK, new_run_id=self._stage.new_id)
+        (received,) = receive(
+            store,
+            [delivery],
+            tenant=TENANT,
+            name=HOOK,
+            now_seconds=now,
+            fetch_secret=lambda *_: SECRET,
+            new_run_ids=lambda number: [self._stage.new_id() for _ in range(number)],
+        )
+        if isinstance(received, FencepostError):
+            raise received
         assert received.run_id is not None
         self._world.totals[f"deliveries: {received.status}"] += 1
         self._stage.observer.acknowledged(received.run_id, key=f"hook/{name}")

@@ -14,16 +14,6 @@ ON CONFLICT (tenant, name) DO UPDATE
 -- :name drop_hook
 DELETE FROM fencepost.hook WHERE tenant = :tenant AND name = :name
 
--- :name known_delivery
--- Writing makes the second answer as durable as the first.
-UPDATE fencepost.delivery SET times = times + 1
- WHERE tenant = :tenant AND hook = :hook AND id = :id
-RETURNING run_id, digest
-
--- :name put_delivery
-INSERT INTO fencepost.delivery (tenant, hook, id, run_id, digest, at_us)
-VALUES (:tenant, :hook, :id, :run_id, :digest, :at_us)
-
 -- :name gathering
 SELECT run_id, first_us, count FROM fencepost.gathering WHERE tenant = :tenant AND hook = :hook
 

@@ -69,4 +69,4 @@ SELECT id FROM made
 UPDATE fencepost.run SET requests = requests + 1
  WHERE tenant = %(tenant)s AND coalesce(schedule, agent) = %(target)s
    AND request_key = ANY (ARRAY(SELECT jsonb_array_elements_text(%(keys)s::jsonb)))
-RETURNING request_key, id
+RETURNING request_key, id, payload

@@ -52,4 +52,4 @@ RETURNING id
 UPDATE run SET requests = requests + 1
  WHERE tenant = :tenant AND coalesce(schedule, agent) = :target AND request_key IS NOT NULL
    AND request_key IN (SELECT value FROM json_each(:keys))
-RETURNING request_key, id
+RETURNING request_key, id, payload
