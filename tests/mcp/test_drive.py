@@ -142,12 +142,12 @@ def test_real_sessions_of_claude_code_in_one_directory_hand_the_driving_on(site:
     server = {"mcpServers": {"fencepost": {"command": sys.executable, "args": words}}}
     (site.folder / "mcp.json").write_text(json.dumps(server))
     with messages_api() as api:
-        env = {**site.environment(), **api.environment, "IS_SANDBOX": "1"}
+        env = {**site.environment(), **api.environment, "IS_SANDBOX": "1", "MCP_TIMEOUT": "90000"}  # a busy machine
         claudes = {name: _claude(site, env, "--session-id", name) for name in (str(uuid4()), str(uuid4()))}
         try:
             for _ in range(3):
                 site.until(lambda: driver(site) is not None, seconds=60)
-                site.until(lambda: all(_has_server(one.pid) for one in claudes.values()), seconds=60)
+                site.until(lambda: all(_has_server(one.pid) for one in claudes.values()), seconds=120)
                 before = driver(site)
                 first = next(name for name, one in claudes.items() if _is_below(before, one.pid))
                 began = time.monotonic()  # noqa: TID251  # real processes take real time
