@@ -2,18 +2,15 @@
 
 No part of the product reads this form; decision 24 says what it would take. Ended runs are made as `bench/history.py` makes them. Then each
 that succeeded, with its attempt, goes into one narrow row: what runs share stands once, keys are bytes, times are distances. A view
-gives back the columns of `run`, and is compared with it row by row. Sealed entries of the audit go into packs of a thousand.
+gives back the columns of `run`, and is compared with it row by row.
 """
 
-import json
 import os
 import sys
 import tempfile
-import zlib
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import accumulate, pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,7 +22,6 @@ from bench.ground import KINDS, execute, report, stores
 from bench.history import MANY_SHARES, Place
 from bench.past import is_lite, size_of
 
-PACK = 1_000
 ROUNDS = 20
 SHARED = (
     *("agent", "version", "trigger", "manifest_hash", "lease_max", "lines_up", "priority", "rank", "state", "reason"),
@@ -101,19 +97,13 @@ CREATE TABLE {s}hot AS SELECT * FROM {s}run WHERE state <> 'succeeded';
 CREATE UNIQUE INDEX hot_id ON {s}hot (id);
 CREATE INDEX hot_by_age ON {s}hot (tenant, created_us, id);
 CREATE VIEW {s}run_seen AS
-SELECT {of_run} FROM {s}hot UNION ALL SELECT {of_run} FROM {s}past_as_run;
-CREATE TABLE {s}audit_pack (
-    tenant text {c} NOT NULL, first_place bigint NOT NULL, last_place bigint NOT NULL, verbs text NOT NULL,
-    content {bytes} NOT NULL, hashes {bytes} NOT NULL, PRIMARY KEY (tenant, first_place)) {without}
+SELECT {of_run} FROM {s}hot UNION ALL SELECT {of_run} FROM {s}past_as_run
 """
 DIFFERENT = """
 SELECT (SELECT count(*) FROM (SELECT {of_run} FROM {s}run WHERE state = 'succeeded'
                               EXCEPT SELECT {of_run} FROM {s}past_as_run) AS lost),
        (SELECT count(*) FROM {s}past_run)
 """
-ENTRIES = (
-    "SELECT seq, at_us, place, actor, verb, subject, detail, hash FROM {s}audit WHERE place IS NOT NULL ORDER BY place"
-)
 LISTS = {
     "newest 50": "WHERE tenant = 'default' ORDER BY created_us DESC, id DESC LIMIT 50",
     "one by its id": "WHERE id = '{shown}'",
@@ -136,10 +126,9 @@ def main() -> int:
             execute(url, *MAKE.format(**words).split(";\n"))
             ((lost, moved),) = execute(url, DIFFERENT.format(**words))
             assert not lost, f"{lost} of {moved} runs do not come back as they were"
-            pack_audit(url, words)
             execute(url, "ANALYZE" if is_lite(url) else "VACUUM ANALYZE")
             found = {name: size / args.runs for name, size in size_of(url).items()}
-            sizes.append(size_row(kind, place.bytes, found))
+            sizes.append(size_row(kind, place, found))
             times += [
                 time_row(kind, url, name, which.format(shown=place.shown), words) for name, which in LISTS.items()
             ]
@@ -180,53 +169,16 @@ def common(name: str, *, lite: bool) -> str:
     return f"(SELECT {name} FROM {place} AS c WHERE c.tenant = past_run.tenant AND c.number = past_run.common)"
 
 
-def pack_audit(url: str, words: dict[str, str]) -> None:
-    """Put the sealed entries into packs, and see that each gives back what went in."""
-    rows = execute(url, ENTRIES.format(**words))
-    for first in range(0, len(rows), PACK):
-        entries = rows[first : first + PACK]
-        content, hashes = packed(entries)
-        assert list(unpacked(content, hashes)) == [tuple(one) for one in entries]
-        verbs = json.dumps(sorted({str(one[4]) for one in entries}))
-        values = (
-            f"'default', {entries[0][2]}, {entries[-1][2]}, '{verbs}', {spelled(url, content)}, {spelled(url, hashes)}"
-        )
-        execute(url, f"INSERT INTO {words['s']}audit_pack VALUES ({values})")
-
-
-def packed(entries: Sequence[Sequence[Any]]) -> tuple[bytes, bytes]:
-    """Return entries column by column, numbers as distances, compressed; and their hashes, which are not."""
-    *columns, hashes = zip(*entries, strict=True)
-    numbers = [[column[0], *(b - a for a, b in pairwise(column))] for column in columns[:3]]
-    content = zlib.compress(json.dumps([*numbers, *columns[3:]], separators=(",", ":")).encode())
-    return content, b"".join(map(bytes.fromhex, hashes))
-
-
-def unpacked(content: bytes, hashes: bytes) -> Iterable[tuple[Any, ...]]:
-    """Return the entries of a pack."""
-    columns = json.loads(zlib.decompress(content))
-    numbers = [list(accumulate(column)) for column in columns[:3]]
-    each_hash = [hashes[at : at + 32].hex() for at in range(0, len(hashes), 32)]
-    return zip(*numbers, *columns[3:], each_hash, strict=True)
-
-
-def spelled(url: str, content: bytes) -> str:
-    """Spell bytes as the store reads them in a statement."""
-    return f"x'{content.hex()}'" if is_lite(url) else f"'\\x{content.hex()}'"
-
-
-def size_row(kind: str, plain: dict[str, float], found: dict[str, float]) -> dict[str, object]:
-    """Tell what a run takes now, with each form alone, and with both."""
-    now = sum(plain.values())
-    narrow = now - plain["run"] - plain["attempt"] + found["past_run"] + found["past_common"]
-    packs = now - plain["audit"] + found["audit_pack"]
+def size_row(kind: str, place: Place, found: dict[str, float]) -> dict[str, object]:
+    """Tell what a run takes in plain rows, with the audit packed, and with narrow runs as well."""
+    packs = sum(place.bytes.values())
+    both = packs - place.bytes["run"] - place.bytes["attempt"] + found["past_run"] + found["past_common"]
     return {
         "store": kind,
-        "now": round(now),
-        "narrow_runs": round(narrow),
+        "plain": round(sum(place.plain_bytes.values())),
         "packed_audit": round(packs),
-        "both": round(narrow + packs - now),
-        "of_which": f"past_run {found['past_run']:.0f}, audit_pack {found['audit_pack']:.0f}, tick {plain['tick']:.0f}",
+        "narrow_runs_too": round(both),
+        "of_which": f"past_run {found['past_run']:.0f}, audit_pack {found['audit_pack']:.0f}, tick {found['tick']:.0f}",
     }
 
 

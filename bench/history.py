@@ -2,7 +2,7 @@
 
 A real `fencepost up` carries out two scheduled runs on each store, one that succeeds and one that ends dead. All rows
 that it left of them (run, tick, attempt, audit) are copied backwards in time until there are enough, one dead among
-a thousand. Then every command runs on both stores in each round, one after the other, so that a busy machine slows both; the
+a thousand, and the audit is packed by `store compact`. Then every command runs on both stores in each round, one after the other, so that a busy machine slows both; the
 quickest of the rounds counts, because the others waited for the machine.
 Exits with 1 if one of them takes more than 1.2 times as long among many, or a run more than 1 KB.
 """
@@ -21,7 +21,7 @@ from statistics import median
 from time import perf_counter, sleep
 
 from bench.ground import FENCEPOST, KINDS, opened, report, stores
-from bench.past import copy_runs, size_of
+from bench.past import copy_runs, shrink, size_of
 from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
@@ -29,6 +29,7 @@ from fencepost.model.instant import format_instant
 from fencepost.model.lease import Claim
 from fencepost.operations.audit_verification import audit_state
 from fencepost.operations.bulk_requests import WantedRun, request_many
+from fencepost.operations.store_maintenance import compact
 from fencepost.ports.runs import Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import new_run_ids
@@ -73,8 +74,16 @@ class Place:
         self.environment = {**os.environ, "XDG_STATE_HOME": f"{folder}/state", "XDG_RUNTIME_DIR": f"{folder}/run"}
         self._live()
         before = size_of(url)
+
+        def each() -> dict[str, float]:
+            return {name: (size - before.get(name, 0)) / number for name, size in size_of(url).items()}
+
         self.shown = copy_runs(url, shares, number)
-        self.bytes = {name: (size - before.get(name, 0)) / number for name, size in size_of(url).items()}
+        self.plain_bytes = each()
+        with opened(url) as store:
+            compact(store)
+        shrink(url, "audit")
+        self.bytes = each()
 
     def command(self, words: list[str]) -> float:
         """Return how many seconds a command takes."""
@@ -185,6 +194,7 @@ def size_row(kind: str, place: Place) -> dict[str, object]:
     return {
         "store": kind,
         "bytes": round(sum(place.bytes.values())),
+        "before_compact": round(sum(place.plain_bytes.values())),
         "of_which": ", ".join(f"{name} {size:.0f}" for name, size in dearest),
     }
 

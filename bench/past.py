@@ -1,9 +1,11 @@
 """Ended runs in any number, as the program wrote them: copies of runs that it carried out, each a while earlier.
 
 Every table is asked which rows tell of a run, so that one that is new is copied as well. A copy has an id, times and
-an occurrence of its own, random hashes, and its place in the audit before all others.
+an occurrence and a fence of its own, random hashes, and its place in the audit before all others.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from bench.ground import execute
@@ -27,16 +29,29 @@ class Column(NamedTuple):
 def copy_runs(url: str, shares: dict[str, int], number: int) -> str:
     """Copy the ended run of each state, by its share of all, until there are so many; return the id of one in the middle."""
     tables, whole, first = tables_of(url), sum(shares.values()), 0
+    rows = execute(url, f"SELECT state, id, fence FROM {place(url, 'run')}")
+    found = {str(state): (str(run_id), int(fence)) for state, run_id, fence in rows}
     for state, share in shares.items():
-        ((run_id,),) = execute(url, f"SELECT id FROM {place(url, 'run')} WHERE state = '{state}'")
         which = f"n % {whole} BETWEEN {first} AND {first + share - 1}"
-        copies = Copies(url, str(run_id), max(SECOND_US, SPAN_US // number), number)
-        for high in range(number, 0, -CHUNK):  # the oldest first, as they came: what is put before others splits pages
-            span = series(url, max(high - CHUNK + 1, 1), high)
-            execute(url, *(f"{copies.of(table, columns, span)} AND {which}" for table, columns in tables.items()))
+        copies = Copies(url, *found[state], max(SECOND_US, SPAN_US // number), number)
+        with samples(url, found[state][0], tables):
+            for high in range(number, 0, -CHUNK):  # the oldest first, as they came
+                span = series(url, max(high - CHUNK + 1, 1), high)
+                execute(url, *(f"{copies.of(table, columns, span)} WHERE {which}" for table, columns in tables.items()))
         first += share
     execute(url, "ANALYZE" if is_lite(url) else "VACUUM ANALYZE")
     return id_of(number // 2)
+
+
+@contextmanager
+def samples(url: str, run_id: str, tables: dict[str, list[Column]]) -> Iterator[None]:
+    """Keep a run's rows of each table apart, so that they need not be looked for among their copies."""
+    kept = {table: place(url, f"sample_{table}") for table in tables}
+    for table, columns in tables.items():
+        mine = " OR ".join(text.format(name, run_id) for name, text in TELLS.items() if name in texts(columns))
+        execute(url, f"CREATE TABLE {kept[table]} AS SELECT * FROM {place(url, table)} WHERE {mine}")
+    yield
+    execute(url, *(f"DROP TABLE {name}" for name in kept.values()))
 
 
 def series(url: str, low: int, high: int) -> str:
@@ -51,6 +66,7 @@ class Copies(NamedTuple):
 
     url: str
     run_id: str
+    fence: int
     step_us: int
     number: int
 
@@ -58,11 +74,9 @@ class Copies(NamedTuple):
         """Spell the statement that copies a table's rows of the run."""
         names = ", ".join(one.name for one in columns)
         values = ", ".join(self.value(table, one) for one in columns)
-        known = texts(columns)
-        mine = " OR ".join(text.format(name, self.run_id) for name, text in TELLS.items() if name in known)
         over = "" if is_lite(self.url) else "OVERRIDING SYSTEM VALUE"
-        source = place(self.url, table)
-        return f"INSERT INTO {source} ({names}) {over} SELECT {values} FROM {source} CROSS JOIN {span} WHERE ({mine})"
+        into, sample = place(self.url, table), place(self.url, f"sample_{table}")
+        return f"INSERT INTO {into} ({names}) {over} SELECT {values} FROM {span} CROSS JOIN {sample}"
 
     def value(self, table: str, column: Column) -> str:
         """Spell what a copy has in a column."""
@@ -77,7 +91,11 @@ class Copies(NamedTuple):
             return f"{name} - 1000 * n"
         if name.endswith("_us") or name == "fence":
             return f"{name} - n * {self.step_us}"
-        return f"replace({name}, '{self.run_id}', {self.id()})" if column.is_text else name
+        return f"replace({self.own(name)}, '{self.run_id}', {self.id()})" if column.is_text else name
+
+    def own(self, name: str) -> str:
+        """Spell a text with the copy's own fence in it."""
+        return f"replace({name}, '{self.fence}', CAST({self.fence} - n * {self.step_us} AS text))"
 
     def wall(self) -> str:
         """Spell the wall time of a copy's tick, in UTC."""
@@ -109,6 +127,12 @@ def tables_of(url: str) -> dict[str, list[Column]]:
 def texts(columns: list[Column]) -> set[str]:
     """Return the names of those that hold text."""
     return {one.name for one in columns if one.is_text}
+
+
+def shrink(url: str, table: str) -> None:
+    """Give back the room of rows that are gone, which new rows would use; SQLite keeps it apart by itself."""
+    if not is_lite(url):
+        execute(url, f"VACUUM FULL ANALYZE {place(url, table)}")
 
 
 def size_of(url: str) -> dict[str, int]:

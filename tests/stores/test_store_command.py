@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random  # noqa: TID251  # seeded
 
 import pytest
 
@@ -11,6 +12,7 @@ from fencepost import wiring
 from fencepost.cli import store as door
 from fencepost.cli.main import main
 from tests.stores.rig import claim
+from tests.stores.test_audit_packs import entry, seal, write
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +70,21 @@ def test_bump_prints_the_new_floor(capsys: pytest.CaptureFixture[str]) -> None:
     assert out == f"every fence from now on is above {4 * 10**15}.\n"
 
 
+def test_compact_packs_the_audit_and_tells_before_what_it_would_pack(
+    capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    store = wiring.open_runtime(url)
+    _, out, _ = run(capsys, "compact")
+    assert out == "there is nothing to pack yet.\n"
+    write(store, [entry(Random(n), "default") for n in range(2_500)])
+    seal(store)
+    store.close()
+
+    assert run(capsys, "compact", "--dry-run")[:2] == (0, "would pack 1500 entries of the audit.\n")
+    assert run(capsys, "compact")[:2] == (0, "packed 1000 entries of the audit.\n")
+    assert json.loads(run(capsys, "compact", "--json")[1]) == {"dry_run": False, "entries": 0}
+
+
 def test_bump_makes_no_store_at_a_mistyped_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, err = run(capsys, "bump", "--store", f"sqlite:{tmp_path}/sate.db")
 
@@ -88,7 +105,7 @@ def test_a_store_that_is_not_there_is_a_sentence_and_exit_69(capsys: pytest.Capt
     code, _, err = run(capsys, "bump", "--store", "postgresql://postgres@127.0.0.1:1/none")
 
     assert code == 69
-    assert "nobody listens there" in err
+    assert "no server listens there" in err
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:

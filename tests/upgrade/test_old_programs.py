@@ -10,12 +10,15 @@ import psycopg
 import pytest
 
 from fencepost import wiring
+from fencepost.flow.notary import Notary
 from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
+from fencepost.model.audit_chain import key_id
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import RunState
+from fencepost.operations.audit_verification import verify_audit
 from fencepost.ports.runs import Ended, Offer, Report, Starting
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.sqlite.store import newest_schema
@@ -25,6 +28,7 @@ from tests.upgrade.conftest import PACKED, OldSite
 
 MIGRATION = re.compile(r"/migrations/\d{4}_\w+\.sql$")
 SOURCE = Path(wiring.__file__).parents[2]
+KEY = b"the key that is not in the store"
 WORKDAY = str(Path(__file__).with_name("workday.py"))
 
 
@@ -74,6 +78,41 @@ def test_an_old_program_is_refused_by_a_schema_that_needs_a_newer_one(now: Site,
         wiring.open_runtime(now.store)
     daemon.terminate()
     assert daemon.wait(30) == 0
+
+
+def test_an_old_program_is_refused_by_a_packed_audit_and_one_at_work_says_so(now: Site, then: OldSite) -> None:
+    then.configure('[agents.a]\ncommand = ["true"]\n')
+    daemon = then.up("--workers", "1")
+    now.fencepost("store", "migrate", "--store", now.store)
+    with_store(now, note_and_seal)
+    then.fencepost("runs")
+    assert "packed 1000 entries" in now.fencepost("store", "compact", "--store", now.store)
+
+    then.fencepost("runs", code=69)
+    run = now.fencepost("run", "a", "--store", now.store).split()[-1]
+    then.until(lambda: "this one knows 3. Upgrade Fencepost" in then.said())
+    daemon.terminate()
+    assert daemon.wait(30) == 0
+    newer = now.up("--workers", "1")
+    now.until(lambda: now.rows("show", run)[0]["state"] == "succeeded")
+    newer.terminate()
+    assert newer.wait(30) == 0
+    with_store(now, note_and_seal)
+    with_store(now, assert_whole)
+
+
+def note_and_seal(store: RuntimeStore) -> None:
+    entry = {"tenant": "default", "actor": "ada", "verb": "look", "subject": "store:here", "detail": "{}"}
+    store.dialect.write(lambda tx: tx.rows("write_audit", entries=json.dumps([entry] * 2_100)))
+    notary = Notary(store.audit_chain(), KEY, store.clock_us, lambda _: None)
+    while notary.step():
+        pass
+
+
+def assert_whole(store: RuntimeStore) -> None:
+    report = verify_audit(store, "default", keys={key_id(KEY): KEY})
+    assert (report.faults, report.loose.entries) == ((), 0)
+    assert report.entries > 4_200
 
 
 def test_a_program_that_is_at_work_is_told_when_its_tables_go(now: Site) -> None:

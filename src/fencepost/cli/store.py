@@ -1,4 +1,4 @@
-"""`fencepost store`: migrate, back up, restore, bump or prune the store."""
+"""`fencepost store`: migrate, back up, restore, bump, prune or compact the store."""
 
 import argparse
 import json
@@ -29,6 +29,7 @@ examples:
   fencepost store bump --to 1794781370283797    after a gate's fence_regress
   fencepost store backup finance.backup --tenant finance --move
   fencepost store prune --dry-run
+  fencepost store compact --dry-run
   fencepost store migrate --store postgresql://owner@db.example/fencepost
 """
 
@@ -71,6 +72,10 @@ def parser() -> argparse.ArgumentParser:
     prune.add_argument("--dry-run", action="store_true", help="only count")
     prune.add_argument("--retention", metavar="D", help="how long to keep them (default: the configuration's, or 90d)")
     prune.add_argument("--tenant", metavar="T", help="default: the configuration's, else 'default'")
+    compact = actions.add_parser(
+        "compact", parents=[common], help="pack the audit's old entries; older Fenceposts can no longer open the store"
+    )
+    compact.add_argument("--dry-run", action="store_true", help="only count")
     return options.share_examples(top, actions)
 
 
@@ -175,7 +180,28 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
     return f"{verb} {what}; kept for {format_duration(int(kept_for.total_seconds()))}.", facts
 
 
-ACTIONS = {"migrate": migrate, "backup": backup, "restore": restore, "bump": bump, "prune": prune}
+def compact(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
+    """Pack old entries of the audit."""
+    url = store_choice.existing_store(args.store)
+    with closing(wiring.open_runtime(url)) as store, ProgressBar("compacting") as bar:
+        entries = store_maintenance.compact(
+            store, dry=args.dry_run, progress=lambda done, of: bar.to(done, of, words=f"{done:,} of {of:,} entries")
+        )
+    what = f"{entries} entries of the audit"
+    facts = {"dry_run": args.dry_run, "entries": entries}
+    if args.dry_run:
+        return f"would pack {what}.", facts
+    return f"packed {what}." if entries else "there is nothing to pack yet.", facts
+
+
+ACTIONS = {
+    "migrate": migrate,
+    "backup": backup,
+    "restore": restore,
+    "bump": bump,
+    "prune": prune,
+    "compact": compact,
+}
 
 
 def opened(

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 BATCH = 1_000
 TENANTS_MAX = 20  # in one step: a backlog is worked off while the other stages go on
 
-Notarize = Callable[[Sequence[ChainEntry], Seal | None], tuple[Sequence[Link], Seal]]
-
 
 class SealWitness(NamedTuple):
     """What this machine remembers outside of the store: the newest seal of each tenant."""

@@ -50,7 +50,9 @@ def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_mode & OTHERS:
-                raise Misconfigured(f"the audit key {path} may be read by others; forbid that with: chmod 600 {path}")
+                raise Misconfigured(
+                    f"the audit key {path} may be read by other users; forbid that with: chmod 600 {path}"
+                )
             return file.read(KEY_MAX_BYTES).strip()
     except OSError as error:
         raise Misconfigured(f"the audit key {path} cannot be read: {error.strerror}.") from None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.host.kept_seals import KeptSeals
 from fencepost.model.audit_chain import ChainEntry, Fault, Loose, Seal, Sealed, Verifier, head_line
+from fencepost.model.audit_pack import PackDamaged
 from fencepost.model.errors import AuditCut, Invalid
 from fencepost.operations.phrases import rfc3339
 from fencepost.operations.run_queries import Store
@@ -62,7 +63,7 @@ def verify_audit(
     mine = [head for head in heads if head.tenant == tenant]
     verifier = Verifier(keys, [*mine, *([kept] if kept else [])])
     for one in audit.seals(tenant):
-        if not verifier.take(one, audit.sealed(one)):
+        if not verifier.take(one, _entries(audit, one)):
             break
     found = verifier.verdict()
     faults = found.faults
@@ -80,6 +81,14 @@ def verify_audit(
         kept.number if kept else None,
         tuple(memory.losses(tenant)) if memory else (),
     )
+
+
+def _entries(audit: "SqlAudit", one: Seal) -> list[Sealed]:
+    """Return the entries of a seal; those in a pack that cannot be read are missing."""
+    try:
+        return audit.sealed(one)
+    except PackDamaged:
+        return []
 
 
 def _unsealed_place(audit: "SqlAudit", tenant: str, head: Seal | None) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""What may be asked about the store itself: back it up, restore it, lift its fences, let go of what is old."""
+"""What may be asked about the store itself: back it up, restore it, lift its fences, let go of what is old or pack it."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -133,6 +133,24 @@ def prune(
         place = page.next
         progress(sum(gone.values()))
     return gone
+
+
+def compact(store: "RuntimeStore", *, dry: bool = False, progress: Callable[[int, int], None] = unheard) -> int:
+    """Pack what is sealed of every tenant's audit, pack by pack; return how many entries. With `dry`, only count.
+
+    It may be killed at any moment and begun again: each pack is one short transaction, and work goes on beside it.
+    """
+    audit = store.audit_chain()
+    found = audit.packable()
+    if dry:
+        return sum(found.values())
+    done = 0
+    for tenant in found:
+        while (packed := audit.pack(tenant)) is not None:
+            done += packed
+            progress(done, sum(found.values()))
+            audit.give_way()
+    return done
 
 
 def _told(found: backups.Backup, progress: Callable[[int, int], None]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,12 +1,14 @@
-"""The notary's verbs, and what a verifier reads: the audit's chain, once for both dialects."""
+"""The notary's verbs, what a verifier reads, and the packs of old entries: the audit's chain, once for both dialects."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fencepost.model.audit_chain import ChainEntry, Link, Loose, Seal, Sealed, check_goes_on
+from fencepost.model.audit_pack import PackEntry, PackSize
 from fencepost.model.notice import Notice
+from fencepost.stores.audit_packs import SCHEMA, SIZE, PackReader, pack_next, packable
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.notices import put_notices
-from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Transaction
 
 SEALS_AT_ONCE = 100
@@ -20,6 +22,7 @@ class SqlAudit:
     def __init__(self, dialect: Dialect) -> None:
         """Speak to a store through its dialect."""
         self._dialect = dialect
+        self._packs = PackReader()
 
     def loose_tenants(self) -> list[str]:
         """Return the tenants that have something to seal."""
@@ -91,9 +94,52 @@ class SqlAudit:
 
     def sealed(self, one: Seal) -> list[Sealed]:
         """Return the entries of a seal, in their places."""
-        values = {"tenant": one.tenant, "first": one.first_place, "last": one.last_place}
-        rows = self._dialect.read(lambda tx: tx.rows("sealed_entries", **values))
-        return [Sealed(ChainEntry(*row[:7]), row[7], row[8]) for row in rows]
+        tenant, first, last = one.tenant, one.first_place, one.last_place
+
+        def look(tx: Transaction) -> list[Sealed]:
+            plain = tx.rows("sealed_entries", tenant=tenant, first=first, last=last)
+            packed = self._packs.between(tx, tenant, first, last)
+            found = [Sealed(ChainEntry(*row[:7]), row[7], row[8]) for row in plain]
+            return sorted([*found, *(_sealed(tenant, entry) for entry in packed)], key=lambda each: each.place)
+
+        return self._dialect.read(look)
+
+    def packable(self, size: PackSize = SIZE) -> dict[str, int]:
+        """Count the entries that can be packed, by tenant."""
+        return self._dialect.read(lambda tx: {one: packable(tx, one, size) for one in _tenants(tx)}, patient=True)
+
+    def pack(self, tenant: str, size: PackSize = SIZE) -> int | None:
+        """Put a tenant's oldest plain entries into a pack; return how many, and None if there are too few left for one.
+
+        Programs before packs cannot open the store any more. 0: another process was quicker.
+        """
+        return self._dialect.write(lambda tx: pack_next(tx, tenant, size))
+
+    def pack_on(self) -> int | None:
+        """Do the same for a tenant that has enough, in a store where it was begun; any other store stays as it is."""
+        tenant = self._dialect.read(_next_to_pack)
+        return None if tenant is None else self.pack(tenant)
+
+    def give_way(self) -> None:
+        """Let others write before the next pack."""
+        self._dialect.give_way()
+
+
+def _sealed(tenant: str, one: PackEntry) -> Sealed:
+    said = one.seq if one.said_seq is None else one.said_seq
+    entry = ChainEntry(said, tenant, one.at_us, one.actor, one.verb, one.subject, one.detail)
+    return Sealed(entry, one.place, one.hash)
+
+
+def _tenants(tx: Transaction) -> list[str]:
+    return [str(tenant) for (tenant,) in tx.rows("sealed_tenants")]
+
+
+def _next_to_pack(tx: Transaction) -> str | None:
+    ((needs,),) = tx.rows("meta", key="schema_needs")
+    if int(needs) < SCHEMA:
+        return None
+    return next((one for one in _tenants(tx) if packable(tx, one, SIZE, SIZE.entries) == SIZE.entries), None)
 
 
 def _head(made: Seal) -> Notice:

@@ -5,10 +5,12 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from fencepost.model.errors import Busy, Invalid
+from fencepost.stores import audit_packs
+from fencepost.stores.audit_packs import plain_rows
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_grants import lift
 from fencepost.stores.moving import come_back, leave
-from fencepost.stores.registry_writing import write_audit
-from fencepost.stores.transaction import Dialect, T, Transaction
+from fencepost.stores.transaction import Dialect, T, Tables, Transaction
 
 RESTORED = "store restored"
 BATCH = 500
@@ -91,9 +93,17 @@ def _snapshot(tx: Transaction, tenant: str | None) -> Snapshot:
     meta: dict[str, str] = dict(tx.rows("all_meta"))
     ((clock_us,),) = tx.rows("store_clock_us")
     ((highest,),) = tx.rows("highest_fence")
-    tables = tx.tables()
-    rows = ((name, row) for name in tables.names() for row in tables.rows(name, tenant))
+    rows = _all_rows(tx.tables(), tenant)
     return Snapshot(meta["store_id"], int(meta["schema"]), int(clock_us), int(highest), tenant, rows)
+
+
+def _all_rows(tables: Tables, tenant: str | None) -> Iterator[TableRow]:
+    """Yield every row; packs as the entries that are in them, since their form is this store's own business."""
+    for name in tables.names():
+        if name == "audit":  # the packed ones first: they are older, and get their numbers in this order elsewhere
+            yield from ((name, row) for row in plain_rows(tables.rows(audit_packs.TABLE, tenant)))
+        if name != audit_packs.TABLE:
+            yield from ((name, row) for row in tables.rows(name, tenant))
 
 
 def _is_empty(tx: Transaction, tenant: str | None) -> bool:

@@ -3,7 +3,7 @@
 from fencepost.model.errors import Misconfigured
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import FOREVER_US, from_us
-from fencepost.stores.registry_writing import write_audit
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.transaction import Transaction
 
 LEFT = "moved to another store"

@@ -27,4 +27,9 @@ SELECT coalesce(said_seq, seq), tenant, at_us, actor, verb, subject, detail, pla
 SELECT count(*), min(at_us) FROM fencepost.audit WHERE tenant = :tenant AND place IS NULL
 
 -- :name beyond_seals
-SELECT min(place) FROM fencepost.audit WHERE tenant = :tenant AND place > :last
+-- A pack that begins under a seal has the next place, too.
+SELECT min(place)
+  FROM (SELECT min(place) AS place FROM fencepost.audit WHERE tenant = :tenant AND place > :last
+        UNION ALL
+        SELECT min(CASE WHEN first_place > :last THEN first_place ELSE :last + 1 END)
+          FROM fencepost.audit_pack WHERE tenant = :tenant AND last_place > :last) AS beyond

@@ -1,0 +1,1 @@
+-- Nothing: on PostgreSQL, long entries of the audit are no longer compressed as they are written. Here they never were.
