@@ -186,7 +186,7 @@ def _rate(store: str, number: int) -> float:
     runtime = wiring.open_runtime(store)
     try:
         while runtime.runs(tenant="default", live=True, limit=1):
-            sleep(0.25)  # seldom, because looking costs the contender its time
+            sleep(1)  # seldom: a look takes a server about 25 ms among 40,000 that wait, which is the contender's time
         runs = runtime.runs(tenant="default", state="succeeded", limit=number)
     finally:
         runtime.close()

@@ -54,15 +54,19 @@ class LaneContext(RunContext):
 
 
 class _Log(TextIOBase):
-    """What a function prints, kept in the log of its run; the file is made when there is something to keep."""
+    """What functions print, kept in the log of the run that is being called; made when there is something to keep.
 
-    def __init__(self, folder: str, run_id: str, fence: str, limit: int) -> None:
-        self._place, self._limit = (folder, run_id, int(fence)), limit
+    One for all runs: a handler that a function once gave it to writes to the log of whichever run is called.
+    """
+
+    def __init__(self) -> None:
+        self._place, self._limit = ("", "", 0), 0
         self._file: LogFile | None = None
 
-    @property
-    def is_used(self) -> bool:
-        return self._file is not None
+    def turn_to(self, folder: str, run_id: str, fence: int, limit: int) -> None:
+        if self._file is not None:  # of a thread that outlived its run
+            self.end()
+        self._place, self._limit = (folder, run_id, fence), limit
 
     def writable(self) -> bool:
         return True
@@ -72,9 +76,12 @@ class _Log(TextIOBase):
         self._file.write(text.encode("utf-8", "replace"))
         return len(text)
 
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+    def end(self) -> bool:
+        """Close the log of the run that was called, and tell whether there was one."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+        return file is not None
 
 
 class Runner:
@@ -85,7 +92,10 @@ class Runner:
         self._line = line
         self._clock = SystemClock()
         self._spent_ns = 0  # inside of functions, in this batch
-        self._results: list[list[object]] = []  # not yet told
+        self._log = _Log()
+        self._ended = 0  # runs that are not yet told of
+        self._odd: list[tuple[int, tuple[int, bool]]] = []  # those of them that failed or printed, by their place
+        self._last = ""  # the last of them
         self._told_ns = 0
         self._ended_ns = 0  # when the last function ended
         self._current = ""  # the run that is being called; no other has a say
@@ -94,7 +104,8 @@ class Runner:
         self._loop: Any = None
 
     def serve(self) -> int:
-        """Go on until the keeper hangs up."""
+        """Say that we are there, and go on until the keeper hangs up."""
+        self._line.send(ready=True)
         while not self._line.closed:
             for message in self._line.receive():
                 self._work(message["batches"])
@@ -102,31 +113,43 @@ class Runner:
 
     def _work(self, batches: list[dict[str, Any]]) -> None:
         self._spent_ns = 0
-        self._told_ns = self._clock.awake_ns()
-        for batch in batches:
-            for payload, *own in batch["runs"]:
-                if not self._may_begin():
-                    break
-                self._one(batch, payload, own)
+        self._told_ns = self._ended_ns = self._clock.awake_ns()
+        before = sys.stdout, sys.stderr
+        try:
+            for batch in batches:
+                place = batch["logs"], int(batch["env"]["FENCEPOST_FENCE"]), batch["log_max"]
+                for payload, *own in batch["runs"]:
+                    if not self._may_begin():
+                        break
+                    self._one(batch, payload, own, place)
+        finally:
+            sys.stdout, sys.stderr = before
         self._tell(idle=True, spent_ns=self._spent_ns)
 
-    def _one(self, batch: dict[str, Any], payload: str, own: list[str]) -> None:
+    def _one(self, batch: dict[str, Any], payload: str, own: list[str], place: tuple[str, int, int]) -> None:
         run_id = self._current = own[0]
-        log = _Log(batch["logs"], run_id, batch["env"]["FENCEPOST_FENCE"], batch["log_max"])
+        folder, fence, limit = place
+        self._log.turn_to(folder, run_id, fence, limit)
+        sys.stdout = sys.stderr = self._log
         try:
-            code = self._call(batch["function"], LaneContext(batch["env"], own, payload, self._ask), log)
+            code = self._call(batch["function"], LaneContext(batch["env"], own, payload, self._ask))
         finally:
-            if log.is_used:
-                log.close()
+            wrote = self._log.end()
             with self._asking:
                 self._current = ""
-        self._results.append([run_id, code, log.is_used])
-        if self._ended_ns - self._told_ns > TELL_NS:
+        if code or wrote:
+            self._odd.append((self._ended, (code, wrote)))
+        self._ended += 1
+        self._last = run_id
+        now_ns = self._clock.awake_ns()
+        self._spent_ns += now_ns - self._ended_ns
+        self._ended_ns = now_ns
+        if now_ns - self._told_ns > TELL_NS:
             self._tell()
 
     def _tell(self, **more: object) -> None:
-        self._line.post(json.dumps({"results": self._results, **more}))
-        self._results, self._told_ns = [], self._clock.awake_ns()
+        self._line.post(json.dumps({"ended": self._ended, "last": self._last, "odd": self._odd, **more}))
+        self._ended, self._odd, self._told_ns = 0, [], self._clock.awake_ns()
 
     def _may_begin(self) -> bool:
         try:
@@ -134,34 +157,28 @@ class Runner:
         except BlockingIOError:
             return False  # the keeper took it back
 
-    def _call(self, target: str, context: LaneContext, log: _Log) -> int:
+    def _call(self, target: str, context: LaneContext) -> int:
         """Call the function; an exception is a failure with its traceback in the log."""
-        before = sys.stdout, sys.stderr
-        sys.stdout = sys.stderr = log
         try:
-            function = self._function(target)
-            began_ns = self._clock.awake_ns()
+            function = self._functions.get(target) or self._function(target)
             answer = function(context)
             if hasattr(answer, "__await__"):
                 self._await(answer)
         except FencepostError as error:
-            log.write(f"fencepost: {error}\n")
+            self._log.write(f"fencepost: {error}\n")
             return error.exit_code
         except SystemExit as leave:
             return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
         except Exception:  # noqa: BLE001  # whatever a function raises is its failure
-            log.write(traceback.format_exc())
+            self._log.write(traceback.format_exc())
             return 1
-        finally:
-            sys.stdout, sys.stderr = before
-            self._ended_ns = self._clock.awake_ns()
-        self._spent_ns += self._ended_ns - began_ns
         return 0
 
     def _function(self, target: str) -> Callable[[RunContext], Any]:
-        if target not in self._functions:
-            self._functions[target] = load(target)
-        return self._functions[target]
+        """Import what is called for the first time; that says nothing of how long a call takes."""
+        function = self._functions[target] = load(target)
+        self._ended_ns = self._clock.awake_ns()
+        return function
 
     def _await(self, answer: Any) -> None:  # noqa: ANN401  # whatever the function promised
         import asyncio
@@ -181,7 +198,7 @@ class Runner:
         with self._asking:
             if run_id != self._current:
                 raise FenceRefused(f"run {run_id} is over, and this is a thread that it left behind: stop.")
-            if self._results:
+            if self._ended:
                 self._tell()
             self._line.send(**fields, ask=verb, run=run_id)
             while not self._line.closed:

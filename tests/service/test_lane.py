@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ def obey(ctx):
     while not ctx.cancelled:
         time.sleep(0.05)
 
+def log(ctx):
+    import logging
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    logging.info("said in %s", ctx.payload["n"])
+
 def leave(ctx):
     note(ctx)
     os._exit(3)
@@ -66,6 +72,16 @@ def states(site: Site) -> list[str]:
     return [f"{run.state} {run.reason or ''}".strip() for run in reversed(site.runs())]
 
 
+def new_runner(site: Site) -> int:
+    """Return the process that calls functions as soon as there is one."""
+    for _ in range(10_000):
+        for pid in site.left_alive():
+            with suppress(OSError):
+                if b"fencepost.lane_runner" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+    raise AssertionError(f"no lane began; the daemon said:\n{site.said()}")
+
+
 def test_runs_of_a_lane_share_one_process_and_each_runs_once(site: Site) -> None:
     configure(site, note="", later="")
     for number in range(6):
@@ -85,6 +101,33 @@ def test_a_function_that_raises_is_a_failure_with_its_traceback_in_the_log(site:
     assert (run.state, run.reason, run.exit_code) == ("dead", "exit_code", 1)
     assert text.startswith("before\n")
     assert "ValueError: no good" in text
+
+
+def test_a_handler_that_one_run_sets_up_writes_to_the_log_of_the_run_that_is_called(site: Site) -> None:
+    configure(site, log="")
+    for number in range(3):
+        site.fencepost("run", "log", "--payload", f'{{"n": {number}}}')
+    site.up("--workers", "1", "--ttl", "3s")
+    site.until(lambda: len(site.runs(state="succeeded")) == 3)
+    logs = [Path(run.log or "").read_text() for run in reversed(site.runs())]
+    assert logs == [f"said in {number}\n" for number in range(3)]
+
+
+def test_nothing_is_leased_before_the_process_that_calls_it_has_loaded(site: Site) -> None:
+    configure(site, note="")
+    for _ in range(10):  # on a busy machine it may have loaded before we see it
+        site.fencepost("run", "note")
+        site.up("--workers", "1", "--ttl", "3s")
+        runner = new_runner(site)
+        os.kill(runner, signal.SIGSTOP)  # noqa: TID251  # a process of this site
+        SystemClock().sleep(0.3)
+        found = states(site)[-1]
+        os.kill(runner, signal.SIGCONT)  # noqa: TID251  # a process of this site
+        site.until(lambda: set(states(site)) == {"succeeded"})
+        site.kill()
+        if found == "ready":
+            return
+    raise AssertionError(f"the run was {found}")
 
 
 def test_a_run_over_its_time_takes_its_process_along_and_the_others_go_on(site: Site) -> None:

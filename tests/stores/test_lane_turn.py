@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 
 import pytest
 
@@ -64,7 +65,7 @@ def wanted(
     )
 
 
-def lease(runtime: Runtime, limit: int = 100, **options: object) -> tuple[LeasedRun, ...]:
+def lease(runtime: Runtime, limit: int = 100, **options: object) -> Sequence[LeasedRun]:
     return runtime.store.turn((), (), wanted(limit, **options)).leased  # type: ignore[arg-type]
 
 
@@ -77,7 +78,7 @@ def finish(runtime: Runtime, *leased: LeasedRun, settlement: Settlement = SUCCEE
     return runtime.store.turn(done, [leased[0].lease] if close else [], None)
 
 
-def ids_of(leased: tuple[LeasedRun, ...]) -> list[str]:
+def ids_of(leased: Sequence[LeasedRun]) -> list[str]:
     return [one.run.id for one in leased]
 
 
@@ -341,7 +342,7 @@ def test_many_lanes_lease_every_run_once(runtime: Runtime) -> None:
     seen: list[str] = []
 
     def work(store: RuntimeStore) -> None:
-        done: tuple[LeasedRun, ...] = ()
+        done: Sequence[LeasedRun] = ()
         closing: list[Lease] = []
         for _ in range(200):
             turned = store.turn([ended(one) for one in done], closing, wanted(7))

@@ -1,7 +1,7 @@
 """Turns on PostgreSQL have the server keep their statements, and rest on nothing that it may forget."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,7 +35,7 @@ class Lane:
         assert isinstance(opened.dialect, PostgresDialect)
         self.dialect = opened.dialect
         self.store = RuntimeStore(opened)
-        self.leased: tuple[LeasedRun, ...] = ()
+        self.leased: Sequence[LeasedRun] = ()
 
     @property
     def connection(self) -> Connection:

@@ -8,7 +8,7 @@ import gc
 import os
 import select
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from fencepost.flow.run_recheck import recheck_for
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import ASK_PART, Claim, kill_grace
 from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
+from fencepost.ports.alike_runs import AlikeRuns, joined
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun
 from fencepost.service.answers import LOST
 from fencepost.service.custody import Custody, Term
@@ -87,14 +88,15 @@ class _Keeper:
             Custody(bench.open_store, bench.tools.clock, counts_sleep=self._counts_sleep, tell=mailbox.nudge)
         )
         self._last_resort = LastResort(self._grace)
-        self._hand: list[LeasedRun] = []  # leased, and not yet given to the runner
-        self._given: list[LeasedRun] = []  # to the runner, and not yet reported by it
-        self._done: list[Ended] = []
+        self._hand: Sequence[LeasedRun] = ()  # leased, and not yet given to the runner
+        self._given: Sequence[LeasedRun] = ()  # to the runner, and not yet reported by it
+        self._done: Sequence[Ended] = ()
         self._now = bench.tools.clock.awake_ns
         self._watch: LaneWatch | None = None  # over the run that is being called
         self._moved_ns = self._busy_ns = self._looked_ns = self._now()
         self._mean = FIRST_GUESS_SECONDS
         self._given_number = 0
+        self._is_runner_there = False  # before that nothing is leased: it could not begin
         self._drain_ns: int | None = None
         self._worker_alive: int | None = None  # readable once the worker is gone
         self._telling = LaneTelling(bench.tell, self._now)
@@ -148,7 +150,7 @@ class _Keeper:
 
     def _advance(self) -> None:
         """Give the runner the next runs, then settle what is done and lease what comes after."""
-        if self._caller.why or self._caller.ended is not None:
+        if self._caller.why or self._caller.ended is not None or not self._is_runner_there:
             return
         if not self._given and self._hand:
             self._give()
@@ -180,7 +182,7 @@ class _Keeper:
     def _take(self, wanted: LaneRequest | None) -> None:
         """Ask until there is an answer or our time is up: a grant whose answer was lost must not be forgotten."""
         term = Term(self._tools.clock, counts_sleep=self._counts_sleep)
-        done, closing = self._done, self._batches.without(one.lease.id for one in (*self._hand, *self._given))
+        done, closing = self._done, self._batches.without(self._hand, self._given)
         while True:
             asked_ns = term.now_ns()
             try:
@@ -194,13 +196,13 @@ class _Keeper:
                 if not done and not closing and (self._drain_ns is not None or self._caller.why):
                     return  # nothing of ours is at stake: what was granted in silence never began, and goes back
                 wanted = wanted._replace(again=True) if wanted else None
-        self._done = []
+        self._done = ()
         self._telling.tell(done, turned.lost)
         for kept in self._batches.drop(closing):
             self._last_resort.forget(kept)
         if turned.leased:
             term.extend(self._bench.ttl_seconds, asked_ns=asked_ns)
-            self._hand = list(turned.leased)
+            self._hand = turned.leased
             kept = self._batches.add(turned.leased[0].lease, term)
             self._last_resort.watch(kept, self._caller.guard.kill)
         elif wanted is not None:
@@ -210,9 +212,8 @@ class _Keeper:
 
     def _note(self, one: LeasedRun, outcome: Outcome, *, left: Left, began: bool) -> None:
         """Decide what becomes of a run."""
-        self._done.append(
-            self._patiently(lambda: settled(one, outcome, self._bench, self._store, left=left, began=began))
-        )
+        end = self._patiently(lambda: settled(one, outcome, self._bench, self._store, left=left, began=began))
+        self._done = joined(self._done, [end])
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Ask the store until it answers or our time is up, so that no end is lost."""
@@ -226,10 +227,7 @@ class _Keeper:
 
     def _give(self) -> None:
         """Give the runner the runs whose start is recorded, or record the start of one more and give it that."""
-        started = [one for one in self._hand if one.started]
-        chunk = started or self._hand[:1]
-        self._hand = [one for one in self._hand if not one.started] if started else self._hand[1:]
-        chunk = [one for one in chunk if one.started or self._is_ready(one)]
+        chunk, self._hand = self._next_of(self._hand)
         if not chunk:
             return
         self._caller.tell_deadline(self._batches.deadline_ns)
@@ -237,6 +235,14 @@ class _Keeper:
         self._given, self._given_number = chunk, len(chunk)
         self._watch_next()
         self._caller.give(messages)
+
+    def _next_of(self, hand: Sequence[LeasedRun]) -> tuple[Sequence[LeasedRun], Sequence[LeasedRun]]:
+        if isinstance(hand, AlikeRuns):
+            return hand, ()
+        started = [one for one in hand if one.started]
+        if started:
+            return started, [one for one in hand if not one.started]
+        return [one for one in hand[:1] if self._is_ready(one)], hand[1:]
 
     def _is_ready(self, one: LeasedRun) -> bool:
         refused = make_ready(one, self._bench, self._store, wait=self._mailbox.wait)
@@ -248,20 +254,35 @@ class _Keeper:
 
     def _hear(self, messages: list[Message]) -> None:
         for message in messages:
+            if "ready" in message:
+                self._is_runner_there = True
+                continue
             if "ask" in message:
                 self._caller.answer(self._watch.answer(message) if self._watch else LOST)
                 continue
-            for one, (run_id, code, wrote) in zip(self._given, message["results"], strict=False):
-                assert one.run.id == run_id, "runs end in the order in which they were given"
-                if code == 0 and not wrote and not (self._watch and self._watch.told(one)):
-                    self._done.append(succeeded(one))  # nothing to decide about most of them
-                    continue
-                self._finish(one, Succeeded() if code == 0 else Failed(code), exit_code=code, wrote=wrote)
-            del self._given[: len(message["results"])]
+            number, odd = message["ended"], message["odd"]
+            ended, self._given = self._given[:number], self._given[number:]
+            if number:
+                assert ended[-1].run.id == message["last"], "runs end in the order in which they were given"
+                self._note_ends(ended, dict(odd))
             self._watch_next()
             if message.get("idle"):
                 took = message["spent_ns"] / 1e9 / max(1, self._given_number)
                 self._mean = max(1e-5, (self._mean + 3 * took) / 4)
+
+    def _note_ends(self, ended: Sequence[LeasedRun], odd: dict[int, tuple[int, bool]]) -> None:
+        """Note how runs ended that the runner called; `odd` are those that failed or printed, by their place."""
+        if self._watch and self._watch.told(ended[0]):
+            odd.setdefault(0, (0, False))
+        if not odd:
+            self._done = joined(self._done, succeeded(ended))  # nothing to decide about most of them
+            return
+        for place, one in enumerate(ended):
+            if place not in odd:
+                self._done = joined(self._done, succeeded([one]))
+                continue
+            code, wrote = odd[place]
+            self._finish(one, Succeeded() if code == 0 else Failed(code), exit_code=code, wrote=wrote)
 
     def _watch_next(self) -> None:
         """Watch over the run that is being called now."""
@@ -312,7 +333,7 @@ class _Keeper:
         self._given = self._given[: len(self._given) - number]
         for one in (*back, *self._hand):
             self._finish(one, Lost(started=False), began=False)
-        self._hand = []
+        self._hand = ()
         if not self._given:
             self._watch = None
 
@@ -329,7 +350,7 @@ class _Keeper:
 
     def _patience(self, hint: Hint) -> float:
         waits = [hint.poll_seconds(), self._watch.left_seconds() if self._watch else POLL_SECONDS]
-        if not self._given and not self._hand:
+        if self._is_runner_there and not self._given and not self._hand:
             waits.append((self._looked_ns - self._now()) / 1e9)
         return max(0.0, min(*waits, *self._batches.waits()))
 
@@ -344,7 +365,7 @@ class _Keeper:
         for one in self._given:
             outcome = ended_with(self._caller, alone=alone, resumable=partial(self._has_checkpoint, one))
             self._finish(one, outcome, exit_code=self._caller.exit_code, wrote=wrote_a_log(one, self._bench))
-        self._given = []
+        self._given = ()
         self._take(None)
 
     def _has_checkpoint(self, one: LeasedRun) -> bool:

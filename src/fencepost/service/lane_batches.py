@@ -1,8 +1,10 @@
 """The leases of a lane: each is on a batch of runs, is renewed while one of them is left, and bounds them all."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from fencepost.model.lease import Lease
+from fencepost.ports.alike_runs import leases_of
+from fencepost.ports.runs import LeasedRun
 from fencepost.service.custody import Custody, Kept, Term
 
 FOREVER_NS = 1 << 62
@@ -21,9 +23,9 @@ class Batches:
         kept = self._batches[lease.id] = self._custody.keep(lease, term)
         return kept
 
-    def without(self, ids: Iterable[str]) -> list[Lease]:
+    def without(self, *runs: Sequence[LeasedRun]) -> list[Lease]:
         """Return the leases that belong to none of these runs."""
-        left = set(ids)
+        left = {lease_id for some in runs for lease_id in leases_of(some)}
         return [kept.lease for kept in self._batches.values() if kept.lease.id not in left]
 
     def drop(self, leases: Iterable[Lease]) -> list[Kept]:

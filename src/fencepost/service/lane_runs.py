@@ -26,6 +26,7 @@ from fencepost.model.outcome import (
 )
 from fencepost.model.retry import DrainStep, drain, settle
 from fencepost.model.run import Reason, RunId, RunState
+from fencepost.ports.alike_runs import AlikeEnds, AlikeRuns
 from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
 from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import likeness, own_values, run_variables
@@ -57,6 +58,8 @@ def _agent(manifest: str, manifest_hash: str) -> tuple[AgentDefinition, bool]:
 
 def messages_of(chunk: Sequence[LeasedRun], bench: WorkerTools, folder: RunFolder) -> list[Message]:
     """Spell what the runner is to call: one message for runs that are alike, with what differs for each."""
+    if isinstance(chunk, AlikeRuns):
+        return [{**_message(first, bench, folder), "runs": own} for first, own in chunk.kinds()]
     messages: list[Message] = []
     kind: tuple[object, ...] | None = None
     for one in chunk:
@@ -168,7 +171,7 @@ class LaneWatch:
 
     def told(self, one: LeasedRun) -> Told | None:
         """Return what a run has reported about itself, if it is the one that was watched and has said anything."""
-        return self._answers.told() if self._answers and one is self._one else None
+        return self._answers.told() if self._answers and one.run.id == self._one.run.id else None
 
     def _printed(self) -> int:
         try:
@@ -206,9 +209,11 @@ class Left(NamedTuple):
     said: str | None = None  # why it did not start, where no log says so
 
 
-def succeeded(one: LeasedRun) -> Ended:
-    """Settle a run that did what it should and said nothing."""
-    return Ended(one, SUCCEEDED, QUIET)
+def succeeded(runs: Sequence[LeasedRun]) -> Sequence[Ended]:
+    """Settle runs that did what they should and said nothing."""
+    if isinstance(runs, AlikeRuns):
+        return AlikeEnds(runs, SUCCEEDED, QUIET)
+    return [Ended(one, SUCCEEDED, QUIET) for one in runs]
 
 
 def settled(

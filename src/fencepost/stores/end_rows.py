@@ -8,7 +8,8 @@ from typing import NamedTuple
 from fencepost.model.moment import to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason
-from fencepost.ports.runs import Report, RunRow
+from fencepost.ports.alike_runs import AlikeEnds
+from fencepost.ports.runs import Ended, Report, RunRow
 from fencepost.stores.lease_rows import storable
 from fencepost.stores.notices import end_notice, end_notices, put_notices
 from fencepost.stores.run_rows import audit, batch_entry, note_ends
@@ -16,7 +17,7 @@ from fencepost.stores.transaction import Later, Row, Transaction
 
 
 class End(NamedTuple):
-    """One attempt's end, as it is written down."""
+    """One attempt's end, as it is written down where its keeper is gone; a keeper tells more (Ended)."""
 
     run: RunRow
     lease_id: str
@@ -26,11 +27,14 @@ class End(NamedTuple):
     began: bool = True
 
 
-def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[], None]]:
+Ends = Sequence[End | Ended]
+
+
+def write_ends(tx: Transaction, ends: Ends) -> tuple[Later, Callable[[], None]]:
     """Write attempts down as ended; return a way to the runs' rows, and a way to tell those who want to hear of it."""
-    kinds = ends
+    kinds: Ends = ends
     if _are_alike(ends):
-        kinds = ends[:1]
+        kinds = [ends[0]]
         settled = _settle_alike(tx, ends)
         tx.later("write_audit", entries=json.dumps([_entry(ends)]))
     else:
@@ -50,8 +54,10 @@ def write_ends(tx: Transaction, ends: Sequence[End]) -> tuple[Later, Callable[[]
     return settled, lambda: put_notices(tx, notices())
 
 
-def _are_alike(ends: Sequence[End]) -> bool:
+def _are_alike(ends: Ends) -> bool:
     """Tell whether runs of one lease all ended for good in the same way, with nothing to tell; lanes have many such."""
+    if isinstance(ends, AlikeEnds):
+        return True
     first = ends[0]
     settlement, report = first.settlement, first.report
     return (
@@ -71,8 +77,12 @@ def _are_alike(ends: Sequence[End]) -> bool:
     )
 
 
-def _settle_alike(tx: Transaction, ends: Sequence[End]) -> Later:
-    first, ids = ends[0], json.dumps([one.run.id for one in ends])
+def _ids(ends: Ends) -> list[str]:
+    return ends.runs.ids if isinstance(ends, AlikeEnds) else [one.run.id for one in ends]
+
+
+def _settle_alike(tx: Transaction, ends: Ends) -> Later:
+    first, ids = ends[0], json.dumps(_ids(ends))
     state = first.settlement.state.value
     values = {"ids": ids, "fence": first.fence, "exit_code": 0}
     settled = tx.later("settle_batch", **values, lease_id=first.lease_id, state=state)
@@ -80,17 +90,17 @@ def _settle_alike(tx: Transaction, ends: Sequence[End]) -> Later:
     return settled
 
 
-def _settle_each(tx: Transaction, ends: Sequence[End]) -> Later:
+def _settle_each(tx: Transaction, ends: Ends) -> Later:
     values = json.dumps(groups_of(ends))
     settled = tx.later("settle_runs", ended=values)
     tx.later("end_attempts", ended=values)
     return settled
 
 
-def groups_of(ends: Sequence[End]) -> dict[str, object]:
+def groups_of(ends: Ends) -> dict[str, object]:
     """Spell ends, once for all that are the same; a lane that is in a hurry says so by one object."""
     alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
-    first: dict[tuple[object, ...], End] = {}
+    first: dict[tuple[object, ...], End | Ended] = {}
     for one in ends:
         key = (id(one.settlement), id(one.report), one.lease_id, one.fence, one.began, one.run.started_us is None)
         alike[key].append(one.run.id)
@@ -98,7 +108,7 @@ def groups_of(ends: Sequence[End]) -> dict[str, object]:
     return {"ids": list(alike.values()), "given": [_values(one) for one in first.values()]}
 
 
-def _values(one: End) -> dict[str, object]:
+def _values(one: End | Ended) -> dict[str, object]:
     settlement, report = one.settlement, one.report
     return {
         "lease_id": one.lease_id,
@@ -121,29 +131,29 @@ def _reported(report: Report) -> dict[str, object]:
     return {name: storable(value) if isinstance(value, str) else value for name, value in told.items()}
 
 
-def _entries(ends: Sequence[End]) -> list[dict[str, str]]:
+def _entries(ends: Ends) -> list[dict[str, str]]:
     """Spell each decision once for all runs of a lease about which it says the same."""
-    alike: dict[tuple[object, ...], list[End]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[End | Ended]] = defaultdict(list)
     for one in ends:
         alike[one.lease_id, one.fence, one.settlement.state, one.settlement.reason, one.run.attempt].append(one)
     return [_entry(group) for group in alike.values()]
 
 
-def _entry(group: Sequence[End]) -> dict[str, str]:
+def _entry(group: Ends) -> dict[str, str]:
     first = group[0]
     said = {"state": first.settlement.state.value, "reason": first.settlement.reason, "fence": first.fence}
     detail = {**said, "attempt": first.run.attempt}
-    ids = sorted(one.run.id for one in group)
+    ids = sorted(_ids(group))
     return batch_entry(first.run.tenant, first.lease_id, ids, actor="settler", verb="settle", detail=detail)
 
 
-def _audit_alarm(tx: Transaction, one: End) -> None:
+def _audit_alarm(tx: Transaction, one: End | Ended) -> None:
     """Put down that a person should look; the decision says so once, when its bound is passed."""
     said = {"reason": one.settlement.reason, "last_log": one.report.last_log, "fence": one.fence}
     audit(tx, one.run.tenant, actor="settler", verb="alarm", subject=f"run:{one.run.id}", detail=said)
 
 
-def note_terminal(tx: Transaction, ends: Sequence[End], rows: Sequence[Row]) -> None:
+def note_terminal(tx: Transaction, ends: Ends, rows: Sequence[Row]) -> None:
     """Tell the schedules of those that ended for good."""
     ended_us: dict[str, int] = dict(rows)
     over = [one for one in ends if one.settlement.state.terminal]

@@ -114,8 +114,7 @@ def _longest(runs: Sequence[RunRow]) -> dict[Kind, RunRow]:
 
 def are_fine(tx: Transaction, runs: Sequence[RunRow], wanted: LaneRequest, ahead: LaneStandings) -> bool:
     """Tell whether all of these runs, which never began and no schedule made, may start without preparation."""
-    longest = list(_longest(runs).values())
-    look = Look(tx, longest, ahead)
+    look = Look(tx, runs, ahead)
     return not look.halted and not any(
-        wanted.gates_of(run) or wanted.recheck(run, look.standing(run)) is not None for run in longest
+        wanted.gates_of(run) or wanted.recheck(run, look.standing(run)) is not None for run in runs
     )

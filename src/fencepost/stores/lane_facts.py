@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from fencepost.model.definition import schedule_from_json
+from fencepost.ports.alike_runs import AlikeRuns
 from fencepost.ports.runs import LeasedRun, RunRow, Standing
 from fencepost.stores.run_rows import LockedSchedule, schedules_of
 from fencepost.stores.run_standings import spending_beside
@@ -24,6 +25,8 @@ class Hunch(NamedTuple):
     @classmethod
     def of(cls, leased: Sequence[LeasedRun]) -> "Hunch":
         """Expect more of what was leased last."""
+        if isinstance(leased, AlikeRuns):
+            return cls(leased.lease.tenant, tuple(leased.agents[:AGENTS_AHEAD]), len(leased.agents) <= AGENTS_AHEAD)
         agents = sorted({one.run.agent for one in leased if one.run.schedule is None})
         plain = len(agents) <= AGENTS_AHEAD and all(
             one.started and one.run.attempt == 1 and one.run.schedule is None for one in leased

@@ -2,16 +2,17 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fencepost.model import lease as rules
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.run import RunState
+from fencepost.ports.alike_runs import AlikeRuns
 from fencepost.ports.runs import LaneRequest, LeasedRun, RunRow
 from fencepost.stores.lane_candidates import Key, LaneOffer, offers_among
 from fencepost.stores.lane_facts import Hunch, LaneStandings
-from fencepost.stores.lane_takes import leased_alike, take_alike
+from fencepost.stores.lane_takes import take_alike
 from fencepost.stores.lease_rows import claim_values, held_of, kept, owed_by, waiter_of
 from fencepost.stores.manifests import Manifests
 from fencepost.stores.run_rows import batch_entry, run_of
@@ -28,7 +29,7 @@ def grant(
     store_id: str,
     absent: set[Key],
     hunch: Hunch | None = None,
-) -> list[LeasedRun]:
+) -> Sequence[LeasedRun]:
     """Lease the next runs of one line under one lease; `absent` gets the resources that have no row yet."""
     if wanted.again:
         return _granted_before(tx, wanted, store_id)
@@ -37,9 +38,10 @@ def grant(
     )  # there is none yet; but a standstill of all grants is heeded
     facts = tx.later("fence_facts")
     if hunch is not None and hunch.plain and wanted.starts >= wanted.limit:
-        runs, fence = take_alike(tx, wanted, hunch, manifests, worker=_worker(wanted.claim))
-        if runs:
-            return _write_alike(tx, runs, wanted, fence=fence, store_id=store_id, facts=facts())
+        runs = take_alike(tx, wanted, hunch, manifests, worker=_worker(wanted.claim), store_id=store_id)
+        if runs is not None:
+            _write_alike(tx, runs, wanted, _checked(facts(), store_id)[0])
+            return runs
     ahead = LaneStandings(tx, hunch.tenant, hunch.agents) if hunch else None
     first = manifests.runs_of(tx, tx.rows("lane_next", limit=wanted.limit))
     if offers := _free_of_others(tx, list(offers_among(tx, first, wanted, ahead)), absent):
@@ -48,7 +50,7 @@ def grant(
         offers = _offers(tx, line, wanted, manifests, absent)
         if offers:
             return _take(tx, offers, wanted, store_id, facts())
-    return []
+    return ()
 
 
 def _offers(tx: Transaction, line: Row, wanted: LaneRequest, manifests: Manifests, absent: set[Key]) -> list[LaneOffer]:
@@ -107,7 +109,7 @@ def _before(offer: LaneOffer, helds: Sequence[Held]) -> tuple[Held, ...]:
 
 def _take(
     tx: Transaction, offers: Sequence[LaneOffer], wanted: LaneRequest, store_id: str, facts: Sequence[Row]
-) -> list[LeasedRun]:
+) -> tuple[LeasedRun, ...]:
     floor, clock_us = _checked(facts, store_id)
     fence = rules.next_fence(max(offer.stored for offer in offers), floor, clock_us)
     keys = sorted({key for offer in offers for key in offer.keys})
@@ -122,12 +124,15 @@ def _take(
         if group
     ]
     running = [_running(offer.run, claim.id, fence, worker) for offer in offers]
-    _audit_leased(tx, running, claim.id, fence, worker)
+    alike: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for run in running:
+        alike[run.attempt, run.manifest_hash].append(run.id)
+    _audit_leased(tx, claim, fence, alike)
     left = _checkpoints(tx, offers)
     assert sum(len(rows()) for rows in taken) == len(offers), "the runs were locked while they were ready"
     written = sum(len(offer.keys) for offer in offers if not offer.granted_by_itself)
     assert granted() == written, "all resources are granted, or none"
-    return [
+    return tuple(
         LeasedRun(
             run,
             _lease_of(offer, claim, fence, store_id),
@@ -137,24 +142,17 @@ def _take(
             None,
         )
         for offer, run in zip(offers, running, strict=True)
-    ]
-
-
-def _write_alike(
-    tx: Transaction, runs: Sequence[RunRow], wanted: LaneRequest, *, fence: int, store_id: str, facts: Sequence[Row]
-) -> list[LeasedRun]:
-    """Write down the one lease of runs that are taken already, and their first attempts."""
-    floor, _ = _checked(facts, store_id)
-    assert fence > floor, "a fence is above all that were given out before"
-    tenant = runs[0].tenant
-    claim = _write_lease(
-        tx, wanted, tenant, [(tenant, f"run:{run_id}") for run_id in sorted([run.id for run in runs])], fence
     )
-    worker = _worker(claim)
-    alike = {"number": 1, "lease_id": claim.id, "fence": fence, "worker": worker, "started": True}
-    tx.later("insert_attempts", runs=json.dumps({"ids": [[run.id for run in runs]], "given": [alike]}))
-    _audit_leased(tx, runs, claim.id, fence, worker)
-    return leased_alike(runs, wanted, fence, store_id)
+
+
+def _write_alike(tx: Transaction, runs: AlikeRuns, wanted: LaneRequest, floor: int) -> None:
+    """Write down the one lease of runs that are taken already, and their first attempts."""
+    fence, tenant, ids = runs.lease.fence, runs.lease.tenant, runs.ids
+    assert fence > floor, "a fence is above all that were given out before"
+    claim = _write_lease(tx, wanted, tenant, [(tenant, f"run:{run_id}") for run_id in sorted(ids)], fence)
+    alike = {"number": 1, "lease_id": claim.id, "fence": fence, "worker": _worker(claim), "started": True}
+    tx.later("insert_attempts", runs=json.dumps({"ids": [ids], "given": [alike]}))
+    _audit_leased(tx, claim, fence, {(1, name): some for name, some in runs.by_manifest().items()})
 
 
 def _checked(facts: Sequence[Row], store_id: str) -> tuple[int, int]:
@@ -217,15 +215,13 @@ def _take_alike(
     return taken
 
 
-def _audit_leased(tx: Transaction, runs: Sequence[RunRow], lease_id: str, fence: int, worker: str) -> None:
-    """Write a decision down once for all runs that share it; most batches are alike."""
-    alike: dict[tuple[int, str], list[str]] = defaultdict(list)
-    for run in runs:
-        alike[run.attempt, run.manifest_hash].append(run.id)
+def _audit_leased(tx: Transaction, claim: Claim, fence: int, alike: Mapping[tuple[int, str], Sequence[str]]) -> None:
+    """Write down which runs were leased, once for all with one number of the attempt and one manifest."""
+    worker = _worker(claim)
     entries = [
         batch_entry(
-            runs[0].tenant,
-            lease_id,
+            claim.tenant,
+            claim.id,
             ids,
             actor="leaser",
             verb="lease",
@@ -262,14 +258,14 @@ def _checkpoints(tx: Transaction, offers: Sequence[LaneOffer]) -> dict[str, str]
     return dict(tx.rows("checkpoints", ids=json.dumps(ids))) if ids else {}
 
 
-def _granted_before(tx: Transaction, wanted: LaneRequest, store_id: str) -> list[LeasedRun]:
+def _granted_before(tx: Transaction, wanted: LaneRequest, store_id: str) -> tuple[LeasedRun, ...]:
     """Return what a turn granted if its answer was lost; a renewal makes it as durable as a new grant."""
     runs = [run_of(row) for row in tx.rows("runs_of_lease", lease_id=wanted.claim.id)]
     if not runs or runs[0].fence is None:
-        return []
+        return ()
     fence = runs[0].fence
     if not tx.rows("renew_leases", leases=json.dumps([(wanted.claim.id, fence, 0)])):
-        return []
+        return ()
     claim = wanted.claim._replace(tenant=runs[0].tenant)
     offers = [LaneOffer(run, wanted.gates_of(run), once=False) for run in runs]
     keys = json.dumps(sorted(key for offer in offers for key in offer.keys))
@@ -281,4 +277,4 @@ def _granted_before(tx: Transaction, wanted: LaneRequest, store_id: str) -> list
         lease = _lease_of(offer, claim, fence, store_id)
         before = _before(offer, lost)
         answers.append(LeasedRun(offer.run, lease, before, left.get(offer.run.id), started=offer.run.id in begun))
-    return answers
+    return tuple(answers)

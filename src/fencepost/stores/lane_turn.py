@@ -34,14 +34,14 @@ class SqlBatches(SqlRuns):
         """
         absent: set[tuple[str, str]] = set()
 
-        def lease(tx: Transaction) -> tuple[LeasedRun, ...]:
+        def lease(tx: Transaction) -> Sequence[LeasedRun]:
             absent.clear()
             if wanted is None:
                 return ()
             hunch, self._hunch = self._hunch, None  # should it be wrong, the next try has none
             leased = grant(tx, wanted, self._manifests, store_id=self._store_id, absent=absent, hunch=hunch)
             self._hunch = Hunch.of(leased) if leased else hunch
-            return tuple(leased)
+            return leased
 
         try:
             leased, lost = end_runs(self._dialect, ended, closing, lease)

@@ -4,14 +4,16 @@ Rows are locked in the order schedule, run, resource, lease, each sorted, as eve
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from fencepost.model.lease import HELD, LOST, Held, Lease, fate_of, keys_of, owed_after
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
+from fencepost.ports.alike_runs import AlikeEnds
+from fencepost.ports.alike_runs import leases_of as leases_in
 from fencepost.ports.runs import AttemptRow, Ended, RunRow
-from fencepost.stores.end_rows import End, groups_of, note_terminal, write_ends
+from fencepost.stores.end_rows import groups_of, note_terminal, write_ends
 from fencepost.stores.lease_rows import freed, kept, leases_of, storable
 from fencepost.stores.leases import LEFT_BEHIND
 from fencepost.stores.transaction import Dialect, Transaction
@@ -51,6 +53,8 @@ def end_runs(
 
 def _is_plain(ended: Sequence[Ended]) -> bool:
     """Tell whether all end for good, and owe no gate its fence: then nothing has to be looked up before."""
+    if isinstance(ended, AlikeEnds):
+        return ended.settlement.state.terminal
     settlements = {id(one.settlement): one.settlement for one in ended}  # few are different
     return (
         bool(ended)
@@ -69,12 +73,12 @@ def _end_as_expected(tx: Transaction, ended: Sequence[Ended], closing: Sequence[
     as it should be, all of it is undone, and done again with a look first.
     """
     leases = _leases(ended, closing or ())
-    settled, notices = write_ends(tx, [_end_of(one) for one in ended])
-    if gone := [row for one in ended if _frees(one, closing) for row in freed(one.leased.lease, None)]:
+    settled, notices = write_ends(tx, ended)
+    if gone := _freed(ended, closing):
         _lock(tx, ended, closing)
         tx.later("free_resources", freed=json.dumps(gone))
     locked = tx.later("lock_leases", ids=json.dumps(sorted(leases)))
-    _close(tx, list(leases.values()) if closing is None else closing, ended)
+    _close(tx, list(leases.values()) if closing is None else closing, unclean=())
 
     def lost() -> Lost:
         held = {one.id: one for one in leases_of(locked())}
@@ -105,7 +109,8 @@ def _end(tx: Transaction, ended: Sequence[Ended], closing: Sequence[Lease] | Non
     if ours:
         _write_ours(tx, [_heeding(one, now[one.leased.run.id][2]) for one in ours], held, closing)
     still = [lease for lease in closing or () if fate_of(lease, held.get(lease.id)) == HELD]
-    _close(tx, [one.leased.lease for one in ours] if closing is None else still, ended)
+    unclean = {one.leased.lease.id for one in ended if not one.clean}
+    _close(tx, [one.leased.lease for one in ours] if closing is None else still, unclean)
     others = [(one, fate) for one, fate in zip(ended, fates, strict=True) if fate != HELD]
     lost = {one.leased.run.id: fate for one, fate in others if not _was_settled(tx, one, now.get(one.leased.run.id))}
     return lambda: lost
@@ -118,24 +123,26 @@ def fate_of_attempt(lease: Lease, held: Held | None, now: Sequence[object] | Non
     return LOST if fate == HELD and not is_running else fate
 
 
+def _freed(ended: Sequence[Ended], closing: Sequence[Lease] | None) -> list[dict[str, object]]:
+    if isinstance(ended, AlikeEnds) and closing is not None:
+        return []  # each had only itself, and has ended for good
+    return [row for one in ended if _frees(one, closing) for row in freed(one.leased.lease, None)]
+
+
 def _leases(ended: Sequence[Ended], closing: Sequence[Lease]) -> dict[str, Lease]:
-    return {one.leased.lease.id: one.leased.lease for one in ended} | {lease.id: lease for lease in closing}
+    runs = ended.runs if isinstance(ended, AlikeEnds) else [one.leased for one in ended]
+    return leases_in(runs) | {lease.id: lease for lease in closing}
 
 
 def _write_ours(
     tx: Transaction, ended: Sequence[Ended], held: dict[str, Held], closing: Sequence[Lease] | None
 ) -> None:
-    settled, notices = write_ends(tx, [_end_of(one) for one in ended])
+    settled, notices = write_ends(tx, ended)
     _free(tx, ended, held, closing)
     rows = settled()
     assert len(rows) == len(ended), "the runs were locked while they were running"
-    note_terminal(tx, [_end_of(one) for one in ended], rows)
+    note_terminal(tx, ended, rows)
     notices()
-
-
-def _end_of(one: Ended) -> End:
-    lease = one.leased.lease
-    return End(one.leased.run, lease.id, lease.fence, one.settlement, one.report, one.began)
 
 
 def _heeding(one: Ended, stop: object) -> Ended:
@@ -164,7 +171,7 @@ def _was_settled(tx: Transaction, one: Ended, now: Sequence[object] | None) -> b
         return False
     if (attempt.outcome, attempt.exit_code) != (storable(report.outcome), report.exit_code):
         return False
-    tx.rows("end_attempts", ended=json.dumps(groups_of([_end_of(one)])))
+    tx.rows("end_attempts", ended=json.dumps(groups_of([one])))
     return True
 
 
@@ -204,9 +211,8 @@ def _free(tx: Transaction, ended: Sequence[Ended], held: dict[str, Held], closin
         tx.later("free_resources", freed=json.dumps(gone))
 
 
-def _close(tx: Transaction, closing: Sequence[Lease], ended: Sequence[Ended]) -> None:
+def _close(tx: Transaction, closing: Sequence[Lease], unclean: Collection[str]) -> None:
     """End leases without runs; one whose processes may still be about is kept as lost, for the next holder."""
-    unclean = {one.leased.lease.id for one in ended if not one.clean}
     left = [lease for lease in closing if lease.id in unclean]
     clean = [lease for lease in closing if lease.id not in unclean]
     if left:

@@ -12,7 +12,7 @@ from fencepost.model.lease import Claim, Held, Refused, keys_of, project_in
 from fencepost.model.project import Workplace
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Offer, RunRow, Standing
-from fencepost.stores.concurrency_slots import Seats, doors_of, outside_of
+from fencepost.stores.concurrency_slots import ConcurrencySlots, doors_of, outside_of
 from fencepost.stores.earlier_attempts import earlier_of
 from fencepost.stores.lease_grants import Grant, Ground, Key, lease_again, write_grants
 from fencepost.stores.lease_places import beside, places_in
@@ -146,7 +146,7 @@ def _first(one: _Wanted) -> list[Key]:
 
 def _placed(tx: Transaction, wanted: Iterable[_Wanted]) -> Iterator[_Wanted]:
     """Find a slot of each key that a run wants, and say which places of its project it looks at."""
-    seats = Seats(tx)
+    seats = ConcurrencySlots(tx)
     places: dict[str, list[str]] = {}
     for run, claim, _ in wanted:
         seated = seats.take(run, claim)

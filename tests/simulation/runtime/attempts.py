@@ -216,8 +216,8 @@ class Attempt:
 
     def _look_for_stop(self, found: LeasedRun) -> None:
         try:
-            asked = self._store.stop_asked(found.lease)
-        except (LeaseLost, StoreUnavailable):
+            asked = self._store.stops_asked(found.lease).get(self.run_id)
+        except StoreUnavailable:
             return  # the renewal finds out, and says so
         if asked:
             self._end(f"stop {asked}")

@@ -4,7 +4,7 @@ The keeper's order of work is an imitation of `service.lane`; its verb, its deci
 The runner is played as one process after the other, because a function that ends its process takes the runner along.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from fencepost.model.moment import from_us
 from fencepost.model.outcome import Failed, Lost, NotStarted, Outcome, Stopped, Succeeded, TimedOut
 from fencepost.model.retry import settle
 from fencepost.model.run import Reason, RunId
+from fencepost.ports.alike_runs import AlikeEnds, AlikeRuns
 from fencepost.ports.processes import Traces
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Report, RunRow, Turned
 from fencepost.service.admission import Admission
@@ -51,6 +52,7 @@ class Lane:
         self._called: LeasedRun | None = None
         self._why: str | None = None
         self._done: list[Ended] = []
+        self._leased: Sequence[LeasedRun] = ()
         self._batch: tuple[Lease, Term, Renewing] | None = None
         self.process.at_death.append(self.guard.hang_up)
         station.process.at_death.append(lambda: self.mail.put("worker gone"))
@@ -87,7 +89,7 @@ class Lane:
             self.stage.world.log(self.process.name, f"ends without a word: {type(error).__name__}")
         self.process.kill("exit")
 
-    def _turn(self, *, lease: bool) -> tuple[LeasedRun, ...]:
+    def _turn(self, *, lease: bool) -> Sequence[LeasedRun]:
         """Settle what is done, close its lease, and lease the next; ask until there is an answer or the time is up."""
         term = Term(self.process.clock, counts_sleep=self.stage.knobs.many_hosts)
         plot = self.stage.plot
@@ -118,13 +120,14 @@ class Lane:
             whole = turned.leased[0].lease
             self._batch = (whole, term, Renewing(self, whole, term))
             self.stage.world.totals["runs leased by lanes"] += len(turned.leased)
+        self._leased = turned.leased
         return turned.leased
 
     def _ask(self, closing: list[Lease], wanted: LaneRequest | None, term: Term) -> tuple[Turned, int]:
         while True:
             asked_ns = term.now_ns()
             try:
-                return self._store.turn(self._done, closing, wanted), asked_ns
+                return self._store.turn(_together(self._leased, self._done), closing, wanted), asked_ns
             except StoreUnavailable:
                 if self._batch is None or self._batch[1].over:
                     raise
@@ -132,7 +135,7 @@ class Lane:
                 self.process.clock.sleep(AGAIN_SECONDS)
                 wanted = wanted._replace(again=True) if wanted else None
 
-    def _batch_of(self, leased: tuple[LeasedRun, ...]) -> None:
+    def _batch_of(self, leased: Sequence[LeasedRun]) -> None:
         for one in leased:
             self.stage.observer.leased(one)
             if self._why is not None or self.draining or self._is_late():
@@ -239,3 +242,14 @@ class Lane:
 
 def _gates_of(run: RunRow) -> tuple[str, ...]:
     return gate_targets(agent_from_json(run.manifest))
+
+
+def _together(leased: Sequence[LeasedRun], done: Sequence[Ended]) -> Sequence[Ended]:
+    """Say the same of all at once where runs that were taken together simply succeeded, as a lane does."""
+    if not isinstance(leased, AlikeRuns) or len(done) != len(leased) or not all(map(_is_plain, done)):
+        return done
+    return AlikeEnds(leased, done[0].settlement, done[0].report)
+
+
+def _is_plain(one: Ended) -> bool:
+    return one.began and one.clean and one.report == Report("succeeded", exit_code=0)

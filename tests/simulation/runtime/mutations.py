@@ -24,6 +24,7 @@ from fencepost.stores import requests, run_ends, run_rows, run_starts, runs, tic
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.run_standings import Standings
 from fencepost.stores.runs import SqlRuns
+from fencepost.stores.tick_draft import draft_of
 from tests.simulation.mutations import _sql, _statements
 from tests.simulation.promises import until_broken
 from tests.simulation.runtime.more_mutations import more_mutations, running_is_enough
@@ -146,7 +147,9 @@ def mutations() -> dict[str, Mutation]:
                 )
             ]
         ),
-        "ticks without their runs": Mutation(lambda: [patch.object(ticks, "put_runs", lambda *_: set())]),
+        "ticks without their runs": Mutation(
+            lambda: [patch.object(ticks, "draft_of", lambda plans, *_: draft_of(plans)._replace(runs=()))]
+        ),
         "every stops after its first end": Mutation(lambda: [patch.object(run_rows, "_due_again", lambda *_: None)]),
         "a checkpoint that is not handed over": Mutation(
             lambda: [_sql(checkpoints=("WHERE run_id", "WHERE false AND run_id"))]

@@ -117,6 +117,8 @@ class Line:
 class FaultyDialect:
     """Carries transactions out for real, or not, or without telling."""
 
+    works_apart = False
+
     def __init__(self, place: Place, process: Process, faults: Faults) -> None:
         self._place = place
         self._process = process

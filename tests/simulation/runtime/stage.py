@@ -11,7 +11,7 @@ from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
-from tests.simulation.gates.targets import Scene
+from tests.simulation.gates.targets import TargetScene
 from tests.simulation.hosts import Host, Process
 from tests.simulation.ports import SimGate, SimProcesses
 from tests.simulation.runtime.fleet import Fleet, Plot
@@ -59,7 +59,7 @@ class Stage:
         return self.place.registry(process, self.faults.none() if reliable else self.faults)
 
     def gate(self, target: str, process: Process) -> SimGate:
-        scene = Scene(target.removeprefix("file:"), process, self.faults, {}, self.knobs.ttl_seconds)
+        scene = TargetScene(target.removeprefix("file:"), process, self.faults, {}, self.knobs.ttl_seconds)
         return SimGate(scene, "", self.checker)
 
     def target(self, name: str) -> str:
