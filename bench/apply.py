@@ -1,24 +1,28 @@
-"""100,000 schedules applied: for the first time, again without a change, and again with every one of them edited."""
+"""100,000 schedules applied: for the first time, again without a change, and again with every one of them edited.
+
+Exits with 1 beyond a target.
+"""
 
 import os
 import sys
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 from bench.ground import KINDS, apply, opened, report, stores
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.errors import StoreUnavailable
 
 NUMBER = 100_000
-SECONDS = 15.0
+SECONDS = {"first": 3.0, "unchanged": 1.0, "all edited": 15.0}
 WAIT_SECONDS = 0.2  # of another writer
 
 
 def main() -> int:
     """Measure, print, judge."""
     kinds = [one for one in KINDS if one in sys.argv] or KINDS
-    rows = []
+    rows: list[dict[str, Any]] = []
     with stores(kinds) as found:
         for kind, url in found:
             with opened(url):
@@ -28,12 +32,12 @@ def main() -> int:
                 for n in range(NUMBER)
             }
             edited = {name: replace(one, grace="90s") for name, one in first.items()}
-            for what, schedules in (("first", first), ("unchanged", first), ("all edited", edited)):
+            for what, schedules in zip(SECONDS, (first, first, edited), strict=True):
                 rows.append({"store": kind, "apply": what, **timed(url, schedules)})
-    report("100,000 schedules applied", rows, target=f"below {SECONDS:g} s each; nobody waits for {WAIT_SECONDS:g} s")
+    wanted = ", ".join(f"{what} {seconds:g} s" for what, seconds in SECONDS.items())
+    report("100,000 schedules applied", rows, target=f"at most {wanted}; no other writer waits for {WAIT_SECONDS:g} s")
     print(f"load: {' '.join(f'{one:.1f}' for one in os.getloadavg())} on {os.cpu_count()} cores")
-    bounds = {"seconds": SECONDS, "longest_wait_s": WAIT_SECONDS}
-    return int(any(float(str(row[name])) >= bound for row in rows for name, bound in bounds.items()))
+    return int(any(row["seconds"] > SECONDS[row["apply"]] or row["longest_wait_s"] > WAIT_SECONDS for row in rows))
 
 
 def timed(url: str, schedules: dict[str, ScheduleDefinition]) -> dict[str, object]:

@@ -1,33 +1,42 @@
 """How fast the web process takes deliveries of 50 callers of a webhook: a commit for each, and as the door does it.
 
-Behind the socket: each caller waits for the answer to one delivery before it makes the next. "A commit for each" hands over one
-delivery at a time, as many at once as there are threads, and shares no flush with others. In turns, on both stores.
+Each caller waits for the answer to one delivery before it makes the next. "A commit for each" hands over one delivery at a
+time, as many at once as there are threads, and shares no flush with others. In turns, on both stores, behind the socket;
+with --http through a web door of its own process.
 """
 
 import asyncio
 import json
+import multiprocessing
+import socket
 import sys
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from time import perf_counter, process_time  # a benchmark measures real time
+from typing import TypeVar
 
-from bench.ground import TENANT, opened, report, stores
+from bench.ground import KINDS, TENANT, opened, report, stores
 from fencepost import wiring
 from fencepost.config.load import load
 from fencepost.model.errors import FencepostError
 from fencepost.operations.run_queries import Store
 from fencepost.operations.schedule_registry import apply_config
 from fencepost.operations.webhook_delivery import HookRequest, Received, receive
+from fencepost.web.server import WebAddress, serve
 from fencepost.web.store_threads import StoreThreads
 from fencepost.wiring.machine_facts import now_us
 from fencepost.wiring.tenant_secrets import fetch_secret, own_rights
+from tests.support.sender import SECRET, Sender
 
+T = TypeVar("T")
 CALLERS = 50
 HOOK = "push"
 RIGHTS = own_rights()
-SECRET = "a-secret-of-enough-length"
 CONFIG = """
 [agents.a]
 engine = "command"
@@ -46,9 +55,11 @@ def main() -> int:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--deliveries", type=int, default=3_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--store", choices=KINDS, action="append")
+    parser.add_argument("--http", action="store_true")
     options = parser.parse_args()
     rows = []
-    with stores() as each, tempfile.TemporaryDirectory() as folder:
+    with stores(options.store or KINDS) as each, tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fencepost.toml")
         path.write_text(CONFIG.format(folder=folder))
         secret = Path(folder, "secret")
@@ -59,8 +70,9 @@ def main() -> int:
                 apply_config(store.registry(), load(str(path)), tenant=TENANT, actor="bench")
             for number in range(options.rounds):
                 names = [f"{number}-{one}" for one in range(options.deliveries)]
-                alone, alone_us = deliver(url, [f"a{name}" for name in names], together=False)
-                shared, shared_us = deliver(url, [f"t{name}" for name in names], together=True)
+                way = post if options.http else deliver
+                alone, alone_us = way(url, [f"a{name}" for name in names], together=False)
+                shared, shared_us = way(url, [f"t{name}" for name in names], together=True)
                 rows.append(
                     {
                         "store": kind,
@@ -71,7 +83,9 @@ def main() -> int:
                         "times": round(shared / alone, 2),
                     }
                 )
-    report("50 callers of a webhook", rows, target="5 times a commit for each")
+    report(
+        f"50 callers of a webhook{' through HTTP' if options.http else ''}", rows, target="5 times a commit for each"
+    )
     return 0
 
 
@@ -79,30 +93,82 @@ def deliver(url: str, names: list[str], *, together: bool) -> tuple[float, float
     """Let the callers make all deliveries; return how many a second, and µs of our processor for each."""
     group = wiring.commit_group(url) if together else None
     desk = StoreThreads(lambda: wiring.open_runtime(url, group=group))
-    left = list(names)
+    ask = desk.ask_together if together else partial(ask_each, desk)
 
-    async def call() -> None:
+    async def call(left: list[str]) -> None:
         while left:
             name = left.pop()
             headers = {"authorization": f"Bearer {SECRET}", "idempotency-key": name}
-            request = HookRequest(headers, json.dumps({"n": name}).encode())
-            if together:
-                answer = await desk.ask_together(_take, request, line=HOOK)
-            else:
-                (found,) = await desk.ask(_take, [request])
-                assert isinstance(found, Received), found
-                answer = found
+            answer = await ask(_take, HookRequest(headers, json.dumps({"n": name}).encode()), line=HOOK)
             assert answer.status == "accepted", answer
+
+    try:
+        return _measured(call, names)
+    finally:
+        desk.close()
+
+
+def post(url: str, names: list[str], *, together: bool) -> tuple[float, float]:
+    """Let the callers post all deliveries; return how many a second, and µs of the callers' processor for each."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = int(one.getsockname()[1])
+    door = multiprocessing.get_context("spawn").Process(target=serve_door, args=(url, port, together))
+    door.start()
+
+    async def call(left: list[str]) -> None:
+        sender = Sender(port, f"/hooks/{TENANT}/{HOOK}")
+        while left:
+            status, content = await sender.post(left.pop())
+            assert status == HTTPStatus.ACCEPTED, content
+        sender.close()
+
+    try:
+        asyncio.run(_answers(port))
+        return _measured(call, names)
+    finally:
+        door.terminate()
+        door.join()
+
+
+def serve_door(url: str, port: int, together: bool) -> None:  # noqa: FBT001 - a process takes no keywords
+    """Serve the web door, as it is or with a commit for each delivery."""
+    if not together:
+        setattr(StoreThreads, "ask_together", ask_each)  # noqa: B010 - it is another method that takes its place
+        setattr(wiring, "commit_group", lambda _: None)  # noqa: B010 - likewise
+    serve(url, TENANT, WebAddress(port=port))
+
+
+async def ask_each(
+    desk: StoreThreads,
+    operation: Callable[[Store, Sequence[T]], Sequence[Received | FencepostError]],
+    item: T,
+    **_: object,
+) -> Received:
+    """Stand in for `ask_together` with a commit for each."""
+    (found,) = await desk.ask(operation, [item])
+    assert isinstance(found, Received), found
+    return found
+
+
+async def _answers(port: int) -> None:
+    """Wait until a server listens."""
+    for _ in range(300):
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            return writer.close()
+        await asyncio.sleep(0.1)
+    raise AssertionError("the web door has not begun")
+
+
+def _measured(call: Callable[[list[str]], Awaitable[None]], names: list[str]) -> tuple[float, float]:
+    left = list(names)
 
     async def crowd() -> tuple[float, float]:
         began, used = perf_counter(), process_time()
-        await asyncio.gather(*(call() for _ in range(CALLERS)))
+        await asyncio.gather(*(call(left) for _ in range(CALLERS)))
         return len(names) / (perf_counter() - began), (process_time() - used) / len(names) * 1e6
 
-    try:
-        return asyncio.run(crowd())
-    finally:
-        desk.close()
+    return asyncio.run(crowd())
 
 
 def _take(store: Store, requests: Sequence[HookRequest]) -> list[Received | FencepostError]:

@@ -1,10 +1,12 @@
 """How fast runs are put into the queue on PostgreSQL, a thousand per durable commit: raw SQL, peers and us.
 
 Ours is the public operation behind `app.trigger_many`: checked, admitted to the line, audited, with an idempotency key
-for each. Each round lets every contender fill an empty queue once, one after the other.
+for each. Each round lets every contender fill an empty queue once, one after the other. With --apart the server has a
+processor of its own, as on a machine of its own: some kernels leave it on the caller's for as long as the caller works.
 """
 
 import asyncio
+import os
 import sys
 import tempfile
 from argparse import ArgumentParser
@@ -31,8 +33,14 @@ def main() -> int:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--apart", action="store_true")
     options = parser.parse_args()
+    first, *others = sorted(os.sched_getaffinity(0))
+    if options.apart:
+        os.sched_setaffinity(0, others)  # which the server inherits
     with PostgresServer.private({"shared_buffers": "256MB"}, in_memory=False) as server:
+        if options.apart:
+            os.sched_setaffinity(0, [first])
         contenders = {
             "raw sql": lambda: enqueue_raw(server.create_database(), options.runs),
             "pgqueuer": lambda: enqueue_pgqueuer(server.create_database(), options.runs),

@@ -15,6 +15,7 @@ import apsw
 import psycopg
 
 from fencepost import wiring
+from fencepost.host.garbage import uncollected
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.registry_plan import want
 from fencepost.stores.runtime import RuntimeStore
@@ -60,6 +61,7 @@ def opened(url: str) -> Iterator[RuntimeStore]:
         store.close()
 
 
+@uncollected()  # as every door has it
 def apply(url: str, schedules: Mapping[str, ScheduleDefinition], source: str = "/bench.toml") -> None:
     """Put definitions into the registry."""
     with opened(url) as store:

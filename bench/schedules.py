@@ -26,7 +26,7 @@ DUE = 1_000
 LEAD_SECONDS = 8.0
 GIVE_UP_SECONDS = 30.0
 LOOK_SECONDS = 0.005
-P99_SECONDS = 0.25
+P99_SECONDS = 0.1
 
 
 def main() -> int:
@@ -42,9 +42,9 @@ def main() -> int:
             prepare(url, args.registered)
             with daemon(url, "scheduler") as process:
                 rows += [measure(kind, url, process.pid, args.registered, turn) for turn in range(args.rounds)]
-    report("1,000 schedules due in one instant", rows, target=f"none lost, p99 below {P99_SECONDS} s")
+    report("1,000 schedules due in one instant", rows, target=f"none lost, p99 at most {P99_SECONDS} s")
     print(f"load: {' '.join(f'{one:.1f}' for one in getloadavg())} on {cpu_count()} cores")
-    return int(any(row["lost"] or float(str(row["p99_s"])) >= P99_SECONDS for row in rows))
+    return int(any(row["lost"] or float(str(row["p99_s"])) > P99_SECONDS for row in rows))
 
 
 def prepare(url: str, registered: int) -> None:

@@ -1,13 +1,15 @@
 """Many runs at once: all are accepted or none, each key makes one run, and the line has an end."""
 
+import json
+
 import pytest
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.request_key import shown_key
-from fencepost.operations.bulk_requests import TriggeredRun, WantedRun, line_of, request_many
+from fencepost.operations.bulk_requests import FIRST_PART, WantedRun, line_of, request_many
 from fencepost.operations.run_requests import request_run
-from fencepost.ports.requests import BATCH_MAX
+from fencepost.ports.requests import BATCH_MAX, TriggeredRun
 from tests.support.runtime import Runtime, new_id, new_ids, together
 
 
@@ -97,6 +99,32 @@ def test_a_line_that_may_be_long_has_its_end_too(runtime: Runtime) -> None:
     assert len(ask(runtime, *[WantedRun()] * 2, agent="crowd")) == 2
     with pytest.raises(Busy, match="10,003 runs of this agent wait already"):
         request_run(runtime.store, tenant="default", target="crowd", new_run_id=new_id, by="ada")
+
+
+def test_a_batch_in_several_parts_is_one_batch(runtime: Runtime) -> None:
+    runtime.apply(AgentDefinition("crowd", command=("true",), waiting_max=1000))
+    keys = [None if n % 3 else f"k{n % 150}" for n in range(5 * FIRST_PART)]  # some stand in two parts
+    made = ask(runtime, *(WantedRun({"n": n}, key) for n, key in enumerate(keys)), agent="crowd")
+    firsts = {key: n for n, key in reversed(list(enumerate(keys))) if key is not None}
+    new = [n for n, key in enumerate(keys) if key is None or firsts[key] == n]
+    assert [n for n, one in enumerate(made) if not one.earlier] == new
+    assert len(new) < len(keys)
+    assert all(made[n].id == made[firsts[key]].id for n, key in enumerate(keys) if key is not None)
+    assert len({run.created_us for run in runtime.runs()}) == 1
+    assert [json.loads(runtime.work().run.payload)["n"] for _ in range(FIRST_PART)] == new[:FIRST_PART]
+    (entry,) = runtime.audit("manual")
+    assert entry["runs"] == [made[n].id for n in new]
+
+
+def test_what_is_wrong_in_a_later_part_undoes_those_before_it(runtime: Runtime) -> None:
+    runtime.apply(AgentDefinition("crowd", command=("true",), waiting_max=1000))
+    for wrong in (WantedRun(key="\n"), WantedRun({"n": float("nan")})):
+        with pytest.raises(Invalid):
+            ask(runtime, *[WantedRun()] * (3 * FIRST_PART), wrong, agent="crowd")
+    with pytest.raises(Invalid, match="larger than 50,000,000 bytes together"):
+        ask(runtime, *[WantedRun({"a": "a" * 250_000})] * 201, agent="crowd")
+    assert runtime.runs() == []
+    assert ask(runtime, WantedRun(), agent="crowd")
 
 
 def test_a_batch_that_never_fits_says_how_many_do(crew: Runtime) -> None:

@@ -8,13 +8,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, hash_of, to_json
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import from_us
+from fencepost.model.nearest_name import nearest
 from fencepost.model.ownership import FileId, Owner, Replaced, digest_of
 
 
@@ -426,8 +426,8 @@ class _Desk:
         schedule = wanted.definition
         if schedule.agent in self._manifests:
             return True
-        near = get_close_matches(schedule.agent, self._manifests, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"define it as [agents.{schedule.agent}]."
+        near = nearest(schedule.agent, self._manifests)
+        hint = f'did you mean "{near}"?' if near else f"define it as [agents.{schedule.agent}]."
         place = f"{wanted.place}: " if wanted.place else ""
         self.conflicts.append(f'{place}schedule "{schedule.name}" runs the unknown agent "{schedule.agent}"; {hint}')
         return False

@@ -1,6 +1,6 @@
 """Many runs of an agent at once: all are accepted, in one durable commit, or none is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.model.errors import Invalid
@@ -8,12 +8,13 @@ from fencepost.model.new_run import RunRecipe, make_run, own_keys
 from fencepost.model.request_key import callers_key
 from fencepost.model.run import TriggerKind
 from fencepost.operations.run_requests import afford, check_request, spell_payload
-from fencepost.ports.requests import BATCH_MAX, Ask, BatchWish, Grounds, NewBatch, WaitingLine
+from fencepost.ports.requests import BATCH_MAX, Ask, BatchPart, Grounds, NewBatch, TriggeredRun, WaitingLine
 
 if TYPE_CHECKING:
     from fencepost.stores.requests import SqlRequests
 
 BATCH_BYTES_MAX = 50_000_000
+FIRST_PART, PART = 100, 1000  # so many are spelled before a server gets the first, and while it inserts one
 
 
 class WantedRun(NamedTuple):
@@ -21,13 +22,6 @@ class WantedRun(NamedTuple):
 
     payload: Mapping[str, object] | None = None
     key: str | None = None
-
-
-class TriggeredRun(NamedTuple):
-    """The run that answers one request of a batch. `earlier`: its key had made it before."""
-
-    id: str
-    earlier: bool
 
 
 def line_of(store: "SqlRequests", *, tenant: str, agent: str) -> WaitingLine:
@@ -54,9 +48,7 @@ def request_many(
     check_request(priority=priority)
     if not wanted:
         return []
-    wishes = _wishes(wanted, tenant, agent, new_run_ids(len(wanted)))
-    if sum(len(wish.payload) for wish in wishes) > BATCH_BYTES_MAX:
-        raise Invalid(f"the payloads are larger than {BATCH_BYTES_MAX:,} bytes together; ask for fewer at once.")
+    ids = sorted(new_run_ids(len(wanted)))  # made at one moment, they go in the order of their ids
 
     def decide(grounds: Grounds) -> NewBatch:
         recipe = RunRecipe.of(grounds.target)
@@ -64,28 +56,39 @@ def request_many(
             raise Invalid(f"{agent!r} is a schedule, which has one run at a time; name its agent, or: fencepost run")
         like = make_run(
             recipe,
-            run_id=wishes[0].id,
+            run_id=ids[0],
             tenant=tenant,
             trigger=TriggerKind.MANUAL,
             ready_us=grounds.now_us,
-            idempotency_key=wishes[0].idempotency_key,
+            idempotency_key=ids[0],
             reservation=afford(recipe, grounds),
             priority=priority,
         )
-        return NewBatch(like, wishes, grounds.waiting, recipe.agent.waiting_max)
+        return NewBatch(like, grounds.waiting, recipe.agent.waiting_max)
 
-    answers = store.ask_batch(Ask(tenant, agent, by), decide)
-    return [TriggeredRun(run_id, earlier=not is_new) for run_id, is_new in answers]
+    return store.ask_batch(Ask(tenant, agent, by), decide, lambda: _spelled(wanted, ids, tenant, agent))
 
 
-def _wishes(wanted: Sequence[WantedRun], tenant: str, agent: str, ids: list[str]) -> list[BatchWish]:
-    """Spell what differs between the runs; a batch is large, so that what they share is spelled once."""
-    key_of = own_keys(tenant, agent)
-    wishes = []
-    for one, run_id in zip(wanted, sorted(ids), strict=True):  # made at one moment, they go in the order of their ids
-        if one.key is not None:
-            check_request(key=one.key)
-        payload = spell_payload(one.payload) if one.payload else "{}"
-        kept_key = callers_key(one.key) if one.key is not None else None
-        wishes.append(BatchWish(run_id, key_of(one.key or run_id), kept_key, payload))
-    return wishes
+def _spelled(wanted: Sequence[WantedRun], ids: Sequence[str], tenant: str, agent: str) -> Iterator[BatchPart]:
+    """Spell what differs between the runs, in parts: while a server inserts one, the next is spelled."""
+    first, size, left = 0, FIRST_PART, BATCH_BYTES_MAX
+    while first < len(wanted):
+        last = first + size
+        payloads = [spell_payload(payload) if payload else "{}" for payload, _ in wanted[first:last]]
+        left -= sum(map(len, payloads))
+        if left < 0:
+            raise Invalid(f"the payloads are larger than {BATCH_BYTES_MAX:,} bytes together; ask for fewer at once.")
+        part = BatchPart(ids[first:last], payloads)
+        keys = [key for _, key in wanted[first:last]]
+        yield part if keys.count(None) == len(keys) else _with_keys(part, keys, own_keys(tenant, agent))
+        first, size = last, PART
+
+
+def _with_keys(part: BatchPart, keys: Sequence[str | None], key_of: Callable[[str], str]) -> BatchPart:
+    """Add the keys that callers gave; a run without one has its id for the key that its agent gets."""
+    for key in keys:
+        check_request(key=key)
+    return part._replace(
+        idempotency_keys=[run_id if key is None else key_of(key) for run_id, key in zip(part.ids, keys, strict=True)],
+        request_keys=[None if key is None else callers_key(key) for key in keys],
+    )

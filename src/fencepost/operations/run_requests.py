@@ -86,7 +86,7 @@ def request_run(
 
     def decide(grounds: Grounds) -> Placement:
         recipe = _recipe(grounds, policy, overlap)
-        stretch, idempotency = Stretch(), own_key(tenant, target, key or run_id)
+        stretch, idempotency = Stretch(), own_key(tenant, target, key) if key else run_id
         if tick is not None:
             done = None if again else _done_before(grounds, tick)
             if done is not None:
@@ -94,7 +94,7 @@ def request_run(
             if not again:
                 _check_kept(grounds, tick)
             stretch, tick_key = _stretch(recipe, grounds, tenant, tick)
-            idempotency = own_key(tenant, target, run_id) if again else tick_key
+            idempotency = run_id if again else tick_key
         room = admitted(TriggerKind.MANUAL, recipe, grounds)
         run = make_run(
             recipe,

@@ -74,22 +74,28 @@ class RequestedRun(NamedTuple):
     is_new: bool
 
 
-class BatchWish(NamedTuple):
-    """What differs between the runs of a batch."""
+class BatchPart(NamedTuple):
+    """What differs between runs of a batch, in their order; the keys are empty where no run of the part has one."""
 
-    id: str
-    idempotency_key: str
-    request_key: str | None
-    payload: str
+    ids: Sequence[str]
+    payloads: Sequence[str]
+    idempotency_keys: Sequence[str] = ()
+    request_keys: Sequence[str | None] = ()
 
 
 class NewBatch(NamedTuple):
-    """Runs that are alike but for a few values, each of which leases only itself; how many wait already, and how many may."""
+    """What the runs of a batch have in common, each of which leases only itself; how many wait already, and how many may."""
 
     like: NewRun
-    wishes: Sequence[BatchWish]
     waiting: int
     line_max: int
+
+
+class TriggeredRun(NamedTuple):
+    """The run that answers one request of a batch. `earlier`: its key had made it before."""
+
+    id: str
+    earlier: bool
 
 
 class WaitingLine(NamedTuple):

@@ -18,9 +18,10 @@ from fencepost.model.errors import StoreUnavailable
 from fencepost.model.moment import from_us, to_us
 from fencepost.model.registry_plan import ChangeKind, Plan
 from fencepost.model.zone import tzdata_version
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.moving import check_stays
 from fencepost.stores.owners import Meeting, Membership
-from fencepost.stores.registry_writing import Writing, write_audit
+from fencepost.stores.registry_writing import Writing
 from fencepost.stores.transaction import Dialect, Transaction
 from fencepost.stores.webhooks import HookChanges, write_hooks
 

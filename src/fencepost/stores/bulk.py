@@ -1,25 +1,23 @@
 """Many runs of one agent in one transaction: asked for together, made together, audited together."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from fencepost.model.overlap import TurnedAway, admit_to_line
-from fencepost.ports.requests import Ask, BatchWish, NewBatch
-from fencepost.stores.manifests import keep_manifests, spelled_of
+from fencepost.ports.requests import Ask, BatchPart, NewBatch, TriggeredRun
+from fencepost.stores.manifests import spelled_of
 from fencepost.stores.run_rows import audit
 from fencepost.stores.transaction import Later, Transaction
 
 
-def put_batch(tx: Transaction, ask: Ask, batch: NewBatch) -> list[tuple[str, bool]]:
-    """Make the runs whose keys are not known; return for each wish whose run answers it, and whether it is new."""
-    keep_manifests(tx, [batch.like])
-    keyed = [wish for wish in batch.wishes if wish.request_key is not None]
-    plain = batch.wishes if not keyed else [wish for wish in batch.wishes if wish.request_key is None]
-    if plain:
-        _insert(tx, "insert_batch", batch, plain)
-    answered = _made_or_known(tx, ask, batch, keyed) if keyed else {}
-    answers = [(wish.id, True) if wish.request_key is None else answered[wish] for wish in batch.wishes]
-    made = [run_id for run_id, is_new in answers if is_new]
+def put_batch(tx: Transaction, ask: Ask, batch: NewBatch, parts: Iterable[BatchPart]) -> list[TriggeredRun]:
+    """Make the runs whose keys are not known; return which run answers each that is wanted.
+
+    Each part is sent before the next one is asked for, so that a server inserts it meanwhile.
+    """
+    answers = _answers(tx, ask, batch, [(part, _insert(tx, batch, part)) for part in parts])
+    made = [run_id for run_id, earlier in answers if not earlier]
     answer = admit_to_line(batch.waiting, more=len(made), line_max=batch.line_max)
     if made and isinstance(answer, TurnedAway):
         raise answer.error()  # which undoes them; those whose keys were known take no room
@@ -35,23 +33,31 @@ def put_batch(tx: Transaction, ask: Ask, batch: NewBatch) -> list[tuple[str, boo
     return answers
 
 
-def _made_or_known(
-    tx: Transaction, ask: Ask, batch: NewBatch, keyed: Sequence[BatchWish]
-) -> dict[BatchWish, tuple[str, bool]]:
-    """Make the runs whose keys are new; a key that is known, or that stands in the batch twice, finds its first run."""
-    made = {str(run_id) for (run_id,) in _insert(tx, "insert_keyed_batch", batch, keyed)()}
-    runs = {wish.request_key: wish.id for wish in keyed if wish.id in made}
-    if unmade := sorted({wish.request_key for wish in keyed if wish.request_key is not None} - runs.keys()):
+def _answers(tx: Transaction, ask: Ask, batch: NewBatch, sent: Sequence[tuple[BatchPart, Later]]) -> list[TriggeredRun]:
+    """Tell which run answers each; a key that is known, or that stands in the batch twice, finds its first run."""
+    made = {str(run_id) for part, inserted in sent if part.request_keys for (run_id,) in inserted()}
+    keyed = [pair for part, _ in sent for pair in zip(part.request_keys, part.ids, strict=False)]
+    runs = {key: run_id for key, run_id in keyed if run_id in made}
+    if unmade := sorted({key for key, _ in keyed if key is not None} - runs.keys()):
         values = {"tenant": ask.tenant, "target": batch.like.agent, "keys": json.dumps(unmade)}
         runs |= {key: run_id for key, run_id, _ in tx.rows("asked_again_many", **values)}
-    return {wish: (runs[wish.request_key], wish.id in made) for wish in keyed}
+    answers: list[TriggeredRun] = []
+    for part, _ in sent:
+        if part.request_keys:
+            pairs = zip(part.request_keys, part.ids, strict=True)
+            answers += [TriggeredRun(one if key is None else runs[key], one not in made) for key, one in pairs]
+        else:
+            answers += map(TriggeredRun, part.ids, repeat(False))
+    return answers
 
 
-def _insert(tx: Transaction, statement: str, batch: NewBatch, wishes: Sequence[BatchWish]) -> Later:
+def _insert(tx: Transaction, batch: NewBatch, part: BatchPart) -> Later:
+    """Insert a part: runs that nobody gave a key are all new; of others, those that are new are returned."""
     like = batch.like
+    columns = part if part.request_keys else part[:2]
     return tx.later(
-        statement,
-        wishes=json.dumps(wishes, check_circular=False),
+        "insert_keyed_batch" if part.request_keys else "insert_batch",
+        wishes=json.dumps(list(zip(*columns, strict=True)), check_circular=False),
         itself=json.dumps(like.tenant),
         tenant=like.tenant,
         agent=like.agent,
@@ -60,6 +66,7 @@ def _insert(tx: Transaction, statement: str, batch: NewBatch, wishes: Sequence[B
         manifest_hash=like.manifest_hash,
         lease_max=like.lease_max,
         priority=like.priority,
+        now_us=like.ready_us,
         queue_for_us=like.queue_for_us,
         reserved_micro=like.reserved_micro,
         in_process=like.in_process,

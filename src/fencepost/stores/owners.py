@@ -8,8 +8,8 @@ from typing import NamedTuple
 from fencepost.model.moment import to_us
 from fencepost.model.ownership import FileId, Member, Owner, Owners, Replaced, owner_of
 from fencepost.model.registry_plan import KnownAgent, KnownDefinitions, KnownHook, KnownSchedule, Wanted, joins
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_rows import storable
-from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Transaction
 
 CONTENTS_KEPT = 1000  # of one owner
@@ -111,16 +111,17 @@ def _content(tx: Transaction, wanted: Wanted, owner: Owner) -> tuple[Replaced | 
 
 def _known(tx: Transaction, wanted: Wanted, source: str) -> KnownDefinitions:
     agents = {row[0]: KnownAgent(*row) for row in tx.rows("known_agents", tenant=wanted.tenant)}
-    rows = tx.rows(
+    common = {"tenant": wanted.tenant, "source": source}
+    schedules = {row[0]: KnownSchedule(*row) for row in tx.rows("own_schedules", **common)}
+    others = tx.rows(
         "known_schedules",
-        tenant=wanted.tenant,
-        source=source,
-        names=json.dumps([*wanted.schedules, *wanted.agents]),
+        **common,
+        names=json.dumps([name for name in (*wanted.schedules, *wanted.agents) if name not in schedules]),
         agents=json.dumps(sorted(_touched(agents, wanted, source))),
         keyed=any(one.definition.concurrency_key for one in wanted.schedules.values()),
     )
     hooks = {row[0]: KnownHook(*row) for row in tx.rows("hooks", tenant=wanted.tenant)}
-    return KnownDefinitions(agents, {row[0]: KnownSchedule(*row) for row in rows}, hooks)
+    return KnownDefinitions(agents, schedules | {row[0]: KnownSchedule(*row) for row in others}, hooks)
 
 
 def _touched(agents: Mapping[str, KnownAgent], wanted: Wanted, source: str) -> set[str]:

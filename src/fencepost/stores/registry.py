@@ -17,10 +17,10 @@ from fencepost.model.run import TriggerKind
 from fencepost.ports.registry import BEYOND, AgentRow, Applied, Listing, PauseEntry, ScheduleRow, Survey, VersionRow
 from fencepost.stores import applying
 from fencepost.stores.applying import ApplyDecision
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_rows import storable
 from fencepost.stores.moving import check_stays
 from fencepost.stores.owners import Meeting, meet
-from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Row, Transaction
 from fencepost.stores.webhooks import plan_hooks
 

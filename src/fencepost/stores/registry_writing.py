@@ -11,7 +11,6 @@ from fencepost.model.moment import from_us, to_us
 from fencepost.model.registry_plan import fields_between
 from fencepost.model.run import TriggerKind
 from fencepost.model.version_handover import REARMING, Before, Start, hand_over
-from fencepost.stores.lease_rows import storable
 from fencepost.stores.transaction import Transaction
 
 
@@ -107,17 +106,3 @@ class Writing:
 def _before(trigger: str, cursor_us: int, due_us: int | None, once_done: object) -> Before:
     due = None if due_us is None else from_us(due_us)
     return Before(TriggerKind(trigger), from_us(cursor_us), due, bool(once_done))
-
-
-def write_audit(
-    tx: Transaction, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]
-) -> None:
-    """Write down who did what, in the same transaction."""
-    entry = {
-        "tenant": tenant,
-        "actor": storable(actor),
-        "verb": verb,
-        "subject": subject,
-        "detail": json.dumps(detail),
-    }
-    tx.rows("write_audit", entries=json.dumps([entry]))

@@ -1,29 +1,31 @@
 """The verbs of those who ask for runs: admission and insertion in one transaction, with the target's row locked."""
 
 import json
-from collections.abc import Callable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from fencepost.model.budget import Counted
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import Busy, Invalid, Unknown
-from fencepost.model.new_run import NewRun, RunTarget
+from fencepost.model.new_run import NewRun, RunTarget, unknown_target
 from fencepost.model.overlap import LINE_MAX
 from fencepost.ports.requests import (
     BATCH_MAX,
     Ask,
+    BatchPart,
     Grounds,
     NewBatch,
     Placement,
     RequestedRun,
     TickFact,
+    TriggeredRun,
     VersionFact,
     WaitingLine,
 )
 from fencepost.ports.runs import RunRow
 from fencepost.stores.bulk import put_batch
 from fencepost.stores.lane_turn import SqlBatches
+from fencepost.stores.manifests import FRESH_US, keep_manifests
 from fencepost.stores.moving import check_stays
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import audit, lock_run, run_of
@@ -89,17 +91,26 @@ class SqlRequests(SqlBatches):
 
         return self._dialect.write(work)
 
-    def ask_batch(self, ask: Ask, decide: Callable[[Grounds], NewBatch]) -> list[tuple[str, bool]]:
-        """Put many runs of an agent into the queue, all or none; return the id of each, and whether it is new.
+    def ask_batch(
+        self,
+        ask: Ask,
+        decide: Callable[[Grounds], NewBatch],
+        spell: Callable[[], Iterable[BatchPart]],
+    ) -> list[TriggeredRun]:
+        """Put many runs of an agent into the queue, all or none; return the run that answers each.
 
         A key that is known, or that stands in the batch twice, finds the run that it made first. Raise Busy, and make
-        none, if more would wait than may.
+        none, if more would wait than may. Where a server works meanwhile, the parts are spelled as they are sent.
         """
+        spelled = None if self._dialect.works_apart else list(spell())
 
-        def work(tx: Transaction) -> list[tuple[str, bool]]:
+        def work(tx: Transaction) -> list[TriggeredRun]:
             ahead = LookAhead(self._limits)
             target = target_to_run(tx, ask, None, ahead)
-            return put_batch(tx, ask, decide(grounds_of(tx, ask, target, None, looked=ahead.answer(target))))
+            batch = decide(grounds_of(tx, ask, target, None, looked=ahead.answer(target)))
+            if not target.is_kept:
+                keep_manifests(tx, [batch.like])
+            return put_batch(tx, ask, batch, spell() if spelled is None else spelled)
 
         return self._dialect.write(work, often=True)
 
@@ -165,33 +176,34 @@ class LookAhead:
 
     def __init__(self, limits: dict[tuple[str, str], int]) -> None:
         self._limits = limits  # how many may wait for each agent, as far as is known
-        self._asked: tuple[tuple[str, str], int, Later, Later] | None = None
+        self._asked: tuple[tuple[str, str], int, Later] | None = None
 
     def ask(self, tx: Transaction, tenant: str, agent: str) -> None:
         """Have it looked up after the target's row is locked, and before it is known whether it is wanted."""
         limit = self._limits.get((tenant, agent), LINE_MAX)
         enough = limit - BATCH_MAX  # if no more wait, there is room for every request
         waiting = tx.later("waiting_of_agent", tenant=tenant, agent=agent, limit=limit + 1, enough=enough)
-        self._asked = ((tenant, agent), limit, tx.later("clock"), waiting)
+        self._asked = ((tenant, agent), limit, waiting)
 
     def answer(self, target: RunTarget) -> tuple[int, int] | None:
         """Return the time and how many wait at most, if that was the right question; near the end it is exact."""
         if self._asked is None or target.schedule is not None:
             return None
-        key, limit, now, waiting = self._asked
+        key, limit, looked = self._asked
         if len(self._limits) > LIMITS_KEPT:
             self._limits.clear()
         self._limits[key] = agent_from_json(target.manifest).waiting_max
         if limit != self._limits[key]:
             return None
-        return int(now()[0][0]), int(waiting()[0][0])
+        ((waiting, now_us),) = looked()
+        return now_us, waiting
 
 
 def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: LookAhead | None = None) -> RunTarget:
     """Lock what shall run, so that no other request is admitted at the same time, and read what it is now."""
     name = (origin.schedule or origin.agent) if origin else ask.target
-    schedules = tx.later("schedule_to_run", tenant=ask.tenant, name=name)
-    agents_found = tx.later("agent_to_run", tenant=ask.tenant, name=name)  # a schedule and an agent share no name
+    schedules = tx.later("schedule_to_run", tenant=ask.tenant, name=name)  # a schedule and an agent share no name
+    agents_found = tx.later("agent_to_run", tenant=ask.tenant, name=name, fresh_us=FRESH_US)
     if ahead is not None:
         ahead.ask(tx, ask.tenant, name)
     rows, agents = schedules(), agents_found()
@@ -199,18 +211,15 @@ def target_to_run(tx: Transaction, ask: Ask, origin: RunRow | None, ahead: LookA
         return RunTarget(*rows[0])
     if not agents or (origin is not None and origin.schedule is not None):
         raise _unknown(tx, ask.tenant, name)
-    return RunTarget(name, *agents[0])
+    ((manifest, manifest_hash, is_kept),) = agents
+    return RunTarget(name, manifest, manifest_hash, is_kept=bool(is_kept))
 
 
 def _unknown(tx: Transaction, tenant: str, name: str) -> Invalid:
     check_stays(tx, tenant)
     rows = tx.rows("names_to_run", tenant=tenant)
-    if any(known == name for known, _, retired in rows if retired):
-        return Unknown(f"{name!r} is retired: its file no longer defines it. Define it again, then: fencepost apply")
-    kinds = {str(known): kind for known, kind, retired in rows if not retired}
-    near = get_close_matches(name, kinds, n=1)
-    hint = f"did you mean {kinds[near[0]]} {near[0]!r}?" if near else "see: fencepost schedule list"
-    return Unknown(f"there is no schedule or agent {name!r}; {hint}")
+    kinds = {str(known): str(kind) for known, kind, retired in rows if not retired}
+    return unknown_target(name, kinds, retired={str(known) for known, _, retired in rows if retired})
 
 
 def grounds_of(
@@ -254,12 +263,11 @@ def _live(tx: Transaction, tenant: str, target: RunTarget) -> list[Sequence[obje
 
 def _now_and_waiting(tx: Transaction, tenant: str, target: RunTarget) -> tuple[int, int]:
     """Return the time and how many wait for an agent; beyond what may, they are not counted."""
-    now = tx.later("clock")
     if target.schedule is not None:
-        return int(now()[0][0]), 0
+        return int(tx.rows("clock")[0][0]), 0
     limit = agent_from_json(target.manifest).waiting_max + 1
-    waiting = tx.later("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit, enough=-1)
-    return int(now()[0][0]), int(waiting()[0][0])
+    ((waiting, now_us),) = tx.rows("waiting_of_agent", tenant=tenant, agent=target.agent, limit=limit, enough=-1)
+    return now_us, waiting
 
 
 def _spending(tx: Transaction, tenant: str, target: RunTarget, now_us: int) -> tuple[Counted, ...]:

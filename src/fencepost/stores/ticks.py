@@ -5,7 +5,7 @@ Rows are locked in the order schedule, run, resource, lease by every verb, so th
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from fencepost.model.budget import Counted
@@ -14,17 +14,19 @@ from fencepost.model.notice import Notice
 from fencepost.model.overlap import LiveStanding, UnendedRun
 from fencepost.model.run import Reason, RunId, RunState, TriggerKind
 from fencepost.ports.ticks import Around, DueSchedule, Key, NewTick, PauseRow, TickPlan
-from fencepost.stores.applying import write_next
 from fencepost.stores.leases import SqlLeases
-from fencepost.stores.manifests import keep_manifests, spelled_of
+from fencepost.stores.manifests import keep_manifests
 from fencepost.stores.notices import put_notices
+from fencepost.stores.tick_draft import TickDraft, draft_of, moves_text, runs_text
 from fencepost.stores.transaction import Later, Row, Transaction
 from fencepost.stores.tzdata import follow
 
-DENIED_MAX = 4  # one for each kind of limit
+DECIDED_AT_ONCE = 250  # in one part of a transaction; the server writes one while the next is decided
 DAY_US = 24 * 3600 * 1_000_000
 MONTH_US = 32 * DAY_US
 TOLD = ("missed", "budget")  # what may happen to a tick that a person would want to hear of
+
+Decide = Callable[[Sequence[DueSchedule], Around], Sequence[TickPlan]]
 
 
 class SqlTicks(SqlLeases):
@@ -45,9 +47,7 @@ class SqlTicks(SqlLeases):
         rows = self._dialect.read(lambda tx: tx.rows("coming_schedules", within_us=within_us, limit=limit))
         return [DueSchedule(*row) for row in rows]
 
-    def tick(
-        self, limit: int, decide: Callable[[Sequence[DueSchedule], Around], Sequence[TickPlan]], *, tzdata: str = ""
-    ) -> int:
+    def tick(self, limit: int, decide: Decide, *, tzdata: str = "") -> int:
         """Decide what is due and commit ticks, runs, cursors and audit rows together; return how many schedules.
 
         A `tzdata` that is newer than the last one has every schedule looked at again, some at a time and only while
@@ -57,19 +57,30 @@ class SqlTicks(SqlLeases):
         def work(tx: Transaction) -> tuple[int, list[Row]]:
             applying = tx.later("next_applying")
             due = [DueSchedule(*row) for row in tx.rows("due_schedules", limit=limit)]
-            return _write(tx, decide(due, _around(tx, due))) if due else 0, applying()
+            return _write(tx, _decided(tx, due, decide)) if due else 0, applying()
 
         found, applying = self._dialect.write(work, often=True)
-        for (
-            tenant,
-        ) in applying:  # who decided on it may be dead, and no tick of this tenant is decided before its end
-            found += self._dialect.write(partial(write_next, tenant=tenant), often=True)
+        for (tenant,) in applying:
+            found += self._go_on_applying(tenant)
         if found or tzdata == self._tzdata:
             return found
         looked_at = self._dialect.write(lambda tx: follow(tx, tzdata))
         if not looked_at:
             self._tzdata = tzdata
         return looked_at
+
+    def _go_on_applying(self, tenant: str) -> int:
+        """Write down a step of an apply: its process may be dead, and no tick of this tenant is decided before its end."""
+        from fencepost.stores.applying import write_next
+
+        return self._dialect.write(partial(write_next, tenant=tenant), often=True)
+
+
+def _decided(tx: Transaction, due: Sequence[DueSchedule], decide: Decide) -> Iterator[Sequence[TickPlan]]:
+    """Decide what is due, some at a time."""
+    around = _around(tx, due)
+    for first in range(0, len(due), DECIDED_AT_ONCE):
+        yield decide(due[first : first + DECIDED_AT_ONCE], around)
 
 
 def _around(tx: Transaction, due: Sequence[DueSchedule]) -> Around:
@@ -111,18 +122,45 @@ def has_time_budget(definition: str) -> bool:
     return "max_time" in definition
 
 
-def _write(tx: Transaction, plans: Sequence[TickPlan]) -> int:
-    moved = {tuple(row) for row in tx.rows("move_cursors", moves=json.dumps([_move(plan) for plan in plans]))}
-    kept = [plan for plan in plans if plan.due.key in moved]
-    ticks = _new(tx, [tick for plan in kept for tick in plan.ticks])
-    made = {tick.run_id for tick in ticks if tick.run_id}
-    put_runs(tx, [run for plan in kept for run in plan.runs if run.id in made])
-    make_room(tx, [run for plan in kept for run in plan.displaces], [run for plan in kept for run in plan.stops])
-    entries = [_entry(plan) for plan in kept if plan.ticks or plan.trouble or plan.held]
-    if entries:
-        tx.later("write_audit", entries=json.dumps(entries))
-    put_notices(tx, [*_notices(ticks), *(_held_notice(plan.held, plan.due_us) for plan in kept if plan.held)])
-    return len(kept)
+def _write(tx: Transaction, decided: Iterator[Sequence[TickPlan]]) -> int:
+    """Write down what is decided, part by part: the next one is decided and spelled while the server writes."""
+    found, plans = 0, next(decided, ())
+    while plans:
+        moving = tx.later("move_cursors", moves=moves_text(plans))
+        draft = _moved(draft_of(plans), moving)
+        recording = tx.later("insert_ticks", ticks=draft.ticks_text) if draft.ticks else None
+        plans = next(decided, ())
+        draft = _recorded(draft, recording) if recording else draft
+        _make_runs(tx, draft)
+        found += len(draft.plans)
+    return found
+
+
+def _moved(draft: TickDraft, moving: Later) -> TickDraft:
+    """Leave out the schedules that another scheduler has decided; we hold their rows, so there is hardly ever one."""
+    moved = {tuple(row) for row in moving()}
+    if len(moved) == len(draft.plans):
+        return draft
+    return draft_of([plan for plan in draft.plans if plan.due.key in moved])
+
+
+def _recorded(draft: TickDraft, recording: Later) -> TickDraft:
+    """Leave out the ticks that are known: a new tzdata may bring a slot back that was decided before."""
+    new = {tuple(row) for row in recording()}
+    if len(new) == len(draft.ticks):
+        return draft
+    return draft_of(draft.plans, lambda tick: (tick.tenant, tick.schedule, tick.occurrence) in new)
+
+
+def _make_runs(tx: Transaction, draft: TickDraft) -> None:
+    """Make the runs for new ticks, the room for them, and tell of it."""
+    if draft.runs:
+        send_runs(tx, draft.runs, draft.runs_text)
+    plans = draft.plans
+    make_room(tx, [run for plan in plans for run in plan.displaces], [run for plan in plans for run in plan.stops])
+    if draft.entries_text:
+        tx.later("write_audit", entries=draft.entries_text)
+    put_notices(tx, [*_notices(draft.ticks), *(_held_notice(plan.held, plan.due_us) for plan in plans if plan.held)])
 
 
 def put_runs(tx: Transaction, runs: Sequence[NewRun]) -> set[str]:
@@ -132,10 +170,10 @@ def put_runs(tx: Transaction, runs: Sequence[NewRun]) -> set[str]:
     return {str(run_id) for (run_id,) in send_runs(tx, runs)()}
 
 
-def send_runs(tx: Transaction, runs: Sequence[NewRun]) -> Later:
-    """Put runs into the queue and wake the workers that listen; return a way to the ids of those that are new."""
+def send_runs(tx: Transaction, runs: Sequence[NewRun], text: str = "") -> Later:
+    """Put runs, spelled already or not, into the queue and wake the workers; return a way to the ids of those that are new."""
     keep_manifests(tx, runs)
-    made = tx.later("insert_runs", runs=json.dumps([{**run._asdict(), **spelled_of(run)._asdict()} for run in runs]))
+    made = tx.later("insert_runs", runs=text or runs_text(runs))
     tx.later("announce", what="ready")
     return made
 
@@ -152,50 +190,6 @@ def make_room(tx: Transaction, displaced: Sequence[str], stopped: Sequence[str])
         tx.rows("note_displaced", ended=json.dumps(gone))
     if stopped:
         tx.rows("ask_to_stop", ids=json.dumps(stopped), reason=Reason.OVERLAP.value)
-
-
-def _new(tx: Transaction, ticks: Sequence[NewTick]) -> list[NewTick]:
-    """Record ticks, and return those that are new: a new tzdata may bring a slot back that was decided before."""
-    if not ticks:
-        return []
-    new = {tuple(row) for row in tx.rows("insert_ticks", ticks=json.dumps([tick._asdict() for tick in ticks]))}
-    return [tick for tick in ticks if (tick.tenant, tick.schedule, tick.occurrence) in new]
-
-
-def _move(plan: TickPlan) -> dict[str, object]:
-    every = any(run.trigger == TriggerKind.EVERY for run in plan.runs)
-    return {
-        "tenant": plan.due.tenant,
-        "name": plan.due.name,
-        "version": plan.due.version,
-        "cursor_was_us": plan.due.cursor_us,
-        "last_was": plan.due.last_run,
-        "cursor_us": plan.cursor_us,
-        "due_us": plan.due_us,
-        "skip_next": plan.skip_next,
-        "seen": plan.seen,
-        "last_run": plan.runs[-1].id if every else None,
-    }
-
-
-def _entry(plan: TickPlan) -> dict[str, object]:
-    counts: dict[str, int] = defaultdict(int)
-    for tick in plan.ticks:
-        counts[tick.disposition] += tick.count
-    detail: dict[str, object] = {"version": plan.due.version, "ticks": counts, "runs": [run.id for run in plan.runs]}
-    if plan.denied:
-        detail["denied"] = plan.denied[:DENIED_MAX]
-    if plan.held:
-        detail["waits"] = plan.held.disposition
-    if plan.trouble:
-        detail = {"version": plan.due.version, "trouble": plan.trouble}
-    return {
-        "tenant": plan.due.tenant,
-        "actor": "ticker",
-        "verb": "tick",
-        "subject": f"schedule:{plan.due.name}",
-        "detail": json.dumps(detail),
-    }
 
 
 def _notices(ticks: Sequence[NewTick]) -> list[Notice]:

@@ -68,6 +68,8 @@ class Dialect(Protocol):
     The work is a function and not a block, because a server may ask for it to be done all over again.
     """
 
+    works_apart: bool  # whether statements are carried out by another process, while this one goes on
+
     def write(self, work: Callable[[Transaction], T], /, *, patient: bool = False, often: bool = False) -> T:
         """Do the work in one transaction that is durable when this returns, or has no effect if it raises.
 

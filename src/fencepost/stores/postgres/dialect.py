@@ -122,6 +122,8 @@ Once = Callable[[Callable[[PostgresTransaction], T], Limits], T]
 class PostgresDialect:
     """One connection at a time to one server; a broken one is replaced at the next transaction."""
 
+    works_apart = True
+
     def __init__(self, server: PostgresServer, greet: Callable[[Connection], None], *, limits: Limits = QUICK) -> None:
         """Speak to a server; `greet` looks at each new connection and refuses what cannot be trusted."""
         self.server = server

@@ -1,6 +1,11 @@
 -- :name known_agents
 SELECT name, hash, definition, source, retired_us IS NOT NULL FROM fencepost.agent WHERE tenant = :tenant
 
+-- :name own_schedules
+SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us IS NOT NULL
+  FROM fencepost.schedule
+ WHERE tenant = :tenant AND source = :source
+
 -- :name begin_with_tzdata
 -- The first schedules of all are worked out by this release: there is nothing to follow up.
 INSERT INTO fencepost.meta (key, value)
@@ -122,3 +127,8 @@ ON CONFLICT (tenant, owner, digest) DO UPDATE
 DELETE FROM fencepost.file_content
  WHERE tenant = :tenant AND owner = :owner
    AND number <= (SELECT max(number) FROM fencepost.file_content WHERE tenant = :tenant AND owner = :owner) - :kept
+
+-- :name end_pauses
+UPDATE fencepost.pause SET until_us = greatest(since_us, :now_us)
+ WHERE tenant = :tenant AND schedule = :schedule AND until_us > :now_us
+RETURNING id, schedule, since_us, until_us, note, by_whom

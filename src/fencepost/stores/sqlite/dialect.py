@@ -31,7 +31,7 @@ STATEMENTS_KEPT = 512  # compiled; the wrapper keeps a hundred, and a station ha
 def _spelled(text: str) -> str:
     for words in NEEDLESS:
         text = text.replace(words, "")
-    return text
+    return text.replace("greatest(", "max(")
 
 
 STATEMENTS = sql.load(__file__, _spelled)
@@ -73,6 +73,7 @@ class SqliteTransaction:
 class SqliteDialect:
     """One connection to one file."""
 
+    works_apart = False
     __slots__ = ("_connection", "_copy", "_seen", "group", "path", "store_id")
 
     def __init__(self, path: str, connection: apsw.Connection, copy: FenceCopy, *, store_id: str) -> None:
@@ -178,7 +179,7 @@ class SqliteDialect:
 
 
 def _waiting_for(busy_ms: int) -> Callable[[int], bool]:
-    """Return how to wait for the lock of others, up to so long."""
+    """Return how to wait for a lock of another connection, up to so long."""
 
     def wait(before: int) -> bool:
         if before * LOOK_MS >= busy_ms:

@@ -3,12 +3,12 @@
 SELECT 1 FROM pg_advisory_xact_lock(hashtextextended('fencepost registry ' || %(tenant)s, 0))
 
 -- :name known_schedules
+-- What a file may touch beyond its own: namesakes, and schedules of agents that change.
 SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us IS NOT NULL
   FROM fencepost.schedule
  WHERE tenant = %(tenant)s
-   AND name IN (SELECT name FROM fencepost.schedule WHERE tenant = %(tenant)s AND source = %(source)s
-                UNION ALL
-                SELECT jsonb_array_elements_text(%(names)s::jsonb)
+   AND source <> %(source)s
+   AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb)
                 UNION ALL
                 SELECT name FROM fencepost.schedule
                  WHERE tenant = %(tenant)s AND agent IN (SELECT jsonb_array_elements_text(%(agents)s::jsonb))
@@ -85,11 +85,6 @@ UPDATE fencepost.schedule
        cursor_us = CASE WHEN due_us <= %(now_us)s OR trigger = 'every' THEN cursor_us
                         ELSE greatest(cursor_us, %(now_us)s) END
  WHERE tenant = %(tenant)s AND name IN (SELECT jsonb_array_elements_text(%(names)s::jsonb))
-
--- :name end_pauses
-UPDATE fencepost.pause SET until_us = greatest(since_us, %(now_us)s)
- WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND until_us > %(now_us)s
-RETURNING id, schedule, since_us, until_us, note, by_whom
 
 -- :name members
 -- The file itself, and every file of the owners that it may belong to.

@@ -6,7 +6,10 @@ SELECT agent, manifest, manifest_hash, name, version, definition, cursor_us, las
    FOR UPDATE OF schedule
 
 -- :name agent_to_run
-SELECT definition, hash
+SELECT definition, hash,
+       EXISTS (SELECT 1 FROM fencepost.manifest
+                WHERE manifest.tenant = agent.tenant AND manifest.hash = agent.hash
+                  AND used_us > fencepost.clock_us() - %(fresh_us)s::bigint)
   FROM fencepost.agent
  WHERE tenant = %(tenant)s AND name = %(name)s AND retired_us IS NULL
    AND NOT EXISTS (SELECT 1 FROM fencepost.meta WHERE key = 'moved:' || %(tenant)s)
@@ -19,28 +22,32 @@ SELECT CASE WHEN most <= %(enough)s THEN most
                     FROM (SELECT 1 FROM fencepost.ready
                            WHERE tenant = %(tenant)s AND agent = %(agent)s AND schedule IS NULL AND is_fresh
                            LIMIT %(limit)s) AS waiting)
-        END
+        END, fencepost.clock_us()
   FROM (SELECT pg_relation_size('fencepost.ready') / 80 AS most) AS room
 
 -- :name insert_batch
--- Runs that are alike but for a few values, and that nobody gave a key: each is new, and all are made.
+-- Runs that are alike but for their payloads, and that nobody gave a key: each is new, all are made, and the key that an
+-- agent gets is the run's id.
 WITH made AS (
     INSERT INTO fencepost.run (id, tenant, agent, trigger, idempotency_key,
                                manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
                                state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
                                project, in_process, kept)
-    SELECT one ->> 0, %(tenant)s, %(agent)s, %(trigger)s, one ->> 1,
-           %(manifest)s::text, %(manifest_hash)s, one ->> 3, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
+    SELECT id, %(tenant)s, %(agent)s, %(trigger)s, id,
+           %(manifest)s::text, %(manifest_hash)s, payload, '[[' || %(itself)s::text || ', "run:' || id || '"]]', %(lease_max)s, false,
            %(priority)s::bigint, -%(priority)s::bigint,
            'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
            %(project)s, %(in_process)s, 0
-      FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT fencepost.clock_us() AS now_us) AS clock
-    RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project)
+      FROM (SELECT one ->> 0 AS id, one ->> 1 AS payload
+              FROM jsonb_array_elements(%(wishes)s::jsonb) AS one
+            OFFSET 0) AS wish,  -- so that each value is looked up once
+           (SELECT %(now_us)s::bigint AS now_us) AS clock
+    RETURNING id)
 INSERT INTO fencepost.ready (in_process, tenant, rank, place_us, id, ready_us, is_later, is_fresh, give_up_us,
                              agent, schedule, project)
-SELECT in_process, tenant, rank, place_us, id, ready_us, ready_us > created_us, true, give_up_us,
-       agent, schedule, project
-  FROM made
+SELECT %(in_process)s, %(tenant)s, -%(priority)s::bigint, now_us, id, now_us, false, true,
+       now_us + %(queue_for_us)s::bigint, %(agent)s, NULL, %(project)s
+  FROM made, (SELECT %(now_us)s::bigint AS now_us) AS clock
 
 -- :name insert_keyed_batch
 -- As `insert_batch`; a run whose key is known already is not made again, and those that are made are returned.
@@ -49,20 +56,20 @@ WITH made AS (
                                manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
                                state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
                                project, in_process, kept)
-    SELECT one ->> 0, %(tenant)s, %(agent)s, %(trigger)s, one ->> 1, one ->> 2,
-           %(manifest)s::text, %(manifest_hash)s, one ->> 3, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
+    SELECT one ->> 0, %(tenant)s, %(agent)s, %(trigger)s, one ->> 2, one ->> 3,
+           %(manifest)s::text, %(manifest_hash)s, one ->> 1, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
            %(priority)s::bigint, -%(priority)s::bigint,
            'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
            %(project)s, %(in_process)s, 0
-      FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT fencepost.clock_us() AS now_us) AS clock
+      FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT %(now_us)s::bigint AS now_us) AS clock
     ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
-    RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project),
+    RETURNING id),
 queued AS (
     INSERT INTO fencepost.ready (in_process, tenant, rank, place_us, id, ready_us, is_later, is_fresh, give_up_us,
                                  agent, schedule, project)
-    SELECT in_process, tenant, rank, place_us, id, ready_us, ready_us > created_us, true, give_up_us,
-           agent, schedule, project
-      FROM made)
+    SELECT %(in_process)s, %(tenant)s, -%(priority)s::bigint, now_us, id, now_us, false, true,
+           now_us + %(queue_for_us)s::bigint, %(agent)s, NULL, %(project)s
+      FROM made, (SELECT %(now_us)s::bigint AS now_us) AS clock)
 SELECT id FROM made
 
 -- :name asked_again_many

@@ -3,12 +3,12 @@
 SELECT 1
 
 -- :name known_schedules
+-- What a file may touch beyond its own: namesakes, and schedules of agents that change.
 SELECT name, version, hash, agent, definition, manifest_hash, source, retired_us IS NOT NULL
   FROM schedule
  WHERE tenant = :tenant
-   AND name IN (SELECT name FROM schedule WHERE tenant = :tenant AND source = :source
-                UNION ALL
-                SELECT value FROM json_each(:names)
+   AND source <> :source
+   AND name IN (SELECT value FROM json_each(:names)
                 UNION ALL
                 SELECT name FROM schedule WHERE tenant = :tenant AND agent IN (SELECT value FROM json_each(:agents))
                 UNION ALL
@@ -79,11 +79,6 @@ UPDATE schedule
        cursor_us = CASE WHEN due_us <= :now_us OR trigger = 'every' THEN cursor_us
                         ELSE max(cursor_us, :now_us) END
  WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names))
-
--- :name end_pauses
-UPDATE pause SET until_us = max(since_us, :now_us)
- WHERE tenant = :tenant AND schedule = :schedule AND until_us > :now_us
-RETURNING id, schedule, since_us, until_us, note, by_whom
 
 -- :name members
 -- The file itself, and every file of the owners that it may belong to.

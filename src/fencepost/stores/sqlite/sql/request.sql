@@ -5,7 +5,9 @@ SELECT agent, manifest, manifest_hash, name, version, definition, cursor_us, las
    AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'moved:' || :tenant)
 
 -- :name agent_to_run
-SELECT definition, hash
+SELECT definition, hash,
+       EXISTS (SELECT 1 FROM manifest
+                WHERE manifest.tenant = agent.tenant AND manifest.hash = agent.hash AND used_us > wall_us() - :fresh_us)
   FROM agent
  WHERE tenant = :tenant AND name = :name AND retired_us IS NULL
    AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'moved:' || :tenant)
@@ -18,20 +20,21 @@ SELECT CASE WHEN most <= :enough THEN most
                            WHERE state = 'ready' AND state IN ('ready', 'running') AND started_us IS NULL
                              AND tenant = :tenant AND schedule IS NULL AND agent = :agent
                            LIMIT :limit))
-        END
+        END, wall_us()
   FROM (SELECT page_count * page_size / 200 AS most FROM pragma_page_count, pragma_page_size)
 
 -- :name insert_batch
--- Runs that are alike but for a few values, and that nobody gave a key: each is new, and all are made.
+-- Runs that are alike but for their payloads, and that nobody gave a key: each is new, all are made, and the key that an
+-- agent gets is the run's id.
 INSERT INTO run (id, tenant, agent, trigger, idempotency_key,
                  manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
                  state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
                  project, in_process)
-SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 1,
-       :manifest, :manifest_hash, value ->> 3, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
-       'ready', now_us, now_us, now_us, now_us, now_us + :queue_for_us, :reserved_micro, now_us,
+SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 0,
+       :manifest, :manifest_hash, value ->> 1, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
+       'ready', :now_us, :now_us, :now_us, :now_us, :now_us + :queue_for_us, :reserved_micro, :now_us,
        :project, :in_process
-  FROM json_each(:wishes), (SELECT wall_us() AS now_us)
+  FROM json_each(:wishes)
 
 -- :name insert_keyed_batch
 -- As `insert_batch`; a run whose key is known already is not made again, and those that are made are returned.
@@ -39,11 +42,11 @@ INSERT INTO run (id, tenant, agent, trigger, idempotency_key, request_key,
                  manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
                  state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
                  project, in_process)
-SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 1, value ->> 2,
-       :manifest, :manifest_hash, value ->> 3, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
-       'ready', now_us, now_us, now_us, now_us, now_us + :queue_for_us, :reserved_micro, now_us,
+SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 2, value ->> 3,
+       :manifest, :manifest_hash, value ->> 1, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
+       'ready', :now_us, :now_us, :now_us, :now_us, :now_us + :queue_for_us, :reserved_micro, :now_us,
        :project, :in_process
-  FROM json_each(:wishes), (SELECT wall_us() AS now_us)
+  FROM json_each(:wishes)
  WHERE true
 ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
 RETURNING id
