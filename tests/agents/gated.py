@@ -73,7 +73,8 @@ def _agents(ground: Ground, names: list[str]) -> str:
     provider, model = ground.settings.gate
     quiet = {name: value for name, value in ground.settings.env.items() if name not in DECOYS and "KEY" not in name}
     quiet = {name: value for name, value in quiet.items() if "://" not in value}
-    ground.settings = ground.settings._replace(env=quiet)  # neither an address nor a key: those come by the recipe
+    args = ground.settings.args if ground.settings.led is None else ground.settings.led
+    ground.settings = ground.settings._replace(env=quiet, args=args)  # no address and no key: those come by the recipe
     keys = {
         "model_gate": f'"{provider}"',
         "model_key": f'"env:{REAL_NAME}"',

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from fencepost.config.presets import shipped
 from fencepost.ports.runs import RunRow
 from tests.agents.clis import Cli
 from tests.agents.model.server import Model
@@ -12,7 +13,7 @@ from tests.agents.settings import FENCEPOST, GATEWAY, Settings, set_up, write
 from tests.support.repository import make_repository
 from tests.support.site import Site
 
-HOOKED = ("claude", "codex", "gemini", "qwen", "copilot")  # whose hooks `fencepost hook install` writes
+HOOKED = ("claude", "codex", "gemini", "qwen", "copilot", "cline")  # whose hooks `fencepost hook install` writes
 KEPT = ("LANG", "TMPDIR", "USER", "XDG_STATE_HOME", "HOME")
 PATIENCE_SECONDS = 300.0  # only what never comes takes so long
 
@@ -100,10 +101,12 @@ class Ground(Site):
             "gemini": ["--output-format", "json", *self.settings.args],
             "qwen": ["--output-format", "json", *self.settings.args],
             "copilot": ["--output-format", "json", "--no-auto-update", *self.settings.args],
+            "cline": ["--json", *self.settings.args, "--", prompt],
         }[self.cli.preset]
         self.fencepost("hook", "install", self.cli.preset)
         place = self.make("directly")
-        whole = {**self.environment(), **self.settings.env, "FENCEPOST_EXE": FENCEPOST, **env}
+        own = shipped(self.cli.preset).get("env", {})
+        whole = {**self.environment(), **own, **self.settings.env, "FENCEPOST_EXE": FENCEPOST, **env}
         argv = [str(self.folder / "bin" / self.cli.preset), *words]
         return subprocess.run(
             argv,

@@ -30,6 +30,7 @@ class Settings(NamedTuple):
     noting_env: dict[str, str] = {}  # noqa: RUF012  # never changed
     noting_files: dict[str, str] = {}  # noqa: RUF012  # in its project
     impatient: dict[str, str] = {}  # noqa: RUF012  # variables with which it gives up soon
+    led: tuple[str, ...] | None = None  # its args where the model gate's recipe leads it, if they are others
     gate: tuple[str, str] = (
         "openai",
         "gpt-4o",
@@ -156,7 +157,9 @@ def _cline(home: Path, url: str) -> Settings:
     told = {"settings": made, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     known = {"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": {made["provider"]: told}}
     write(home / ".cline" / "data" / "settings" / "providers.json", json.dumps(known))
-    return Settings({"DO_NOT_TRACK": "1"})
+    server = {"command": FENCEPOST, "args": GATEWAY, "timeout": MCP_SECONDS}  # else it goes on without it after three
+    noting = write(home / "cline-mcp.json", json.dumps({"mcpServers": {"notes": server}}))
+    return Settings({"DO_NOT_TRACK": "1"}, noting_env={"CLINE_MCP_SETTINGS_PATH": noting})
 
 
 def _continue(home: Path, url: str) -> Settings:
@@ -165,7 +168,8 @@ def _continue(home: Path, url: str) -> Settings:
     server = {"name": "notes", "command": FENCEPOST, "args": GATEWAY}
     plain = write(home / "plain.yaml", json.dumps(made))  # JSON is YAML
     noting = write(home / "noting.yaml", json.dumps({**made, "mcpServers": [server]}))
-    return Settings({"CONTINUE_METRICS_ENABLED": "0"}, ("--auto", "--config", plain), noting=("--config", noting))
+    quiet = {"CONTINUE_METRICS_ENABLED": "0"}
+    return Settings(quiet, ("--auto", "--config", plain), noting=("--config", noting), led=("--auto",))
 
 
 def _aider(home: Path, url: str) -> Settings:

@@ -1,19 +1,18 @@
 """What one real CLI goes through: all that the tests then look at, in one go, because its starts take seconds."""
 
+import json
 import signal
 import subprocess
 from typing import Any, NamedTuple
 
 from tests.agents.ground import PATIENCE_SECONDS, Ground
+from tests.agents.model.script import BOTCH
 from tests.agents.model.server import Request
 
 FAULTS = ("401", "429", "500", "cut")
 MAIN_FAULTS = ("401",)
 # Tools; aider only edits.
 CAN_CALL = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "goose", "cline", "continue")
-NOTES = tuple(
-    one for one in CAN_CALL if one != "cline"
-)  # by MCP; cline starts a server, and does not wait for its tools
 MUTE = ("continue",)  # until their end, so that none can be seen to stand still
 RESUMES = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "goose")  # its session, after a drain
 TTL = "60s"  # long enough for a busy machine; adopting waits for no lease to run out
@@ -39,7 +38,7 @@ class Story(NamedTuple):
 
     ground: Ground
     runs: dict[str, dict[str, Any]]  # as `show` tells them
-    drained: dict[str, Any] | None = None  # the interrupted run, between its two attempts
+    drained: dict[str, Any] = {}  # noqa: RUF012  # never changed; the run when its worker has left
     before: frozenset[int] = frozenset()  # the agent's processes before its worker was killed
     after: frozenset[int] = frozenset()  # and with the next worker
     left: tuple[int, ...] = ()  # processes of a cancelled run
@@ -58,15 +57,14 @@ def tell(ground: Ground, *, whole: bool) -> Story:
         *(["slow"] if whole and ground.cli.preset not in MUTE else []),
         *(["cancelled"] if calls and whole else []),
     ]
-    names += ["notes"] if whole and ground.cli.preset in NOTES else []
+    names += ["notes" if calls else "botched"] if whole else []
     for name in names[1:]:
         ground.start_run(name)
     left = _cancel(ground) if calls and whole else ()
-    told = _leave_and_drain(ground) if calls and not whole else None  # beside the others: it waits for nothing
+    told = None if whole else _leave_and_drain(ground)  # beside the others: it waits for nothing
     runs = {name: ground.wait_for(name) for name in names}
-    if calls and told is None:
-        told = _leave_and_drain(ground)
-    return told._replace(runs={**runs, **told.runs}, left=left) if told else Story(ground, runs)
+    told = told or _leave_and_drain(ground)
+    return told._replace(runs={**runs, **told.runs}, left=left)
 
 
 def _agents(ground: Ground, silent: str) -> list[str]:
@@ -75,7 +73,7 @@ def _agents(ground: Ground, silent: str) -> list[str]:
         env = ground.settings.impatient if fault in IMPATIENT else {}
         again = {"max_attempts": "2", "backoff": '"10ms"'} if fault == "401" else {}
         limit = silent if fault in GOES_ON.get(ground.cli.preset, ()) else PATIENT
-        prompt = f"please FAULT-{fault.upper()}"
+        prompt = f"please FAULT-{fault.upper()}, to be fault-{fault} by {ground.cli.name}."
         described.append(ground.describe(f"fault-{fault}", prompt, env=env, timeout=limit, **again))
     if ground.cli.preset not in MUTE:
         described.append(ground.describe("slow", "please FAULT-SLOW", stall_timeout='"10s"', timeout=PATIENT))
@@ -91,17 +89,32 @@ def _silent(ground: Ground) -> str:
 
 
 def _working(ground: Ground) -> list[str]:
-    if ground.cli.preset not in CAN_CALL:
-        return []
+    preset = ground.cli.preset
+    waits = "WAIT" if preset in CAN_CALL else "WRITE and FAULT-HELD"  # for its tool, or for its model
+    words = {"adopted": waits, "drained": "STAY" if preset in RESUMES else waits}
+    described = [
+        ground.describe(name, f"please {word}, to be {name} by {ground.cli.name}.") for name, word in words.items()
+    ]
+    if preset not in CAN_CALL:
+        args = json.dumps([*ground.settings.args, "--edit-format", "diff", "--file", "README"])
+        return [*described, ground.describe("botched", BOTCH, args=args)]
     keys, env = ground.noting()
-    staying = [
-        ground.describe(name, f"please STAY, to be {name} by {ground.cli.name}.") for name in ("cancelled", "drained")
-    ]
-    return [
-        ground.describe("notes", "please NOTE", env=env, **keys),
-        *staying,
-        ground.describe("adopted", "please WAIT"),
-    ]
+    cancelled = ground.describe("cancelled", f"please STAY, to be cancelled by {ground.cli.name}.")
+    return [ground.describe("notes", "please NOTE", env=env, **keys), cancelled, *described]
+
+
+def _begun(ground: Ground, name: str) -> None:
+    """Wait until an agent is in the middle of its work."""
+    if ground.cli.preset in CAN_CALL:
+        ground.until_there(name, "draft")
+    else:
+        ground.until(lambda: bool(asked_of(ground, name)), seconds=PATIENCE_SECONDS)
+
+
+def _let_go(ground: Ground, name: str) -> None:
+    """Let an agent's tool, or its model, come to an end."""
+    (ground.folder / name / "enough").touch()
+    ground.model.released.append(f"to be {name} by {ground.cli.name}.")
 
 
 def _cancel(ground: Ground) -> tuple[int, ...]:
@@ -117,10 +130,10 @@ def _up(ground: Ground) -> subprocess.Popen[bytes]:
 
 def _leave_and_drain(ground: Ground) -> Story:
     """Kill the daemon of two nightly agents at work; let its successor adopt both, see one to its end, and drain the other."""
-    names = ("adopted", "drained") if ground.cli.preset in RESUMES else ("adopted",)
+    names = ("adopted", "drained")
     ground.configure("".join([*_agents(ground, PATIENT), *map(_nightly, names)]))
     for name in names:
-        ground.until_there(name, "draft")
+        _begun(ground, name)
     before = frozenset(ground.agents_alive("adopted"))
     (first,) = ground.daemons()
     first.kill()
@@ -128,14 +141,15 @@ def _leave_and_drain(ground: Ground) -> Story:
     second = _up(ground)
     ground.until(lambda: "adopted" in ground.said(), seconds=PATIENCE_SECONDS)
     after = frozenset(ground.agents_alive("adopted"))
-    (ground.folder / "adopted" / "enough").touch()
+    _let_go(ground, "adopted")
     told = Story(ground, {"adopted": ground.wait_for("adopted")}, before=before, after=after)
-    if "drained" not in names:
-        return told
     second.send_signal(signal.SIGTERM)
+    if ground.cli.preset not in RESUMES:  # the drain waits for it
+        _let_go(ground, "drained")
     assert second.wait(60) == 0
     (between,) = ground.rows("show", ground.run_of("drained").id)
-    _up(ground)
+    if ground.cli.preset in RESUMES:
+        _up(ground)
     return told._replace(runs={**told.runs, "drained": ground.wait_for("drained")}, drained=between)
 
 

@@ -91,6 +91,36 @@ def test_the_installed_check_lets_a_person_through_and_stops_a_stale_run(site: S
         assert bool(ran.stderr) == bool(code)
 
 
+def test_cline_gets_a_script_that_says_no_in_json(site: Site) -> None:
+    script = site.folder / ".cline" / "hooks" / "PreToolUse.sh"
+    assert "created" in site.fencepost("hook", "install", "cline")
+    assert "unchanged" in site.fencepost("hook", "install", "cline")
+    assert findings(site)["cline hooks"][0] == "ok"
+
+    def said(**more: str) -> bytes:
+        env = {"PATH": os.environ["PATH"], **more}
+        return subprocess.run(["sh", script], env=env, input=b"{}", capture_output=True, check=True).stdout
+
+    assert said() == b"", "a person goes on"
+    refused = json.loads(said(FENCEPOST_RUN_ID='r"1\\\n'))
+    assert refused["cancel"] is True
+    assert refused["errorMessage"].startswith("fencepost: run r1: ")
+
+    site.fencepost("hook", "uninstall", "cline")
+    assert not script.exists()
+
+
+def test_a_script_of_the_users_own_is_left_alone(site: Site) -> None:
+    script = site.folder / ".cline" / "hooks" / "PreToolUse.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh\n")
+
+    site.fencepost("hook", "install", "cline", code=2)
+    site.fencepost("hook", "uninstall", "cline")
+
+    assert script.read_text() == "#!/bin/sh\n"
+
+
 def test_a_project_gets_hooks_that_work_on_everybodys_machine(site: Site) -> None:
     site.fencepost("hook", "install", "claude", "--project")
 

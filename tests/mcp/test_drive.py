@@ -136,14 +136,14 @@ def test_a_run_drives_nothing(site: Site) -> None:
 
 
 def test_real_sessions_of_claude_code_in_one_directory_hand_the_driving_on(site: Site) -> None:
-    """Two of them work on something; the one that drives is killed, the other drives within five seconds; the killed one
-    is resumed and waits its turn, which comes when the other is killed."""
+    """Three of them work on something; the one that drives is killed, another drives within five seconds; the killed one
+    is resumed and waits its turn, which comes when the others are killed."""
     words = ["-P", "-m", "fencepost", "mcp", "--drive"]
     server = {"mcpServers": {"fencepost": {"command": sys.executable, "args": words}}}
     (site.folder / "mcp.json").write_text(json.dumps(server))
     with messages_api() as api:
         env = {**site.environment(), **api.environment, "IS_SANDBOX": "1", "MCP_TIMEOUT": "90000"}  # a busy machine
-        claudes = {name: _claude(site, env, "--session-id", name) for name in (str(uuid4()), str(uuid4()))}
+        claudes = {name: _claude(site, env, "--session-id", name) for name in (str(uuid4()) for _ in range(3))}
         try:
             for _ in range(3):
                 site.until(lambda: driver(site) is not None, seconds=60)
@@ -155,8 +155,7 @@ def test_real_sessions_of_claude_code_in_one_directory_hand_the_driving_on(site:
                 claudes[first].wait(20)
                 site.until(lambda: driver(site) not in (None, before), seconds=30)  # noqa: B023  # asked at once
                 took = time.monotonic() - began  # noqa: TID251
-                (second,) = [one for name, one in claudes.items() if name != first]
-                assert _is_below(driver(site), second.pid)
+                assert any(_is_below(driver(site), one.pid) for name, one in claudes.items() if name != first)
                 assert took < TAKEOVER_SECONDS
                 claudes[first] = _claude(site, env, "--resume", first)
         finally:

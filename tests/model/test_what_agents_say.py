@@ -34,6 +34,7 @@ AIDER_500 = (
     "broke",
     "Retrying in 0.2 seconds...",
 )
+AIDER_UNAPPLIED = ("The LLM did not conform to the edit format.", "# 1 SEARCH/REPLACE block failed to match!")
 AIDER_WORKED = ("Tokens: 100 sent, 20 received.", "Applied edit to README.md", "Commit 1a2b3c4 docs: say more")
 
 
@@ -77,6 +78,8 @@ def verdict(name: str, told: Transcript, code: int) -> Outcome | None:
         ("aider", AIDER_500, 0, NO_SUCCESS, "litellm.InternalServerError"),
         ("aider", (*AIDER_500, *AIDER_WORKED), 0, Succeeded(), "Commit 1a2b3c4"),
         ("aider", ("The LLM did not conform to the edit format.", "Use the right one."), 0, NO_SUCCESS, "conform"),
+        ("aider", (*AIDER_UNAPPLIED, "Tokens: 100 sent, 20 received."), 0, NO_SUCCESS, "conform"),
+        ("aider", (*AIDER_UNAPPLIED, *AIDER_WORKED), 0, Succeeded(), "Commit 1a2b3c4"),
         ("codex", [{"type": "turn.failed", "error": {"message": CODEX_401}}], 1, NO_USE, "401"),
         ("gemini", [{"type": "result", "status": "error", "error": {"message": GEMINI_401}}], 145, NO_USE, "no such key"),
         ("gemini", [], 145, NO_USE, ""),
@@ -152,6 +155,7 @@ def test_options_of_codex_stand_before_the_word_that_resumes() -> None:
     [
         ({"failed": [{"take": "x", "join": True}]}, "join is for summary"),
         ({"summary": [{"take": "x", "by": "y"}]}, "by is for what is added or joined"),
+        ({"progress": [{"match": "x", "until": "y"}]}, "until is for failed"),
         ({"cost_usd": [{"take": "x", "since": "new"}]}, "is no version"),
     ],
 )

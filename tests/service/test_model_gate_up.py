@@ -368,6 +368,19 @@ def test_a_cli_that_would_go_around_the_gate_is_not_started(site: Site, provider
     assert "would go around the model gate" in site.fencepost("logs", run.id)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("cline", "let a worker run it, not exec"), ("cn", "would go around the model gate")]
+)
+def test_a_command_that_would_go_around_the_gate_is_not_started(site: Site, name: str, told: str) -> None:
+    (site.folder / name).symlink_to("/bin/true")
+    words = ("--model-gate", "openai", "--model-key", "env:PROVIDER_KEY")
+
+    ran = site.try_fencepost("exec", "--lock", "z", *words, "--", f"{site.folder}/{name}")
+
+    assert ran.returncode == 78
+    assert told in " ".join(ran.stderr.split())
+
+
 @pytest.mark.parametrize("budget", ["1", "0.0001"])
 def test_the_real_claude_code_thinks_through_the_gate_and_shows_why_it_may_not(site: Site, budget: str) -> None:
     (site.folder / "bin").mkdir()

@@ -23,7 +23,7 @@ COMMANDS = {
     "turn-start": "let a session hold its project until the end of its turn",
     "turn-end": "give the project back until the next prompt",
     "turn-check": "let a session that came second wait its turn before it acts",
-    "install": "add the hooks to the settings of Claude Code, Codex and Gemini",
+    "install": "add the hooks to the settings of agent CLIs",
     "uninstall": "take them out again",
 }
 

@@ -135,11 +135,11 @@ def install_parser(name: str) -> argparse.ArgumentParser:
     does = "Add our hooks to" if name == "install" else "Take our hooks out of"
     made = options.parser(
         f"hook {name}",
-        f"{does} the settings of Claude Code, Codex and Gemini. Everything else in them stays as it is.",
+        f"{does} the settings of agent CLIs. Everything else in them stays as it is.",
         INSTALL_EXAMPLES.replace("install", name) + (HOLD_EXAMPLES if name == "install" else ""),
     )
     made.add_argument(
-        "cli", nargs="*", metavar="CLI", help="claude, codex, gemini, qwen, copilot (default: those that are here)"
+        "cli", nargs="*", metavar="CLI", help="claude, codex, gemini, qwen, copilot, cline (default: those here)"
     )
     where = made.add_mutually_exclusive_group()
     where.add_argument("--user", action="store_true", help="in this user's own settings (default)")

@@ -30,6 +30,7 @@ class Cli(NamedTuple):
     end_seconds: int = 5
     idle: str = ""  # the matcher of notices that it waits for its person
     in_project: bool = True  # whether a project can bring hooks of its own in that file
+    is_script: bool = False  # whether the file is the hook itself, called before a tool and asked for JSON
 
 
 CLIS = {
@@ -48,6 +49,9 @@ CLIS = {
     "copilot": Cli(
         "copilot", "copilot", ".copilot", "COPILOT_HOME", "settings.json", "PreToolUse", "UserPromptSubmit", "Stop", "",
         in_project=False,
+    ),
+    "cline": Cli(
+        "cline", "cline", ".cline", "CLINE_DIR", "hooks/PreToolUse.sh", "", "", "", "", in_project=False, is_script=True,
     ),
 }  # fmt: skip
 
@@ -96,6 +100,17 @@ def _handler(cli: Cli, line: str, seconds: int) -> dict[str, Any]:
     timeout = seconds * 1000 if cli.milliseconds else seconds
     name = {"name": "fencepost"} if cli.name == "gemini" else {}
     return {**name, "type": "command", "command": f"{line} {MARK}", "timeout": timeout}
+
+
+def script(words: Sequence[str]) -> str:
+    """Return the hook of a CLI that goes by the JSON that a script prints, and lets the tool run whatever its exit code is."""
+    reason = r"""$(printf %s "$why" | tr -d '"\\' | tr '[:cntrl:]' ' ')"""
+    return f"""\
+#!/bin/sh
+{MARK}
+why=$({{ {check_line(words)}; }} 2>&1 >/dev/null) && exit 0
+printf '{{"cancel": true, "errorMessage": "%s"}}\\n' "{reason}"
+"""
 
 
 def install(text: str, cli: Cli, words: Sequence[str], hold: SessionHold = BY_TURN) -> str:

@@ -6,11 +6,11 @@ manifest, so that a run executes exactly what was applied, on whichever worker.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
+from fencepost.model.nearest_name import nearest
 from fencepost.model.output_rules import OutputRules, rules_from
 from fencepost.model.placeholders import FIELDS, check_placeholders, fill
 from fencepost.model.version import Version, version_in
@@ -54,8 +54,8 @@ def definition_from(table: Mapping[str, Any]) -> CliDefinition:
     """Read a definition as it is written, or raise Invalid with the place and what to do."""
     known = CliDefinition.__dataclass_fields__
     if unknown := sorted(table.keys() - known.keys()):
-        near = get_close_matches(unknown[0], list(known), n=1)
-        hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(known)}."
+        near = nearest(unknown[0], known)
+        hint = f" Did you mean {near}?" if near else f" There are {', '.join(known)}."
         raise Invalid(f"{unknown[0]}: there is no such key.{hint}")
     found = CliDefinition(
         argv=_words(table, "argv"),

@@ -33,6 +33,7 @@ class Rule(NamedTuple):
     session: bool = False  # the figure is of the whole session, also of what was done before it was resumed
     join: bool = False  # the text is a piece, to be put behind the pieces before it
     since: str = ""  # for agents that say that they are of this version or a later one
+    until: str = ""  # a failure that stands until a line fits this pattern, whatever else is progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +141,17 @@ def rules_from(table: Any, *, where: str = "output") -> OutputRules:  # noqa: AN
     return OutputRules(
         format=form,
         usage={str(name): _rules(one, f"{where}.usage.{name}") for name, one in usage.items()},
-        **{name: _rules(table.get(name, []), f"{where}.{name}", joins=name in JOINED) for name in lists},
+        **{name: _rules(table.get(name, []), f"{where}.{name}", fact=name) for name in lists},
     )
 
 
-def _rules(rows: Any, where: str, *, joins: bool = False) -> tuple[Rule, ...]:  # noqa: ANN401  # likewise
+def _rules(rows: Any, where: str, *, fact: str = "usage") -> tuple[Rule, ...]:  # noqa: ANN401  # likewise
     if not isinstance(rows, list):
         raise Invalid(f'{where}: expected a list of rules, such as [{{ when = {{ type = "result" }} }}].')
     found = tuple(_rule(row, f"{where}.{place}") for place, row in enumerate(rows))
-    if not joins and any(rule.join for rule in found):
+    if fact != "failed" and any(rule.until for rule in found):
+        raise Invalid(f"{where}: until is for failed, which may stand for longer; remove it.")
+    if fact not in JOINED and any(rule.join for rule in found):
         raise Invalid(f"{where}: join is for {' and '.join(JOINED)}, whose text may come in pieces; remove it.")
     return found
 
@@ -161,7 +164,7 @@ def _rule(row: Any, where: str) -> Rule:  # noqa: ANN401  # likewise
     when = row.get("when", {})
     if not isinstance(when, dict):
         raise Invalid(f'{where}.when: expected a table, such as {{ type = "result" }}.')
-    texts: dict[str, Any] = {name: str(row.get(name, "")) for name in ("take", "match", "say", "by", "since")}
+    texts: dict[str, Any] = {name: str(row.get(name, "")) for name in ("take", "match", "say", "by", "since", "until")}
     flags: dict[str, Any] = {name: row.get(name, False) is True for name in ("add", "session", "join")}
     wanted = tuple((str(path), _wanted(value, f"{where}.when.{path}")) for path, value in when.items())
     rule = Rule(when=wanted, **texts, **flags)
@@ -188,5 +191,6 @@ def _check(rule: Rule, where: str) -> None:
         for path in (*(path for path, _ in rule.when), *filter(None, (rule.take, rule.by))):
             find({}, path)
         re.compile(rule.match)
+        re.compile(rule.until)
     except (Invalid, re.error) as error:
         raise Invalid(f"{where}: {error}") from None

@@ -6,6 +6,7 @@ in here believes an exit code: an agent that says that it failed has failed, and
 
 import json
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -31,6 +32,7 @@ class Transcript:
         self._whole: list[bytes] = []
         self._whole_size = 0
         self._failure: str | None = None
+        self._until = ""  # what alone unsays the failure, if not every progress does
         self._success = False
         self._piece: tuple[Rule, str | None] | None = None  # what the last piece of the summary belongs to
         self.version: Version | None = None
@@ -125,6 +127,7 @@ class Transcript:
         self.work += works
         if not self._note_end(heard) and self._is_progress(heard):
             self._success, self._failure, self.misconfigured, self.complaint = False, None, False, ""
+            self._until = ""
         if heard.fits(rules.complaint):
             self.complaint = " ".join(str(one).strip() for one in heard.values(*rules.complaint))[:SUMMARY_MAX]
         if not aside or rules.format == "text":
@@ -150,6 +153,8 @@ class Transcript:
         Any line of text may belong to the complaint itself, so that none of them means it unless a rule says so.
         """
         rules = self._rules
+        if self._until:
+            return re.search(self._until, heard.text) is not None
         return heard.fits(rules.progress or (rules.work if heard.event is not None else ()))
 
     def _note_end(self, heard: Heard) -> bool:
@@ -163,6 +168,7 @@ class Transcript:
             words = heard.words((*rules.failed, *rules.misconfigured), "it said so")
             self._failure = self._failure or words.strip()[:SUMMARY_MAX]  # the first: what follows is its consequence
             self.misconfigured |= misconfigured
+            self._until = next((rule.until for rule in rules.failed if heard.fits_one(rule)), "") or self._until
             return True
         if heard.fits(rules.succeeded):
             self._success = True  # what it said of a failure stands, unless it has gone on since

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.model import jsonc
-from fencepost.model.agent_hook_settings import BY_TURN, CLIS, Cli, SessionHold, install, installed, uninstall
+from fencepost.model.agent_hook_settings import (
+    BY_TURN,
+    CLIS,
+    MARK,
+    Cli,
+    SessionHold,
+    install,
+    installed,
+    script,
+    uninstall,
+)
 from fencepost.model.errors import Invalid
 from fencepost.model.own_program import own_script
 
@@ -80,9 +90,13 @@ def words_for(*, project: bool) -> tuple[str, ...]:
 def planned_install(cli: Cli, project: str | None, environ: Mapping[str, str], hold: SessionHold = BY_TURN) -> Change:
     """Work out what installing changes; a file that cannot be read is refused, and not touched."""
     path = os.path.join(folder_of(cli, project, environ), cli.file)
-    before = _read(path)
+    before, words = _read(path), words_for(project=project is not None)
+    if cli.is_script:
+        if before is not None and MARK not in before:
+            raise Invalid(f"{path} is a hook of your own, so that nothing was changed; give it another ending.")
+        return Change(cli, path, before, script(words))
     try:
-        after = install(before if before is not None else EMPTY, cli, words_for(project=project is not None), hold)
+        after = install(before if before is not None else EMPTY, cli, words, hold)
     except ValueError as error:
         raise _unreadable(path, error) from None
     return Change(cli, path, before, after)
@@ -94,6 +108,8 @@ def planned_uninstall(cli: Cli, project: str | None, environ: Mapping[str, str])
     before = _read(path)
     if before is None:
         return Change(cli, path, None, None)
+    if cli.is_script:
+        return Change(cli, path, before, None if MARK in before else before)
     try:
         after = uninstall(before)
     except ValueError as error:
@@ -115,8 +131,9 @@ def carry_out(change: Change) -> str | None:
     mode = 0o600
     if change.before is not None:
         mode = stat.S_IMODE(os.stat(real).st_mode)
-        kept = f"{change.path}{BACKUP}"
-        _write(kept, change.before, mode)
+        if not change.cli.is_script:  # which was ours before
+            kept = f"{change.path}{BACKUP}"
+            _write(kept, change.before, mode)
     _write(real, change.after, mode)
     return kept
 
@@ -137,9 +154,9 @@ def _standing(cli: Cli, environ: Mapping[str, str], cwd: str) -> HookStatus:
             text = _read(path)
             if text is None:
                 continue
-            if installed(text):
+            if MARK in text if cli.is_script else installed(text):
                 found.append(path)
-            off = off or _switched_off(jsonc.parse(text).value, path)
+            off = off or ("" if cli.is_script else _switched_off(jsonc.parse(text).value, path))
         except (ValueError, Invalid) as error:
             return HookStatus(cli, (), broken=f"{path}: {error}")
     codex = _codex_settings(folders[0]) if cli.name == "codex" else {}

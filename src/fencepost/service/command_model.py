@@ -41,10 +41,7 @@ class CommandModel:
     def open(self, run_id: str, program: str, term: Term) -> None:
         """Have a pass made, and open it until the lease's deadline."""
         self.await_gate()
-        wish, cli = self._wish, basename(program)
-        self._way = way_to(
-            self._gate, wish.provider, cli, run_id, url=wish.url, key=wish.key, budget_micro=wish.budget_micro
-        )
+        self._way = way_to(self._gate, self._wish, basename(program), run_id)
         order = self._way.order.on(counts_sleep=term.counts_sleep)
         open_pass(order)
         self._pass = kept_pass(order, self._clock, deadline_ns=term.deadline_ns)
@@ -54,12 +51,12 @@ class CommandModel:
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment: with the gate's address, and without what leads past it."""
         assert self._way is not None, "it was opened"
-        return {**scrubbed(env, self._wish.key), **self._way.env}
+        return {**scrubbed(env, self._wish.key), **self._way.recipe.env}
 
     def argv(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return the command's words; a CLI that goes by more than variables gets them behind its name."""
         assert self._way is not None, "it was opened"
-        return (argv[0], *self._way.args, *argv[1:])
+        return (argv[0], *self._way.recipe.args, *argv[1:])
 
     def fds(self) -> list[int]:
         """Return what is to be waited for."""

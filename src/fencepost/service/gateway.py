@@ -11,7 +11,6 @@ from fencepost.service.signals import ONLY_TO_AGENT, Mailbox
 from fencepost.service.tool_gate import ToolGate
 
 CHUNK = 65_536
-Wait = Callable[[float], None]
 
 
 class Over(Exception):

@@ -22,7 +22,7 @@ class SessionOver(Exception):
     """The session's process is gone."""
 
 
-class Keeper:
+class SessionHolder:
     """Stands in a project's line for a session, and holds it when it is its turn."""
 
     def __init__(

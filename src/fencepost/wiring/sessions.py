@@ -128,7 +128,7 @@ def keep_session(name: str, pid: int, started: str, *, folder: str, label: str, 
     from fencepost.operations.agent_sessions import Notes
     from fencepost.operations.project_lookup import ground_at
     from fencepost.service.order import Order
-    from fencepost.service.session_holder import Keeper
+    from fencepost.service.session_holder import SessionHolder
 
     ground = ground_at(folder, os.environ, folder)
     tools = exec_tools(ground.store or exec_store_url(None))
@@ -154,7 +154,7 @@ def keep_session(name: str, pid: int, started: str, *, folder: str, label: str, 
         return bool(transcript) and notes.quiet_seconds(name, transcript, now_us=tools.clock.wall_us()) > limit
 
     try:
-        Keeper(order, tools, ProcessId(tools.processes.here(), pid, started), tell, is_over).run()
+        SessionHolder(order, tools, ProcessId(tools.processes.here(), pid, started), tell, is_over).run()
     finally:
         notes.forget(name, tools.processes.myself())
 

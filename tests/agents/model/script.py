@@ -33,8 +33,9 @@ COMMANDS = {
 }
 # The tool may come later than the first question: some CLIs do not wait for their MCP servers.
 NOTE, NOTE_TOOL, NOTE_LINE, NOTED = "please NOTE", "add", "written down by the model", "written-down-for-good"
+BOTCH = "please BOTCH"  # by an edit that cannot be applied, of the one file that every project of the tests has
 LATER, LATER_MAX = "the tool is not there yet", 100
-FAULT = re.compile(r"FAULT-(401|429|500|CUT|SLOW)(-ONCE)?")
+FAULT = re.compile(r"FAULT-(401|429|500|CUT|SLOW|HELD)(-ONCE)?")  # HELD: answered when the test says so
 
 
 class Asked(NamedTuple):
@@ -64,6 +65,8 @@ def answer_to(asked: Asked, conversation: str = "") -> Call | Said:
     """Say what the model does next."""
     if NOTE in (conversation or asked.text):
         return _note(asked, conversation)
+    if BOTCH in asked.text:
+        return Said(("README\n```\n<<<<<<< SEARCH\nnot ", "there\n=======\nsomething else\n", ">>>>>>> REPLACE\n```\n"))
     if asked.answered or RESUMED in asked.text:  # some put what was asked first before what is asked on resuming
         return Said()
     wanted = next((command for word, command in COMMANDS.items() if word in asked.text), None)

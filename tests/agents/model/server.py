@@ -19,7 +19,7 @@ from tests.agents.model.script import FAULT, Asked, answer_to
 KEY = "sk-of-a-test"
 WORDS = {401: "invalid x-api-key", 429: "rate limit of the test reached", 500: "the model of the test broke"}
 PROTOCOLS = (anthropic, openai_responses, openai_chat)
-SLOW_SECONDS = 60.0
+SLOW_SECONDS, HOLD_SECONDS = 60.0, 0.1
 
 
 class Request(NamedTuple):
@@ -40,11 +40,17 @@ class Model:
         self.others: list[str] = []  # paths that no protocol knows
         self.numbers = count(1)
         self.faults: Counter[str] = Counter()
+        self.released: list[str] = []  # words of prompts that were held
         self.closing = Event()
 
     def asked_for(self, word: str) -> list[Request]:
         """Return the requests whose conversation has a word in it."""
         return [one for one in self.requests if word in json.dumps(one.body)]
+
+    def hold(self, text: str) -> None:
+        """Wait until the test releases a word of this text."""
+        while not (any(word in text for word in self.released) or self.closing.wait(HOLD_SECONDS)):
+            pass
 
 
 @contextmanager
@@ -121,6 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault == "SLOW":
             self.model.closing.wait(SLOW_SECONDS)
+        if fault == "HELD":
+            self.model.hold(request.asked.text)
         said, number = answer_to(request.asked, json.dumps(request.body)), next(self.model.numbers)
         with suppress(BrokenPipeError, ConnectionResetError):
             if request.asked.streams:
