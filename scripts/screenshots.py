@@ -13,7 +13,7 @@ from tests.support.scene import Scene, scene_on
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 DESK, TALL, PHONE = {"width": 1180, "height": 820}, {"width": 1180, "height": 1020}, {"width": 390, "height": 844}
-FIRST = {"width": 1280, "height": 1270}  # down to the plots
+FIRST = {"width": 1280, "height": 1250}  # down to the plots
 
 
 def main() -> int:

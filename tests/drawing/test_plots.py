@@ -1,6 +1,7 @@
 """Small plots tell every figure that they are given, on the day on which it was."""
 
-from datetime import UTC
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -100,3 +101,20 @@ def test_an_attempt_after_a_lost_one_is_a_takeover() -> None:
         for part in column.parts:
             total[part.kind] = total.get(part.kind, 0) + part.value
     assert total == {"start": 2, "takeover": 1}
+
+
+@pytest.mark.parametrize(("date", "hours"), [("2027-03-28", 23), ("2027-10-31", 25), ("2027-10-30", 24)])
+def test_the_last_day_is_as_long_as_its_clock_says(date: str, hours: int) -> None:
+    noon = datetime.fromisoformat(f"{date}T12:00").replace(tzinfo=ZoneInfo("Europe/Berlin"))
+    noon_us = round(noon.timestamp() * SECOND)
+    edges = by_day(noon_us - 3 * DAY, noon_us + 1, ZoneInfo("Europe/Berlin")).edges
+    assert edges[-1] - edges[-2] == hours * HOUR
+
+
+@pytest.mark.parametrize(
+    ("dollars", "axis"),
+    [(9.5, ["$0", "$5", "$10"]), (4.0, ["$0", "$2", "$4"]), (0.6, ["$0.00", "$0.20", "$0.40", "$0.60"])],
+)
+def test_an_axis_of_money_has_cents_everywhere_or_nowhere(dollars: float, axis: list[str]) -> None:
+    plot = costs([DayFact(0, 1, 0, 0, None, None, round(dollars * SECOND))], BUCKETS)
+    assert [step.text for step in plot.steps] == axis

@@ -176,7 +176,7 @@ def fields_of(document: dict[str, Any], place: str) -> set[str]:
 
 def actions_of(command: str) -> set[str]:
     """What the first word of a command may be, as its parser has it."""
-    module = import_module(f"fencepost.cli.{COMMANDS[command][0]}")
+    module = import_module(f"fencepost.cli.{COMMANDS[command][0].partition(':')[0]}")
     own = getattr(module, "parser", None)
     described = own()._actions if own and not signature(own).parameters else []  # `halt` shares its parser
     return {word for one in described if one.dest == "action" for word in one.choices}

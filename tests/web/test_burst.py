@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sender import SECRET, Sender
 from tests.support.site import PATIENCE_SECONDS, Site
 
 DELIVERIES = int(os.environ.get("FENCEPOST_TEST_BURST", "90"))
@@ -22,8 +23,6 @@ KILLS = max(1, min(9, DELIVERIES // 1000))
 PAIRS = [("sqlite", "push"), ("postgresql", "quiet")]
 PAIRS += [("postgresql", "push"), ("sqlite", "quiet")] if "FENCEPOST_TEST_BURST" in os.environ else []
 TOGETHER = 40
-ANSWER_SECONDS = 60
-SECRET = "a-secret-of-enough-length"
 CONFIG = """
 [agents.a]
 engine = "python"
@@ -47,39 +46,6 @@ def note(run):
     with open("{folder}/noted", "a") as notes:
         notes.write(run.payload["webhook"]["delivery"] + "\\n")
 """
-
-
-class Sender:
-    """One connection that posts and reads the answer, and no more: a library of many uses costs more than the server."""
-
-    def __init__(self, port: int, path: str) -> None:
-        self._port = port
-        self._path = path
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-
-    async def post(self, name: str) -> tuple[int, bytes]:
-        """Return the status and the body; raise OSError or EOFError when the server is gone."""
-        if self._streams is None:
-            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
-        reader, writer = self._streams
-        content = json.dumps({"n": name})
-        try:
-            writer.write(
-                f"POST {self._path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nAuthorization: Bearer {SECRET}\r\n"
-                f"Idempotency-Key: {name}\r\nContent-Length: {len(content)}\r\n\r\n{content}".encode()
-            )
-            async with asyncio.timeout(ANSWER_SECONDS):
-                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-                length = int(head.partition("content-length:")[2].partition("\r\n")[0])
-                return int(head.split(maxsplit=2)[1]), await reader.readexactly(length)
-        except (OSError, EOFError):
-            self.close()
-            raise
-
-    def close(self) -> None:
-        if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
 
 
 class Burst:

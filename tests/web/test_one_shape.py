@@ -25,7 +25,7 @@ from fencepost.operations.records.key_record import KeyRecord, NewKeyRecord, New
 from fencepost.operations.records.lease_record import LeaseRecord
 from fencepost.operations.records.ledger_record import LedgerEntryRecord
 from fencepost.operations.records.notice_record import NoticeRecord
-from fencepost.operations.records.plan_record import PlannedRecord
+from fencepost.operations.records.plan_record import AgentChangeRecord, PlannedRecord, ScheduleChangeRecord
 from fencepost.operations.records.preview_record import PreviewedTickRecord
 from fencepost.operations.records.proof_record import ScheduleProofRecord
 from fencepost.operations.records.run_record import (
@@ -119,9 +119,9 @@ def paused_now(doors: Doors) -> Found:
     return doors.cli("schedule", "history", "nightly")[-1]
 
 
-def without(found: Found, name: str) -> Found:
+def without(found: Found, *names: str) -> Found:
     """Return an answer without what one door adds to it."""
-    return {key: value for key, value in found.items() if key != name}
+    return {key: value for key, value in found.items() if key not in names}
 
 
 CLI: dict[type[Record], Asked] = {
@@ -192,9 +192,29 @@ MCP: dict[type[Record], Asked] = {
 PYTHON: dict[type[Record], Asked] = {
     RunRecord: lambda at: without(as_json(at.python.runs()[0]), "earlier"),
 }
+CLI_ACTS: dict[type[Record], Asked] = {
+    PauseRecord: lambda at: without(at.cli("schedule", "pause", "nightly")[0], "name", "paused_since"),
+    AgentChangeRecord: lambda at: at.cli("apply", at.file)[0],
+    ScheduleChangeRecord: lambda at: at.cli("apply", at.file)[-1],
+}
+HTTP_ACTS: dict[type[Record], Asked] = {
+    PauseRecord: lambda at: at.http("POST", "/halt", json={}),
+    AgentChangeRecord: lambda at: at.http("POST", "/apply", json={"definitions": TOML})["agents"][0],
+    ScheduleChangeRecord: lambda at: at.http("POST", "/apply", json={"definitions": TOML})["schedules"][0],
+}
+DOORS: dict[str, dict[type[Record], Asked]] = {
+    "cli": CLI,
+    "http": HTTP,
+    "mcp": MCP,
+    "python": PYTHON,
+    "cli-act": CLI_ACTS,
+    "http-act": HTTP_ACTS,
+    "cli-halt": {PauseRecord: lambda at: without(at.cli("halt")[0], "tenant", "halted_since")},
+    "cli-plan": {ScheduleChangeRecord: lambda at: at.cli("plan", at.file)[-1]},
+}
 ASKED = [
     pytest.param(record, ask, id=f"{door}-{record.__name__}")
-    for door, ways in (("cli", CLI), ("http", HTTP), ("mcp", MCP), ("python", PYTHON))
+    for door, ways in DOORS.items()
     for record, ask in ways.items()
 ]
 

@@ -8,11 +8,12 @@ from datetime import tzinfo
 from itertools import pairwise
 from typing import NamedTuple
 
-from fencepost.drawing.scale import Label, days, steps_up_to
+from fencepost.drawing.scale import Label, days, next_day, steps_up_to
 from fencepost.ports.charts import AttemptFact, DayFact, TickBin
 
 SECOND_US = 1_000_000
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+MINUTE, HOUR = 60.0, 3600.0
+CENT = 0.01
 
 
 class Part(NamedTuple):
@@ -77,7 +78,7 @@ def by_day(from_us: int, until_us: int, zone: tzinfo) -> Buckets:
     """Cut a stretch of time into local days."""
     found = list(days(from_us, until_us, zone))
     edges = [start for start, _ in found]
-    last = edges[-1] + round(DAY * SECOND_US)
+    last, _ = next_day(found[-1][1])
     names = [f"{day:%a} {day.day} {day:%b}" for _, day in found]
     number = len(found)
     labels = [
@@ -222,9 +223,12 @@ def _deepest(changes: list[tuple[int, int]], edges: Sequence[int]) -> list[int]:
 
 
 def _steps(values: Sequence[float], unit: str) -> list[Step]:
-    return [Step(value / values[-1], _figure(value, unit)) for value in values]
+    whole = all(value == int(value) for value in values)
+    return [Step(value / values[-1], _figure(value, unit, whole=whole)) for value in values]
 
 
-def _figure(value: float, unit: str) -> str:
-    number = f"{value:,.2f}" if unit == "$" and 0 < value < 10 else f"{value:,.6g}"  # noqa: PLR2004  # cents matter
+def _figure(value: float, unit: str, *, whole: bool = False) -> str:
+    """Spell a number with its unit; money has cents, unless every number beside it is whole."""
+    cents = unit == "$" and not whole and (value == 0 or value >= CENT)
+    number = f"{value:,.2f}" if cents else f"{value:,.6g}"
     return f"${number}" if unit == "$" else f"{number} {unit}" if unit else number

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from math import ceil, floor, log10
 from typing import NamedTuple
 
@@ -89,10 +89,16 @@ def steps_up_to(most: float, *, parts: int = 3, whole: bool = False) -> list[flo
 def days(from_us: int, until_us: int, zone: tzinfo) -> Iterator[tuple[int, datetime]]:
     """Yield the beginning of each local day that touches [from, until), with its date; days are not all equally long."""
     day = from_us_local(from_us, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    while (start_us := round(day.timestamp() * SECOND_US)) < until_us:
+    start_us = round(day.timestamp() * SECOND_US)
+    while start_us < until_us:
         yield start_us, day
-        following = day.date().toordinal() + 1
-        day = datetime.combine(datetime.fromordinal(following), datetime.min.time(), zone)
+        start_us, day = next_day(day)
+
+
+def next_day(day: datetime) -> tuple[int, datetime]:
+    """Return the beginning of the local day after one, with its date."""
+    following = datetime.combine(day.date() + timedelta(days=1), datetime.min.time(), day.tzinfo)
+    return round(following.timestamp() * SECOND_US), following
 
 
 def from_us_local(us: int, zone: tzinfo) -> datetime:

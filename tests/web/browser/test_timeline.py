@@ -77,10 +77,13 @@ def test_no_word_of_a_picture_lies_on_another_or_is_cut_off(looker: Visitor, pat
     assert page.evaluate(CROWDED) == []
 
 
-# How far each word of the axis reaches over the edge, shown or not, and whether it is shown; every second one on a phone.
+# How far each word of the axis reaches over the edge, shown or not, and whether it is shown; on a phone
+# every second one, a new day among them.
 REACHES = """() => {
     const edge = document.querySelector(".tl-box").getBoundingClientRect().right;
-    const words = [...document.querySelectorAll(".tl-box .axis")].filter((_, place) => innerWidth > 704 || place % 2 === 0);
+    const all = [...document.querySelectorAll(".tl-box .axis")];
+    const first = Math.max(0, all.findIndex((one) => one.classList.contains("strong"))) % 2;
+    const words = all.filter((_, place) => innerWidth > 704 || place % 2 === first);
     return words.map((one) => {
         const shown = getComputedStyle(one).display !== "none";
         one.style.display = "inline";
@@ -101,6 +104,25 @@ def test_a_word_of_the_axis_is_hidden_only_where_it_would_be_cut(browser: Browse
     assert [one for one in seen if one[1] and one[2] > 1] == []
     assert [one for one in seen if not one[1] and one[2] < -20] == []
     assert any(one[1] and one[2] > -80 for one in seen), "some stand close to the edge"
+
+
+def test_a_phone_reads_where_a_day_begins(browser: Browser, scene: Scene) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 800})
+    visitor = Visitor(context, scene)
+    visitor.log_in()
+    for time in ("10:20", "13:20"):
+        page = visitor.goes(f"/timeline?until=2027-04-09T{time}:00Z&span=1d")
+        expect(page.locator(".tl-box .axis.strong")).to_be_visible()
+    context.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/schedules", "/runs", "/skips", "/calendar"])
+def test_a_short_name_or_cron_stands_in_one_line(looker: Visitor, path: str) -> None:
+    page = looker.goes(path)
+    if page.viewport_size["width"] > 704:  # type: ignore[index]  # a phone may need two
+        broken = "(all) => all.filter((one) => one.getClientRects().length > 1).map((one) => one.textContent)"
+        assert page.locator(".whole").count()
+        assert page.locator(".whole").evaluate_all(broken) == []
 
 
 def told(page: Page) -> str:

@@ -53,3 +53,15 @@ SELECT tick.schedule, schedule.manifest::jsonb ->> 'project', tick.tick_us, tick
    AND (:schedule = '' OR tick.schedule = :schedule)
  ORDER BY tick.decided_us DESC, tick.schedule DESC, tick.occurrence DESC
  LIMIT :limit
+
+-- :name chart_made
+-- How many runs were made in a stretch of time, up to a limit: asked before each of them is read.
+SELECT count(*) FROM (
+    SELECT 1 FROM fencepost.run
+     WHERE :schedule = '' AND tenant = :tenant AND created_us >= :from_us AND created_us < :until_us
+       AND (:project = '' OR project = :project)
+    UNION ALL
+    SELECT 1 FROM fencepost.run
+     WHERE :schedule <> '' AND tenant = :tenant AND schedule = :schedule
+       AND counted_us >= :from_us AND counted_us < :until_us AND (:project = '' OR project = :project)
+     LIMIT :limit) AS made

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fencepost.model.instant import parse_instant
 from fencepost.model.moment import to_us
 from fencepost.operations.attempt_logs import content, log_of
-from fencepost.operations.bulk_requests import TriggeredRun, WantedRun, request_many
+from fencepost.operations.bulk_requests import WantedRun, request_many
 from fencepost.operations.queue_paging import LivePlace, live_after, live_place
 from fencepost.operations.records import Record
 from fencepost.operations.records.run_record import (
@@ -35,6 +35,7 @@ from fencepost.operations.run_queries import (
     with_attempts,
 )
 from fencepost.operations.run_requests import Requested, cancel, check_same, discard, replay, request_run
+from fencepost.ports.requests import TriggeredRun
 from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Cursor, Limit, page, pair, turn
 from fencepost.web.door import Door, caller_of, door_of

@@ -103,6 +103,11 @@ class TimelineView:
         return AXIS
 
     @property
+    def phone_from(self) -> int:
+        """Which of the first two labels a phone begins with: it has room for every second one, and a new day is one."""
+        return next((place % 2 for place, one in enumerate(self.labels) if one.strong), 0)
+
+    @property
     def words(self) -> str:
         """Which stretch of time it is, and what of it is not told."""
         scale = self.chart.picture.scale

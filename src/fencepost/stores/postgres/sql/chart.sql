@@ -1,15 +1,3 @@
--- :name chart_made
--- How many runs were made in a stretch of time, up to a limit: asked before each of them is read.
-SELECT count(*) FROM (
-    SELECT 1 FROM fencepost.run
-     WHERE %(schedule)s = '' AND tenant = %(tenant)s AND created_us >= %(from_us)s AND created_us < %(until_us)s
-       AND (%(project)s = '' OR project = %(project)s)
-    UNION ALL
-    SELECT 1 FROM fencepost.run
-     WHERE %(schedule)s <> '' AND tenant = %(tenant)s AND schedule = %(schedule)s
-       AND counted_us >= %(from_us)s AND counted_us < %(until_us)s AND (%(project)s = '' OR project = %(project)s)
-     LIMIT %(limit)s) AS made
-
 -- :name chart_tick_bins
 -- How many ticks were decided in each part of a stretch of time, by what became of them.
 SELECT (decided_us - %(from_us)s) / %(bin_us)s, disposition, sum(count)::bigint

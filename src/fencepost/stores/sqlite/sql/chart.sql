@@ -1,15 +1,3 @@
--- :name chart_made
--- How many runs were made in a stretch of time, up to a limit: asked before each of them is read.
-SELECT count(*) FROM (
-    SELECT 1 FROM run
-     WHERE :schedule = '' AND tenant = :tenant AND created_us >= :from_us AND created_us < :until_us
-       AND (:project = '' OR project = :project)
-    UNION ALL
-    SELECT 1 FROM run
-     WHERE :schedule <> '' AND tenant = :tenant AND schedule = :schedule
-       AND counted_us >= :from_us AND counted_us < :until_us AND (:project = '' OR project = :project)
-     LIMIT :limit)
-
 -- :name chart_tick_bins
 -- How many ticks were decided in each part of a stretch of time, by what became of them.
 SELECT (decided_us - :from_us) / :bin_us, disposition, sum(count)
