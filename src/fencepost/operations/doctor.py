@@ -458,7 +458,7 @@ def _secrecy() -> CheckFinding:
         return CheckFinding(
             "secrets",
             Status.WARN,
-            "agents run as root here, from whom no variable of the worker is hidden",
+            "agents run as root here, and can read every variable of the worker",
             "run fencepost as a user of its own",
         )
     if unreadable_process.become_unreadable():

@@ -41,7 +41,6 @@ class Check:
     until: datetime
     effects: list[DstEffect]
     schedules: int
-    with_zone: int
 
 
 def check(store: Store, tenant: str, *, years: int) -> Check:
@@ -56,7 +55,7 @@ def check(store: Store, tenant: str, *, years: int) -> Check:
         effect for name, found in crons.items() for trigger in found for effect in effects_on(name, trigger, now, until)
     ]
     effects.sort(key=lambda one: (one.change_at, one.schedule))
-    return Check(now, until, effects, len(triggers), len(crons))
+    return Check(now, until, effects, len(triggers))
 
 
 def _crons(trigger: Trigger) -> tuple[CronTrigger, ...]:

@@ -9,6 +9,7 @@ from fencepost.model.target import OURS, Target, is_target, parse_target
 if TYPE_CHECKING:
     from fencepost.gates.file import FileGate
     from fencepost.gates.git.gate import GitGate
+    from fencepost.ports.clock import Clock
     from fencepost.ports.gate import Disk, Fetch, Gate
 
     Opener = Callable[[Target, Fetch], Gate]
@@ -68,9 +69,15 @@ def target_named(name: str) -> str:
 def file_gate(path: str) -> "FileGate":
     """Open the gate of a file, or of everything below a directory."""
     from fencepost.gates.file import FileGate
+
+    return FileGate(path, clock=_clock(), disk=disk)
+
+
+def _clock() -> "Clock":
+    """Return this machine's clock: in an agent's own process nothing is wired."""
     from fencepost.host.clock import SystemClock
 
-    return FileGate(path, clock=SystemClock(), disk=disk)
+    return SystemClock()
 
 
 def disk() -> "Disk":
@@ -82,32 +89,28 @@ def disk() -> "Disk":
 
 def _sql(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.sql.gate import open_sql_gate
-    from fencepost.host.clock import SystemClock
 
-    return open_sql_gate(target, clock=SystemClock(), fetch=fetch)
+    return open_sql_gate(target, clock=_clock(), fetch=fetch)
 
 
 def git_gate(target: Target, fetch: "Fetch", remote: str = "") -> "GitGate":
     """Open the gate of a branch; `remote` is another way to the same repository, which a clone knows."""
     from fencepost.gates.git.gate import GitGate
     from fencepost.host import git_users
-    from fencepost.host.clock import SystemClock
 
-    return GitGate(target, clock=SystemClock(), fetch=fetch, witness=git_users, remote=remote)
+    return GitGate(target, clock=_clock(), fetch=fetch, witness=git_users, remote=remote)
 
 
 def _redis(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.redis.gate import open_redis_gate
-    from fencepost.host.clock import SystemClock
 
-    return open_redis_gate(target, clock=SystemClock(), fetch=fetch)
+    return open_redis_gate(target, clock=_clock(), fetch=fetch)
 
 
 def _s3(target: Target, fetch: "Fetch") -> "Gate":
     from fencepost.gates.s3.gate import open_s3_gate
-    from fencepost.host.clock import SystemClock
 
-    return open_s3_gate(target, clock=SystemClock(), fetch=fetch)
+    return open_s3_gate(target, clock=_clock(), fetch=fetch)
 
 
 def _http(target: Target, fetch: "Fetch") -> "Gate":
@@ -118,18 +121,16 @@ def _http(target: Target, fetch: "Fetch") -> "Gate":
 
 def _directory(target: Target, _: "Fetch") -> "Gate":
     from fencepost.gates.directory import DirectoryGate
-    from fencepost.host.clock import SystemClock
 
-    return DirectoryGate(target.where, clock=SystemClock(), disk=disk)
+    return DirectoryGate(target.where, clock=_clock(), disk=disk)
 
 
 def _repository(target: Target, _: "Fetch") -> "Gate":
     from fencepost.gates.git.repository import RepositoryGate
     from fencepost.host import git_users
-    from fencepost.host.clock import SystemClock
     from fencepost.host.identity import this_host
 
-    return RepositoryGate(target, clock=SystemClock(), machine=this_host().machine, witness=git_users)
+    return RepositoryGate(target, clock=_clock(), machine=this_host().machine, witness=git_users)
 
 
 OPENERS: "dict[str, Opener]" = {

@@ -5,12 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from fencepost.flow.once import Once, once
 from fencepost.model.effect_ledger import ANSWER_MAX, COMPLETED, IN_PROGRESS, Done, Entry, NotDone, check_key
 from fencepost.model.errors import Busy, Invalid, Unknown
+from fencepost.model.nearest_name import nearest
 from fencepost.operations.supervisor_client import ask
 from fencepost.ports.ledger import LedgerStore
 
@@ -83,8 +83,8 @@ def find_entry(ledger: LedgerStore, tenant: str, key: str, scope: str) -> Entry:
     entry = ledger.entry(tenant, check_key(key), scope)
     if entry is not None:
         return entry
-    near = get_close_matches(key, [one.key for one in ledger.entries(tenant, limit=NAMES_SEEN)], n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "See: fencepost ledger list"
+    near = nearest(key, (one.key for one in ledger.entries(tenant, limit=NAMES_SEEN)))
+    hint = f"Did you mean {near!r}?" if near else "See: fencepost ledger list"
     raise Unknown(f"the ledger has no entry {key!r}{f' of {scope}' if scope else ''}. {hint}")
 
 

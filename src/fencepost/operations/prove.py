@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import format_instant
 from fencepost.model.moment import MICROSECOND, to_us
+from fencepost.model.nearest_name import nearest
 from fencepost.model.proof import (
     FindingKind,
     ProofFinding,
@@ -198,6 +198,6 @@ class _Case:
 def _known(name: str, names: list[str]) -> str:
     if name in names:
         return name
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "see: fencepost schedule list"
+    near = nearest(name, names)
+    hint = f"did you mean {near!r}?" if near else "see: fencepost schedule list"
     raise Unknown(f"there is no schedule {name!r}; {hint}")

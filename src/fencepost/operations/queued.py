@@ -1,4 +1,4 @@
-"""Tells those who want to hear of it which runs wait, at which place and behind whom, and that they wait no more."""
+"""Tells notification targets which runs wait, in which place and behind which run, and when they stop waiting."""
 
 from collections.abc import Iterator, Sequence
 

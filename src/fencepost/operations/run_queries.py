@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from fencepost.model.definition import schedule_from_json
@@ -11,6 +10,7 @@ from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import parse_instant
 from fencepost.model.lease import Held, Turn, unattended_since_us
 from fencepost.model.moment import FOREVER_US
+from fencepost.model.nearest_name import nearest
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone
 from fencepost.operations.commands import Command, commands
@@ -247,8 +247,8 @@ def moment(store: Store, tenant: str, schedule: str, text: str) -> datetime:
 def unknown(look: "SqlLooking", name: str, *, kinds: Sequence[str]) -> Invalid:
     """Return the error that says that there is no such name, and which one is near."""
     names = [one.name for one in look.names() if one.kind in kinds and not one.retired]
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "see: fencepost schedule list"
+    near = nearest(name, names)
+    hint = f"did you mean {near!r}?" if near else "see: fencepost schedule list"
     return Unknown(f"there is no {' or '.join(kinds)} {name!r}; {hint}")
 
 

@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.config.load import Config
+from fencepost.host.garbage import uncollected
 from fencepost.model.definition import (
     AgentDefinition,
     ScheduleDefinition,
@@ -21,6 +21,7 @@ from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import format_instant
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.moment import from_us
+from fencepost.model.nearest_name import nearest
 from fencepost.model.ownership import FileId
 from fencepost.model.pause import SKIP_MAX
 from fencepost.model.process import Host
@@ -92,6 +93,7 @@ def plan_config(
     return Planned(planned, found.now, (*told, *_unheard(config, found.known), *_probed(config, probing)))
 
 
+@uncollected()
 def apply_config(
     registry: "SqlRegistry",
     config: Config,
@@ -299,6 +301,6 @@ def _active(registry: "SqlRegistry", name: str, tenant: str) -> Listed:
 
 
 def _unknown(registry: "SqlRegistry", name: str, tenant: str) -> Invalid:
-    near = get_close_matches(name, registry.schedule_names(tenant), n=1)
-    hint = f'Did you mean "{near[0]}"?' if near else "See: fencepost schedule list"
+    near = nearest(name, registry.schedule_names(tenant))
+    hint = f'Did you mean "{near}"?' if near else "See: fencepost schedule list"
     return Unknown(f'there is no schedule "{name}". {hint}')

@@ -1,4 +1,4 @@
-"""Which tenants a store knows: a slip in a name must not look like a tenant to whom nothing ever happened."""
+"""Which tenants a store knows: a slip in a name must not look like a tenant that never had a run."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

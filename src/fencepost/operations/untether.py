@@ -92,7 +92,7 @@ def _cron(found: Imported, number: int, cron: object, engines: Mapping[str, obje
         schedule["enabled"] = False
         found.warn(
             where,
-            "day of month and day of week had both to match there; here one is enough, as in cron, so that it would run "
+            "day of month and day of week both had to match there; here one is enough, as in cron, so it would run "
             "more often: it is written with enabled = false",
         )
     if cron.get("run_once") is True:

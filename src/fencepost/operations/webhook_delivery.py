@@ -174,7 +174,7 @@ def _deliver(store: "RuntimeStore", checked: CheckedHook, parcels: Sequence[Parc
                     tenant=tenant,
                     trigger=TriggerKind.WEBHOOK,
                     ready_us=grounds.now_us + hold_us,
-                    idempotency_key=key_of(parcel.id or parcel.run_id),
+                    idempotency_key=key_of(parcel.id) if parcel.id else parcel.run_id,
                     reservation=afford(recipe, grounds),
                     payload=parcel.payload(1),
                     request_key=parcel.key,

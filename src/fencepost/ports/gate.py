@@ -46,14 +46,6 @@ class Gate(Protocol):
         ...
 
 
-class Writable(Gate, Protocol):
-    """A gate that takes a whole payload. A kind that is written to otherwise, such as sql, has verbs of its own."""
-
-    def write(self, proof: Proof, data: bytes, /) -> object:
-        """Compare the fence and put the payload in place, atomically, or raise FenceRefused."""
-        ...
-
-
 class Disk(Protocol):
     """What a host knows about the place of a path; the host's module of file systems is one."""
 

@@ -113,7 +113,6 @@ class StorePulse(NamedTuple):
     schedules: int
     overdue: int
     oldest_due_us: int | None
-    newest_cursor_us: int | None
 
 
 class Lingering(NamedTuple):

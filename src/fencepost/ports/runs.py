@@ -1,6 +1,6 @@
 """What workers, doors and the reaper ask of a store about runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fencepost.model.budget import Counted
@@ -166,6 +166,21 @@ class Ended(NamedTuple):
     began: bool = True  # False: its start may be on record, but the agent was never called
     clean: bool = True  # nothing of it is left
 
+    @property
+    def run(self) -> RunRow:
+        """The run that it was an attempt at."""
+        return self.leased.run
+
+    @property
+    def lease_id(self) -> str:
+        """The lease under which it ran."""
+        return self.leased.lease.id
+
+    @property
+    def fence(self) -> int:
+        """The fence of its lease."""
+        return self.leased.lease.fence
+
 
 class LaneRequest(NamedTuple):
     """What a lane asks for: up to so many runs under one lease, whose resources are all of theirs."""
@@ -181,5 +196,5 @@ class LaneRequest(NamedTuple):
 class Turned(NamedTuple):
     """The answer to a turn of a lane."""
 
-    leased: tuple[LeasedRun, ...]
+    leased: Sequence[LeasedRun]
     lost: tuple[str, ...]  # runs of the ended attempts that were no longer ours; nothing was written about them

@@ -10,7 +10,7 @@ from fencepost.stores.transaction import Transaction
 Key = tuple[str, str]
 
 
-class Seats:
+class ConcurrencySlots:
     """The slots of the keys whose doors are locked.
 
     A key's door is locked while a worker looks for a slot of it. The door itself is never leased: it is locked by those

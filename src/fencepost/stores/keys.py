@@ -2,8 +2,8 @@
 
 from fencepost.model.moment import FOREVER_US
 from fencepost.ports.keys import KeyRow, NewKey
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_rows import storable
-from fencepost.stores.registry_writing import write_audit
 from fencepost.stores.transaction import Dialect, Transaction
 
 KEPT_US = 7 * 86_400 * 1_000_000  # for so long a session or link is listed after its end

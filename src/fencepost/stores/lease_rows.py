@@ -103,7 +103,7 @@ def process_of(where: Sequence[object]) -> ProcessId:
 
 
 def _names(resources: str) -> tuple[str, ...]:
-    return tuple(name for _, name in json.loads(resources))
+    return tuple([name for _, name in json.loads(resources)])
 
 
 def kept(leases: Iterable[Lease | Held]) -> str:

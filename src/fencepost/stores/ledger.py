@@ -1,7 +1,7 @@
 """The ledger's verbs, written once for both dialects; each is one transaction.
 
-The lease is locked before the entry, like every verb that locks both. Whoever is answered, also with what was recorded
-before, holds its lease at that moment.
+The lease is locked before the entry, like every verb that locks both. A caller that gets an answer, even one that was
+recorded before, holds its lease at that moment.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def end_notices(
     kinds: Collection[tuple[Settlement, Report]],
     spell: Callable[[], list[Notice]],
 ) -> Callable[[], list[Notice]]:
-    """Return a way to what there is to tell of attempts that ended in these ways; where nobody listens, nothing is spelt."""
+    """Return a way to the notices about attempts that ended in these ways; where no target listens, none is spelt."""
     events = sorted({event for one, report in kinds for event in _events(one, stalled=report.stalled)})
     if not events:
         return list

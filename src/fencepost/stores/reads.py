@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from fencepost.model.audit_pack import WantedEntries
 from fencepost.model.moment import FOREVER_US
 from fencepost.model.run import RunState
 from fencepost.ports.read_rows import (
@@ -21,6 +22,7 @@ from fencepost.ports.read_rows import (
     VersionFacts,
 )
 from fencepost.ports.runs import AttemptRow, RunRow
+from fencepost.stores.audit_packs import look_audit
 from fencepost.stores.run_rows import run_of
 from fencepost.stores.transaction import Dialect, Row
 
@@ -237,16 +239,9 @@ class SqlLooking:
     ) -> list[AuditRow]:
         """Return audit rows, newest first."""
         kind, _, run_id = subject.partition(":")
-        rows = self._rows(
-            "look_audit",
-            verb=verb,
-            subject=subject,
-            batched=json.dumps(run_id) if kind == "run" else "",
-            until_us=until_us,
-            before_seq=before_seq,
-            limit=limit,
-        )
-        return [AuditRow(*row) for row in rows]
+        batched = json.dumps(run_id) if kind == "run" else ""
+        wanted = WantedEntries(verb, subject, batched, until_us, before_seq)
+        return [AuditRow(*row) for row in self._dialect.read(lambda tx: look_audit(tx, self._tenant, wanted, limit))]
 
     def health(self, *, late_us: int) -> StorePulse:
         """Count what runs, waits, is dead, or was due by an instant and has not been looked at."""

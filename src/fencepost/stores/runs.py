@@ -90,16 +90,6 @@ class SqlRuns(SqlRunLeases):
         overdue = self._dialect.read(lambda tx: [run_of(row) for row in tx.rows("overdue_runs", limit=limit)])
         return sum(self._give_up(run) for run in overdue)
 
-    def stop_asked(self, lease: Lease) -> str | None:
-        """Return why a running run shall stop, if it was asked to; raise LeaseLost if it is not ours any more."""
-
-        def ask(tx: Transaction) -> str | None:
-            rows = tx.rows("stop_asked", id=lease.run_id, fence=lease.fence)
-            still_ours(tx, rows, lease)
-            return None if rows[0][0] is None else str(rows[0][0])
-
-        return self._dialect.read(ask)
-
     def checkpoint(self, run_id: str) -> str | None:
         """Return what the run's last attempt left for the next."""
         return self._dialect.read(lambda tx: checkpoint_of(tx, run_id))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fencepost.stores.metering import SqlMetering
     from fencepost.stores.reads import SqlLooking
     from fencepost.stores.registry import SqlRegistry
-    from fencepost.stores.webhooks import SqlHooks
+    from fencepost.stores.webhooks import SqlWebhooks
 
 
 class SqlAgenda:
@@ -102,11 +102,11 @@ class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, S
 
         return SqlCells(self._dialect)
 
-    def hooks(self) -> "SqlHooks":
+    def hooks(self) -> "SqlWebhooks":
         """Return the verbs about webhooks."""
-        from fencepost.stores.webhooks import SqlHooks
+        from fencepost.stores.webhooks import SqlWebhooks
 
-        return SqlHooks(self._dialect)
+        return SqlWebhooks(self._dialect)
 
     def deliveries(self) -> "SqlDeliveries":
         """Return the verbs about deliveries of webhooks."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from fencepost.model.errors import Invalid
 from fencepost.model.registry_plan import KnownHook, Wanted
 from fencepost.ports.webhooks import HookRow
-from fencepost.stores.registry_writing import write_audit
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.transaction import Dialect, Transaction
 
 
-class SqlHooks:
+class SqlWebhooks:
     """Webhooks."""
 
     def __init__(self, dialect: Dialect) -> None:

@@ -8,7 +8,7 @@ from fencepost.model.disposition import Window
 from fencepost.model.moment import from_us, to_us
 
 
-class Purse:
+class SimulatedBudget:
     """The money of one schedule. Runs that were only counted are not in the store; runs that were played are."""
 
     def __init__(self, policy: BudgetPolicy, zone: tzinfo, *, charge: MicroUsd) -> None:

@@ -146,7 +146,7 @@ def _plain_ones(stage: Stage) -> Iterator[Plain]:
         schedule = meaning.schedule
         chained = isinstance(meaning.trigger, EveryTrigger)
         limited = meaning.policies.budget != BudgetPolicy()
-        if schedule.once or (limited and name not in stage.purses):
+        if schedule.once or (limited and name not in stage.simulated_budgets):
             continue
         if meaning.calendar is not None and (chained or stage.held_back_us(name)):
             continue
@@ -160,7 +160,7 @@ def _plain_ones(stage: Stage) -> Iterator[Plain]:
                 tuple(stage.shared(name)),
                 forbids,
                 calendar=meaning.calendar,
-                purse=stage.purses.get(name),
+                simulated_budget=stage.simulated_budgets.get(name),
             )
 
 

@@ -13,7 +13,7 @@ from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
 from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger
-from fencepost.operations.simulation.budget_sums import Purse
+from fencepost.operations.simulation.budget_sums import SimulatedBudget
 
 TOLD_EVERY = 1000  # ticks
 
@@ -28,7 +28,7 @@ class Plain(NamedTuple):
     forbids: bool  # a tick that meets a run of its own schedule is skipped, and that is all
     due_us: int | None = None  # of an `every`, its next tick
     calendar: Calendar | None = None
-    purse: Purse | None = None  # of what has a budget
+    simulated_budget: SimulatedBudget | None = None  # of what has a budget
 
     @property
     def chained(self) -> bool:
@@ -96,7 +96,7 @@ def _why_not(one: Plain, shop: "_Shop", at_us: int) -> DispositionKind | None:
         return DispositionKind.CALENDAR
     if shop.held[one.name]:
         return DispositionKind.OVERLAP if one.forbids else None
-    if one.purse is not None and not one.purse.allows(at_us):
+    if one.simulated_budget is not None and not one.simulated_budget.allows(at_us):
         return DispositionKind.BUDGET
     return None
 
@@ -122,8 +122,8 @@ class _Shop:
             self.held.subtract((name, *one.groups))
             if one.chained:
                 self.ended_us[name] = end_us
-            if one.purse is not None:
-                one.purse.count(tick_us)
+            if one.simulated_budget is not None:
+                one.simulated_budget.count(tick_us)
 
     def enter(self, begins: Sequence[Plain], at_us: int) -> bool:
         """Start the runs of one instant: all of them, or none if one of them finds no room."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from itertools import islice, pairwise
 
 from fencepost.model.budget import MicroUsd
@@ -11,6 +10,7 @@ from fencepost.model.definition import AgentDefinition, ScheduleDefinition, time
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instant import format_instant
 from fencepost.model.merged_triggers import MergedTrigger
+from fencepost.model.nearest_name import nearest
 from fencepost.model.spread import spread
 from fencepost.model.trigger import CronTrigger, EveryTrigger
 
@@ -77,8 +77,8 @@ def only(scenario: Scenario, names: Sequence[str]) -> Scenario:
     """Leave all other schedules out."""
     for name in names:
         if name not in scenario.schedules:
-            near = get_close_matches(name, scenario.schedules, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            near = nearest(name, scenario.schedules)
+            hint = f" Did you mean {near!r}?" if near else ""
             raise Unknown(f"there is no schedule {name!r} here.{hint}")
     return replace(scenario, schedules={name: scenario.schedules[name] for name in dict.fromkeys(names)})
 

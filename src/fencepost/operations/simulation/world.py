@@ -17,7 +17,7 @@ from fencepost.model.registry_plan import spell
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import CronTrigger, EveryTrigger, jitter_offset
 from fencepost.operations.dst import DstEffect, effects_on
-from fencepost.operations.simulation.budget_sums import Purse
+from fencepost.operations.simulation.budget_sums import SimulatedBudget
 from fencepost.operations.simulation.machine import Crew, VirtualClock
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.tally import ScheduleTally
@@ -58,8 +58,8 @@ class Stage:
         self.meanings = {name: _meaning(scenario, name) for name in scenario.schedules}
         self.tallies = {name: ScheduleTally(effects=list(self._effects(name))) for name in scenario.schedules}
         self.places = tuple(_workplaces(scenario))
-        self.purses = dict(self._purses())
-        self._ended: list[tuple[str, str]] = []  # runs of those with a purse, and their schedules
+        self.simulated_budgets = dict(self._simulated_budgets())
+        self._ended: list[tuple[str, str]] = []  # runs of schedules with a budget, with their schedules
         self._numbers = 0
 
     @property
@@ -79,7 +79,7 @@ class Stage:
             return
         tally = self.tallies[live.schedule]
         tally.note_end(state.value, reason.value if reason else None)
-        if live.schedule in self.purses:
+        if live.schedule in self.simulated_budgets:
             self._ended.append((live.schedule, run_id))
         if reason is Reason.BUDGET:
             tally.first_budget_at = tally.first_budget_at or from_us(self.now_us)
@@ -90,13 +90,13 @@ class Stage:
             run = self.store.run(run_id, tenant=self.scenario.tenant)
             if run is not None and run.started_us is not None:
                 cost = run.reserved_micro if run.cost_micro is None else run.cost_micro
-                self.purses[schedule].play(Counted(run.counted_us, cost))
+                self.simulated_budgets[schedule].play(Counted(run.counted_us, cost))
         self._ended.clear()
 
     def beside(self, schedule: str | None) -> tuple[Counted, ...]:
         """Return what a schedule's counted runs have spent; they are not in the store."""
-        purse = self.purses.get(schedule or "")
-        return purse.beside(self.now_us) if purse else ()
+        simulated_budget = self.simulated_budgets.get(schedule or "")
+        return simulated_budget.beside(self.now_us) if simulated_budget else ()
 
     def brought_up(self, due: DueSchedule) -> DueSchedule:
         """Return a schedule as if its counted runs were in the store: the next tick of an `every` follows its last run."""
@@ -128,7 +128,7 @@ class Stage:
                 found[place.resource] = place.slots
         return found
 
-    def _purses(self) -> Iterator[tuple[str, Purse]]:
+    def _simulated_budgets(self) -> Iterator[tuple[str, SimulatedBudget]]:
         """Make one for each schedule whose budget can be reckoned.
 
         Its ticks are known, no run uses its own budget up, and the time that runs take is not limited: how long those
@@ -141,7 +141,7 @@ class Stage:
             if not counted or isinstance(meaning.trigger, EveryTrigger):
                 continue
             zone = ZoneInfo(meaning.schedule.timezone or "UTC")
-            yield name, Purse(budget, zone, charge=self.charge(name))
+            yield name, SimulatedBudget(budget, zone, charge=self.charge(name))
 
     def _effects(self, name: str) -> Iterator[DstEffect]:
         trigger = self.meanings[name].trigger

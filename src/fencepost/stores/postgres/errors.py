@@ -38,7 +38,7 @@ WORDS = {
     "starting up": "is starting up; try again in a moment.",
     "shutting down": "is shutting down; try again later.",
     "server closed the connection unexpectedly": "closed the connection: it has crashed, or was restarted. Try again in a moment.",
-    "Connection refused": "cannot be reached: nobody listens there. Check host and port, and that the server runs.",
+    "Connection refused": "cannot be reached: no server listens there. Check host and port, and that the server runs.",
     "could not translate host name": "cannot be reached: its host name is unknown.",
     "timeout expired": "cannot be reached: no answer in time. Check host and port, and the firewall.",
 }

@@ -48,6 +48,6 @@ def listen(server: PostgresServer) -> PostgresEar | None:
 
 
 def _is_pooled(connection: Connection) -> bool:
-    """Tell whether a pooler answers in the server's stead: LISTEN would then stay behind on a connection of others."""
+    """Tell whether a pooler answers in the server's stead: LISTEN would then stay on another client's."""
     row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     return row is None or row[0] != connection.info.backend_pid

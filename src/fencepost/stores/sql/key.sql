@@ -27,10 +27,19 @@ UPDATE fencepost.access_key SET revoked_us = fencepost.clock_us()
 RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants
 
 -- :name use_link
--- Whoever comes first has it.
+-- The first caller has it.
 UPDATE fencepost.access_key SET revoked_us = fencepost.clock_us()
  WHERE id = :id AND kind = 'link' AND hash = :hash AND revoked_us IS NULL AND expires_us > fencepost.clock_us()
 RETURNING id
 
 -- :name drop_old_keys
 DELETE FROM fencepost.access_key WHERE kind <> 'key' AND expires_us < fencepost.clock_us() - :kept_us
+
+-- :name put_key
+INSERT INTO fencepost.access_key (id, tenant, kind, name, role, hash, parent, created_us, created_by, expires_us, all_tenants)
+SELECT :id, :tenant, :kind, :name, :role, :hash, :parent, fencepost.clock_us(), :by,
+       CASE WHEN :expires_after_us::bigint IS NULL THEN NULL ELSE fencepost.clock_us() + :expires_after_us::bigint END,
+       :all_tenants
+ WHERE true
+ON CONFLICT (id) DO NOTHING
+RETURNING id, tenant, kind, name, role, parent, created_us, created_by, expires_us, revoked_us, all_tenants

@@ -77,3 +77,10 @@ SELECT * FROM fencepost.ledger_fact
  WHERE tenant = :tenant AND run_id = :run_id AND begun_us >= :since_us AND begun_us <= :until_us
  ORDER BY begun_us DESC, key
  LIMIT :limit
+
+-- :name ledger_asked
+-- Writing makes a repeated answer as durable as the first.
+UPDATE fencepost.ledger SET asked_fence = greatest(asked_fence, :fence)
+ WHERE tenant = :tenant AND scope = :scope AND key = :key
+   AND EXISTS (SELECT 1 FROM fencepost.lease WHERE id = :lease_id AND fence = :fence AND epoch = :epoch AND state = 'held')
+RETURNING key

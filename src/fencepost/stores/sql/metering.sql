@@ -6,7 +6,7 @@ SELECT what, until_us FROM fencepost.folded WHERE tenant = :tenant
 INSERT INTO fencepost.folded (tenant, what, until_us) VALUES (:tenant, :what, 0) ON CONFLICT DO NOTHING
 
 -- :name lock_folded
--- Whoever counts and whoever prunes take turns, so that nothing is counted twice or not at all.
+-- Counting and pruning take turns, so that nothing is counted twice or not at all.
 SELECT until_us FROM fencepost.folded WHERE tenant = :tenant AND what = :what FOR UPDATE
 
 -- :name raise_folded

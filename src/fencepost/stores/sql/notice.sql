@@ -8,7 +8,7 @@ UPDATE fencepost.notice
 RETURNING id
 
 -- :name expire_notices
-UPDATE fencepost.notice SET state = 'dead', error = coalesce(error, 'nobody delivered it in time')
+UPDATE fencepost.notice SET state = 'dead', error = coalesce(error, 'it was not delivered in time')
  WHERE tenant = :tenant AND state = 'waiting' AND at_us < fencepost.clock_us() - :age_us
 
 -- :name forget_notices

@@ -24,9 +24,6 @@ SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log
 INSERT INTO fencepost.pause (tenant, schedule, since_us, until_us, note, by_whom)
 VALUES (:tenant, :schedule, :since_us, :until_us, :note, :by_whom)
 
--- :name stop_asked
-SELECT stop FROM fencepost.run WHERE id = :id AND fence = :fence AND state = 'running'
-
 -- :name run
 SELECT * FROM fencepost.run_fact WHERE id = :id AND tenant = :tenant
 
@@ -63,7 +60,7 @@ UPDATE fencepost.attempt SET session = :session
 RETURNING run_id
 
 -- :name put_completion
--- Whoever carries a run out elsewhere proves its fence; what was said last stands, until it is the end.
+-- A service that carries a run out elsewhere proves its fence; its last word stands, until it is the end.
 INSERT INTO fencepost.completion (run_id, fence, state, content, beats, at_us)
 SELECT id, fence, :state, :content, 1, fencepost.clock_us()
   FROM fencepost.run WHERE id = :run_id AND tenant = :tenant AND fence = :fence AND state = 'running' FOR UPDATE

@@ -6,7 +6,7 @@ READ_ONLY = apsw.SQLITE_OPEN_READONLY
 
 
 class CommitWatch:
-    """A connection that reads nothing but the file's version as others see it.
+    """A connection that reads nothing but the file's version as other connections see it.
 
     The log beside the file grows before a commit is visible to readers, so that its size would be a hint too early.
     """
@@ -16,7 +16,7 @@ class CommitWatch:
         self._connection: apsw.Connection | None = None
 
     def version(self) -> int | None:
-        """Return a number that changes with every commit of others; None while the file cannot be read."""
+        """Return a number that changes with every commit of another connection; None while the file cannot be read."""
         try:
             if self._connection is None:
                 self._connection = apsw.Connection(self._path, flags=READ_ONLY)

@@ -34,7 +34,7 @@ SELECT * FROM fencepost.lease_custody
    FOR UPDATE
 
 -- :name try_expired
--- Those whose time is up, unless somebody is busy with them: they may be renewing.
+-- Leases whose time is up, unless another transaction has locked them: they may be renewing.
 SELECT * FROM fencepost.lease_custody
  WHERE NOT lost AND remaining_ns <= 0
    AND id = ANY (ARRAY(SELECT lease_id FROM fencepost.resource
@@ -100,7 +100,7 @@ UPDATE fencepost.resource SET fence = %(fence)s
 RETURNING name
 
 -- :name settle_places
--- The fence is still the one that lifted them: nobody was in them since.
+-- The fence is still the one that lifted them: no holder was in them since.
 UPDATE fencepost.resource SET owed_gates = '[]'
  WHERE (tenant, name) IN (SELECT * FROM fencepost.keys(%(keys)s)) AND fence = %(fence)s
 RETURNING name
@@ -112,7 +112,7 @@ RETURNING id
 
 -- :name renew_leases
 -- What another transaction has locked is left out: one row must not hold up the others. No test of the time: a late
--- holder that nobody replaced may go on; its own deadline is the stricter one. What was left for longer stays so.
+-- holder that was not replaced may go on; its own deadline is the stricter one. What was left for longer stays so.
 UPDATE fencepost.lease
    SET expires_us = CASE WHEN left_us IS NULL THEN fencepost.clock_us() + ttl_ms * 1000
                          ELSE greatest(expires_us, fencepost.clock_us() + ttl_ms * 1000) END,
@@ -143,7 +143,7 @@ UPDATE fencepost.lease
 RETURNING id
 
 -- :name free_resources
--- A run's own row is leased by nobody but its next attempt, which declares the same gates: there a known end settles all.
+-- A run's own row is leased only by its next attempt, which declares the same gates: there a known end settles all.
 UPDATE fencepost.resource
    SET lease_id = NULL,
        owed_gates = CASE WHEN freed.owed_gates IS NULL THEN resource.owed_gates

@@ -8,10 +8,3 @@ SELECT tenant, %(scope)s::text, %(key)s::text, %(run_id)s::text, id, fence, %(ca
            FOR SHARE) AS mine
 ON CONFLICT DO NOTHING
 RETURNING key
-
--- :name ledger_asked
--- Writing makes a repeated answer as durable as the first.
-UPDATE fencepost.ledger SET asked_fence = greatest(asked_fence, %(fence)s)
- WHERE tenant = %(tenant)s AND scope = %(scope)s AND key = %(key)s
-   AND EXISTS (SELECT 1 FROM fencepost.lease WHERE id = %(lease_id)s AND fence = %(fence)s AND epoch = %(epoch)s AND state = 'held')
-RETURNING key

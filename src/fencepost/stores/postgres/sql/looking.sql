@@ -61,8 +61,7 @@ SELECT (SELECT count(*) FROM fencepost.running WHERE tenant = %(tenant)s),
        (SELECT count(*) FROM fencepost.dead WHERE tenant = %(tenant)s AND is_kept),
        (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL),
        (SELECT count(*) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us <= %(late_us)s),
-       (SELECT min(due_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us IS NOT NULL),
-       (SELECT max(cursor_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL)
+       (SELECT min(due_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us IS NOT NULL)
 
 -- :name look_named_runs
 SELECT * FROM fencepost.run_fact

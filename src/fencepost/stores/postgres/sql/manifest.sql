@@ -1,5 +1,5 @@
 -- :name keep_manifests
--- Who finds a note of today writes nothing, and waits for nobody.
+-- A transaction that finds a note of today writes nothing, and waits for none.
 INSERT INTO fencepost.manifest (tenant, hash, definition, used_us)
 SELECT tenant, hash, definition, fencepost.clock_us()
   FROM jsonb_to_recordset(%(manifests)s::jsonb) AS one (tenant text, hash text, definition text)

@@ -28,7 +28,7 @@ DELETE FROM fencepost.notice
    AND name NOT IN (SELECT value FROM jsonb_array_elements_text(%(names)s::jsonb))
 
 -- :name claim_notices
--- The oldest of each subject first; whoever has claimed one has it until its time is up.
+-- The oldest of each subject first; a worker that has claimed one has it until its time is up.
 UPDATE fencepost.notice
    SET attempt = attempt + 1, due_us = fencepost.clock_us() + %(hold_us)s
  WHERE seq IN (SELECT seq FROM fencepost.notice AS one

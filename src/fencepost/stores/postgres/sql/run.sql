@@ -18,7 +18,7 @@ SELECT tenant, rank
  ORDER BY served NULLS FIRST, tenant, rank
 
 -- :name line_heads
--- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
+-- Which runs may go, in order. One whose resources are held, or whose schedule has no room, hides none behind it.
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
 -- Those passed are an array, not a join: a join may lose the index's order, and then everybody who waits is looked at.
 SELECT ready.id, ready.schedule, run.resources, run.lease_max
@@ -109,7 +109,7 @@ SELECT counted_us,
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= %(counted_us)s))
 
 -- :name take_runs
--- Keeps the queue's own tables itself, instead of the triggers: whoever leases is in a hurry.
+-- Keeps the queue's own tables itself, instead of the triggers: a worker that leases is in a hurry.
 WITH given AS MATERIALIZED (
     SELECT %(runs)s::jsonb -> 'given' AS groups, fencepost.group_of(%(runs)s::jsonb -> 'ids') AS place),
 taken AS (
@@ -273,7 +273,7 @@ SELECT run_fact.*
  LIMIT %(limit)s
 
 -- :name put_checkpoint
--- Only a run that still holds its lease may leave a checkpoint: it may have been taken before anybody has the run.
+-- Only a run that still holds its lease may leave a checkpoint: it may have been taken before another attempt has the run.
 -- The locks keep it so until this has been committed.
 INSERT INTO fencepost.checkpoint (run_id, fence, content, at_us)
 SELECT id, fence, %(content)s::text, fencepost.clock_us()

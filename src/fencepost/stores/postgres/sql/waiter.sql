@@ -10,7 +10,7 @@ VALUES (%(id)s, %(tenant)s, %(resources)s, %(run_id)s, %(label)s,
 ON CONFLICT (id) DO UPDATE SET stale_us = excluded.stale_us
 
 -- :name sweep_waiters
--- Takes the ticket that was served along. Whoever is busy with another waiter sweeps it too, or has just
+-- Takes the ticket that was served along. A transaction that is busy with another waiter sweeps it too, or has just
 -- refreshed it: never wait for that.
 DELETE FROM fencepost.waiter
  WHERE seq IN (SELECT seq FROM fencepost.waiter

@@ -1,5 +1,5 @@
 -- :name ready_count
--- What a worker would come in vain for is left out: what is halted, has no room, or waits for what somebody holds.
+-- What a worker would come in vain for is left out: what is halted, has no room, or waits for what is held.
 SELECT count(*)
   FROM (SELECT 1
           FROM fencepost.ready AS queued

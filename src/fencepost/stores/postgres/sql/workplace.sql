@@ -11,7 +11,7 @@ ON CONFLICT (tenant, project, id) DO UPDATE
        stale_us = excluded.stale_us
 
 -- :name drop_workplaces
--- What this worker does not name any more, and what others left behind; those that somebody is busy with can wait.
+-- What this worker does not name any more, and what other workers left behind; rows that another transaction has locked can wait.
 DELETE FROM fencepost.workplace
  WHERE (tenant, project, id) IN (
        SELECT tenant, project, id FROM fencepost.workplace AS old

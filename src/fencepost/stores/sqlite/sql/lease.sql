@@ -91,7 +91,7 @@ UPDATE resource SET fence = :fence
 RETURNING name
 
 -- :name settle_places
--- The fence is still the one that lifted them: nobody was in them since.
+-- The fence is still the one that lifted them: no holder was in them since.
 UPDATE resource SET owed_gates = '[]'
  WHERE (tenant, name) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:keys)) AND fence = :fence
 RETURNING name
@@ -102,7 +102,7 @@ UPDATE lease SET started_us = wall_us()
 RETURNING id
 
 -- :name renew_leases
--- No test of the time: a late holder that nobody replaced may go on; its own deadline is the stricter one. What was
+-- No test of the time: a late holder that was not replaced may go on; its own deadline is the stricter one. What was
 -- left for longer stays so.
 UPDATE lease
    SET expires_boot = boot_id(), renewals = renewals + 1,
@@ -132,7 +132,7 @@ UPDATE lease
 RETURNING id
 
 -- :name free_resources
--- A run's own row is leased by nobody but its next attempt, which declares the same gates: there a known end settles all.
+-- A run's own row is leased only by its next attempt, which declares the same gates: there a known end settles all.
 UPDATE resource
    SET lease_id = NULL,
        owed_gates = CASE WHEN freed.owed_gates IS NULL THEN resource.owed_gates

@@ -7,10 +7,3 @@ SELECT tenant, :scope, :key, :run_id, id, fence, :call, 'in_progress', wall_us()
  WHERE id = :lease_id AND fence = :fence AND epoch = :epoch AND tenant = :tenant AND NOT lost AND remaining_ns > 0
 ON CONFLICT DO NOTHING
 RETURNING key
-
--- :name ledger_asked
--- Writing makes a repeated answer as durable as the first.
-UPDATE ledger SET asked_fence = max(asked_fence, :fence)
- WHERE tenant = :tenant AND scope = :scope AND key = :key
-   AND EXISTS (SELECT 1 FROM lease WHERE id = :lease_id AND fence = :fence AND epoch = :epoch AND state = 'held')
-RETURNING key

@@ -55,8 +55,7 @@ SELECT (SELECT count(*) FROM run WHERE +tenant = :tenant AND state = 'running'),
        (SELECT count(*) FROM run WHERE tenant = :tenant AND state = 'dead' AND discarded_us IS NULL),
        (SELECT count(*) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL),
        (SELECT count(*) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us <= :late_us),
-       (SELECT min(due_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us IS NOT NULL),
-       (SELECT max(cursor_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL)
+       (SELECT min(due_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us IS NOT NULL)
 
 -- :name look_named_runs
 SELECT * FROM run_fact

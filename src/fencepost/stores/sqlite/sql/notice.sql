@@ -29,7 +29,7 @@ DELETE FROM notice
    AND name NOT IN (SELECT value FROM json_each(:names))
 
 -- :name claim_notices
--- The oldest of each subject first; whoever has claimed one has it until its time is up.
+-- The oldest of each subject first; a worker that has claimed one has it until its time is up.
 UPDATE notice
    SET attempt = attempt + 1, due_us = wall_us() + :hold_us
  WHERE seq IN (SELECT seq FROM notice AS one

@@ -28,7 +28,7 @@ SELECT tenant, rank
  ORDER BY served NULLS FIRST, tenant, rank
 
 -- :name line_heads
--- Who may go, in order. Those whose resources somebody holds, or whose schedule has no room, hide nobody behind them.
+-- Which runs may go, in order. One whose resources are held, or whose schedule has no room, hides none behind it.
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
 SELECT id, schedule, resources, lease_max
   FROM run
@@ -250,7 +250,7 @@ SELECT run_fact.* FROM run_fact
  LIMIT :limit
 
 -- :name put_checkpoint
--- Only a run that still holds its lease may leave a checkpoint: it may have been taken before anybody has the run.
+-- Only a run that still holds its lease may leave a checkpoint: it may have been taken before another attempt has the run.
 INSERT INTO checkpoint (run_id, fence, content, at_us)
 SELECT run.id, run.fence, :content, wall_us()
   FROM run JOIN lease ON lease.id = run.lease_id AND lease.fence = run.fence AND lease.epoch = :epoch

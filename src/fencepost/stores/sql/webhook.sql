@@ -18,7 +18,7 @@ DELETE FROM fencepost.hook WHERE tenant = :tenant AND name = :name
 SELECT run_id, first_us, count FROM fencepost.gathering WHERE tenant = :tenant AND hook = :hook
 
 -- :name join_gathering
--- Only while it waits for its time: whoever may have been started already gets no other payload.
+-- Only while it waits for its time: an agent that may have been started already gets no other payload.
 UPDATE fencepost.run
    SET payload = :payload, waiting_us = :ready_us, place_us = :ready_us, ready_us = :ready_us,
        give_up_us = give_up_us + (:ready_us - ready_us)
