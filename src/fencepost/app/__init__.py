@@ -18,10 +18,10 @@ from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid, Misconfigured, Rollback, Unknown
 from fencepost.operations import bulk_requests, run_queries, run_requests
 from fencepost.operations.asked_by import actor_of
-from fencepost.operations.bulk_requests import TriggeredRun
 from fencepost.operations.command_history import list_commands
 from fencepost.operations.run_queries import Filter
 from fencepost.operations.schedule_registry import Planned, apply_config, file_id, plan_config
+from fencepost.ports.requests import TriggeredRun
 from fencepost.service.following import wait_for_end
 from fencepost.wiring import machine_facts, serving, store_choice
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fencepost.app.definitions import Function
 from fencepost.app.options import Span
 from fencepost.app.run import ExecRun, Run
-from fencepost.operations.bulk_requests import TriggeredRun
 from fencepost.operations.schedule_registry import Planned
+from fencepost.ports.requests import TriggeredRun
 
 if TYPE_CHECKING:
     from fencepost.app import Fencepost

@@ -1,13 +1,12 @@
 """`fencepost apply`: put the definitions of a file into the registry, all of them or none."""
 
 import argparse
-import json
 import os
 from collections.abc import Iterator
 from itertools import chain, islice
 
 from fencepost.cli import options
-from fencepost.cli.plan import block, summary
+from fencepost.cli.plan import block, json_lines, summary
 from fencepost.cli.registry import common_options, desk, file_of, this_file
 from fencepost.config.load import load
 from fencepost.model.registry_plan import ChangeKind
@@ -38,7 +37,7 @@ def main(argv: list[str]) -> int:
             probing=probing_of(config, os.environ),
             file=this_file(config),
         )
-    for line in json_lines(done) if args.json else page(done):
+    for line in json_lines(done, config) if args.json else page(done):
         print(line)
     return 0
 
@@ -80,19 +79,3 @@ def _alike(done: Planned) -> Iterator[tuple[str, str, str]]:
     for (what, message), names in about.items():
         more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
         yield what if len(names) == 1 else f"{what}s", f"{', '.join(names[:NAMES_MAX])}{more}", message
-
-
-def json_lines(done: Planned) -> Iterator[str]:
-    """Yield one object for each definition that the file has or had."""
-    for agent in done.plan.agents:
-        yield json.dumps({"what": "agent", "name": agent.name, "change": agent.kind.value})
-    for schedule in done.plan.schedules:
-        yield json.dumps(
-            {
-                "what": "schedule",
-                "name": schedule.name,
-                "change": schedule.kind.value,
-                "version": schedule.version,
-                "agent": schedule.agent,
-            }
-        )

@@ -3,8 +3,9 @@
 import argparse
 
 from fencepost import wiring
-from fencepost.cli import options, render, runs
+from fencepost.cli import options, render
 from fencepost.cli.registry import actor
+from fencepost.cli.run_words import what
 from fencepost.cli.show import print_detail
 from fencepost.model.errors import FencepostError, Invalid
 from fencepost.operations.attempt_logs import log_of
@@ -86,7 +87,7 @@ def show_one(store: Store, tenant: str, args: argparse.Namespace) -> int:
 
 
 def replay_them(store: Store, tenant: str, args: argparse.Namespace) -> int:
-    """Replay dead letters; one that cannot be does not keep the others from it."""
+    """Replay dead letters; one that cannot be replayed does not stop the rest."""
     worst = 0
     for run_id in chosen(store, tenant, args):
         try:
@@ -140,7 +141,7 @@ def print_letters(listing: RunListing) -> None:
         run = seen.run
         died = ago(run.ended_us or run.created_us, listing.now_us)
         attempts = f", {run.attempt} attempts" if run.attempt > 1 else ""
-        print(options.paint(_line(f"{run.id}  {runs.what(seen)}  {died}{attempts}"), options.RED))
+        print(options.paint(_line(f"{run.id}  {what(seen)}  {died}{attempts}"), options.RED))
         said = last_line(seen.last_log)
         print(_line(f"  {fate(run.reason, run.exit_code)}" + (f": {said}" if said else "")))
 

@@ -47,7 +47,7 @@ def years(text: str) -> int:
 
 
 def page(found: Check, limit: int) -> Iterator[str]:
-    """Yield one block for each clock change, with what it does to whom."""
+    """Yield one block for each clock change, with what it does to which schedules."""
     until = f"{found.until:%Y-%m-%d}"
     if not found.effects:
         yield f"no clock change until {until} touches any of {found.schedules} schedules (tzdata {tzdata_version()})"

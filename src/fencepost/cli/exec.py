@@ -36,7 +36,7 @@ options:
   --model-gate WHOSE  its calls of a model (anthropic, openai, gemini) pass the
                       model gate, which has the key, while the lease holds
   --model-key REF     where the key is: env:NAME or file:/path
-  --model-url URL     where the provider is, if not where it always is
+  --model-url URL     the provider's address (default: its public one)
   --budget-usd N      what its calls of the model may cost
   --store URL         sqlite:/path or postgresql://host/db; also a git remote,
                       S3, Redis, etcd or another Fencepost: see

@@ -39,10 +39,10 @@ def split(argv: list[str]) -> tuple[dict[str, list[str]], list[str] | None]:
 
 def suggestion(name: str) -> str:
     """Offer the nearest option, if there is one."""
-    from difflib import get_close_matches
+    from fencepost.model.nearest_name import nearest
 
-    near = get_close_matches(name, (*VALUED, *BARE), n=1)
-    return f" Did you mean {near[0]}?" if near else ""
+    near = nearest(name, (*VALUED, *BARE))
+    return f" Did you mean {near}?" if near else ""
 
 
 def one(options: dict[str, list[str]], name: str) -> str | None:

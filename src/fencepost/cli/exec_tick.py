@@ -20,6 +20,7 @@ from fencepost.model.tick_claim import (
     TickOver,
     is_over,
     settled,
+    what_became_of,
 )
 
 if TYPE_CHECKING:
@@ -97,8 +98,7 @@ class _Call:
         # An end that is kept here is for the store to hear.
         record = settled(self._journal.remembered(tick.job), tick._replace(ended=None))
         if record is not None and is_over(tick, record, now_us):
-            whose = f" by {record.run} on {record.host}" if record.run else ""
-            words = f"the newest tick of {tick.job} is {record.state}{whose}, as this machine has seen."
+            words = f"{what_became_of(record, tick)}, as this machine has seen."
             raise TickOver(words, state=record.state, next_us=tick.next(now_us))
 
 

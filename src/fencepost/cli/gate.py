@@ -294,7 +294,7 @@ def overview() -> str:
         [
             "usage: fencepost gate COMMAND ...",
             "",
-            "A gate compares fences where the write lands: who was replaced cannot write.",
+            "A gate compares fences where the write lands: a replaced holder cannot write.",
             "",
             "commands:",
             *lines,

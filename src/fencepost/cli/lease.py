@@ -162,7 +162,7 @@ def show(store: "LeaseStore", url: str, options: dict[str, str], tenant: str) ->
 
 
 def refuse_unknown(url: str, tenant: str) -> None:
-    """Raise an error about a tenant of whom the store has nothing; an empty list would say that all is quiet."""
+    """Raise an error about a tenant that the store does not know; an empty list would say that all is quiet."""
     from fencepost.operations.tenants import check_tenant
 
     with closing(wiring.open_runtime(url)) as runtime:

@@ -32,7 +32,7 @@ COMMANDS = {
     "queue": ("queue", "what waits, and behind what"),
     "dead": ("dead", "runs that need a person: list, show, replay, discard"),
     "halt": ("halt", "stop making and starting runs, all of them"),
-    "unhalt": ("unhalt", "go on"),
+    "unhalt": ("halt:unhalt", "go on"),
     "exec": ("exec", "guard one command: lease, fence, renew, kill on loss"),
     "crontab": ("crontab", "print a guarded crontab line, with absolute paths"),
     "lease": ("lease", "list leases, break one, or forget a gate"),
@@ -76,7 +76,7 @@ GROUPS = {
 }
 
 HELP = ("-h", "--help", "help")
-QUICK = ("exec", "lease", "gate", "hook", "progress", "checkpoint")
+QUICK = ("exec", "lease", "gate", "hook", "progress", "checkpoint", "ps", "queue", "runs", "show", "why", "dead")
 
 
 def run() -> None:
@@ -164,7 +164,7 @@ def overview() -> str:
 
 def suggestion(name: str) -> str:
     """Offer the nearest command, if there is one."""
-    from difflib import get_close_matches
+    from fencepost.model.nearest_name import nearest
 
-    near = get_close_matches(name, COMMANDS, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(name, COMMANDS)
+    return f" Did you mean {near!r}?" if near else ""

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     if args.read_only and args.allow:
         raise Invalid("--read-only offers only what looks; leave it out, or --allow apply.")
     if args.allow_host:
-        raise Invalid("--allow-host is for --http; over stdin and stdout there is no name to be reached by.")
+        raise Invalid("--allow-host is for --http; a server on stdin and stdout has no host name.")
     role = Role.READ if args.read_only else Role.ADMIN
     seat = Seat(options.tenant_of(args), role, f"{actor()} by mcp")
     counter = Counter(

@@ -13,7 +13,6 @@ from fencepost.cli import render
 from fencepost.operations.phrases import COLOUR
 from fencepost.operations.records import as_json
 from fencepost.operations.run_queries import Store
-from fencepost.operations.tenants import check_tenant
 from fencepost.wiring import store_choice
 
 WIDTH = 80
@@ -95,8 +94,8 @@ def positive(text: str) -> int:
 def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
     """Open the store that the command line means, and say what a person should know about it.
 
-    A file that is named and not there is an error, unless the command may `make` it; so is a tenant of whom nothing is
-    known.
+    A file that is named and not there is an error, unless the command may `make` it; so is a tenant that the
+    store does not know.
     """
     use_config(args)
     find = store_choice.store_url if make else store_choice.existing_store
@@ -105,6 +104,8 @@ def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
         for notice in store.facts().notices:
             render.tell(notice)
         if args.tenant and not make:
+            from fencepost.operations.tenants import check_tenant
+
             check_tenant(store, args.tenant)
         yield store
     finally:

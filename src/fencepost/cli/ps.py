@@ -3,11 +3,11 @@
 import argparse
 from collections.abc import Sequence
 
-from fencepost.cli import options, queue, runs
+from fencepost.cli import options
+from fencepost.cli.run_words import depths, fitted, what
 from fencepost.operations.commands import Command
 from fencepost.operations.phrases import rfc3339, span, waited
 from fencepost.operations.queue_positions import QueuePosition
-from fencepost.operations.records.run_record import live_record
 from fencepost.operations.run_queries import RunListing, SeenRun, list_live
 
 EXAMPLES = """\
@@ -24,6 +24,8 @@ def main(argv: list[str]) -> int:
     with options.opened(args) as store:
         listing = list_live(store, options.tenant_of(args), limit=args.limit)
     if args.json:
+        from fencepost.operations.records.run_record import live_record
+
         live = [*listing.inside, *listing.waiting][: args.limit]
         options.print_json(live_record(one, listing) for one in live)
     else:
@@ -53,7 +55,7 @@ def print_live(listing: RunListing, *, limit: int) -> None:
     if waiting:
         columns = ("QUEUED", "WHAT", "FOR", "POS", "BEHIND")
         options.print_table(columns, [waiting_row(one, listing.now_us) for one in waiting])
-        for line in queue.depths(listing):
+        for line in depths(listing):
             print(options.paint(line, options.FAINT))
     if not running and not waiting:
         print("nothing runs, nothing waits")
@@ -63,12 +65,12 @@ def running_row(seen: SeenRun | Command, now_us: int) -> Sequence[str]:
     """Tell a running run, or a command in a project, in one line."""
     if isinstance(seen, Command):
         since_us = seen.started_us or seen.since_us
-        return seen.run_id, runs.fitted(seen.what), span(now_us - since_us), "", str(seen.fence), seen.where
+        return seen.run_id, fitted(seen.what), span(now_us - since_us), "", str(seen.fence), seen.where
     run = seen.run
     worker = f"stopping, {run.worker}" if run.stop else run.worker or ""
     worker = f"unattended, {worker}" if seen.unattended else worker
     running_for = span(now_us - run.started_us) if run.started_us else "0s"
-    return run.id, runs.what(seen), running_for, str(run.attempt), str(run.fence), worker
+    return run.id, what(seen), running_for, str(run.attempt), str(run.fence), worker
 
 
 def waiting_row(seen: SeenRun | Command, now_us: int) -> Sequence[str]:
@@ -76,9 +78,9 @@ def waiting_row(seen: SeenRun | Command, now_us: int) -> Sequence[str]:
     position = str(seen.place.position) if seen.place else ""
     behind = _waits_for(seen.place, now_us)
     if isinstance(seen, Command):
-        return seen.run_id, runs.fitted(seen.what), span(now_us - seen.since_us), position, behind
+        return seen.run_id, fitted(seen.what), span(now_us - seen.since_us), position, behind
     waits = waited(seen.run.waiting_us, now_us).removeprefix("for ")
-    return seen.run.id, runs.what(seen), waits, position, behind
+    return seen.run.id, what(seen), waits, position, behind
 
 
 def _waits_for(place: QueuePosition | None, now_us: int) -> str:

@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from fencepost.cli import options, render, runs
+from fencepost.cli import options, render
+from fencepost.cli.run_words import depths, what
 from fencepost.operations.commands import Command
 from fencepost.operations.phrases import span, waited
 from fencepost.operations.records.run_record import live_record
@@ -48,12 +49,7 @@ def print_queue(listing: RunListing, waiting: Sequence[SeenRun | Command]) -> No
             print(render.line(f"  {one.place.words(listing.now_us)}"))
 
 
-def depths(listing: RunListing) -> list[str]:
-    """Say how many wait in each project's line."""
-    return [f"project {name}: {depth} queued" for name, depth in sorted(listing.depths.items()) if depth]
-
-
 def _who(one: SeenRun | Command, now_us: int) -> str:
     if isinstance(one, Command):
         return f"{one.run_id}  {one.what}  exec, for {span(now_us - one.since_us)}"
-    return f"{one.run.id}  {runs.what(one)}  {one.run.trigger}, {waited(one.run.waiting_us, now_us)}"
+    return f"{one.run.id}  {what(one)}  {one.run.trigger}, {waited(one.run.waiting_us, now_us)}"

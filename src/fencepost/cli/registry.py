@@ -18,8 +18,6 @@ from fencepost.operations.schedule_registry import file_id
 from fencepost.operations.tenants import check_tenant
 from fencepost.wiring import machine_facts, store_choice
 
-LIMIT_DEFAULT = 1_000_000
-
 
 class OpenStore(NamedTuple):
     """An open store, and in whose name it is spoken to."""
@@ -91,10 +89,3 @@ def this_file(config: Config) -> FileId:
 def actor() -> str:
     """Say who asks: the run that we are inside of, or a person on a machine."""
     return actor_of(os.environ)
-
-
-def limit(text: str) -> int:
-    """Read --limit."""
-    if not text.isascii() or not text.isdigit() or int(text[:9]) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-    return int(text[:9])

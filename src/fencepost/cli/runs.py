@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from fencepost.cli import options, render
+from fencepost.cli.run_words import fitted, what
 from fencepost.model.budget import MICRO
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
@@ -23,7 +24,6 @@ EXAMPLES = """\
   fencepost runs --json | jq -r 'select(.exit_code > 0) | .id'
 """
 LIMIT = 20
-WHAT_MAX = 16
 COLOURS = {
     "running": options.GREEN,
     "dead": options.RED,
@@ -155,13 +155,3 @@ def row(seen: SeenRun, now_us: int) -> tuple[str, ...]:
 def standing(word: str) -> str:
     """Say a state in the word that people use for it."""
     return "queued" if word == RunState.READY else word
-
-
-def what(seen: SeenRun) -> str:
-    """Name what ran: its schedule, or else its agent."""
-    return fitted(seen.run.schedule or seen.run.agent)
-
-
-def fitted(name: str) -> str:
-    """Shorten a name to what a table has room for."""
-    return render.cut(name, render.room(WHAT_MAX))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from fencepost.cli import options, render
 from fencepost.cli.plan import tick_line
-from fencepost.cli.registry import LIMIT_DEFAULT, OpenStore, common_options, desk, limit
+from fencepost.cli.registry import OpenStore, common_options, desk
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.instant import format_instant, parse_instant
 from fencepost.model.light_instant import instant
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     )
     actions = top.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = actions.add_parser("list", parents=[common], help="all schedules, with their next tick")
-    listing.add_argument("--limit", type=limit, default=LIMIT_DEFAULT, metavar="N")
+    listing.add_argument("--limit", type=options.positive, default=options.LIMIT_MAX, metavar="N")
     for name, words in (
         ("show", "one schedule in full"),
         ("history", "its versions and pauses"),
@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
         action = actions.add_parser(name, parents=[common], help=words)
         action.add_argument("name", metavar="SCHEDULE")
         if name == "history":
-            action.add_argument("--limit", type=limit, default=LIMIT_DEFAULT, metavar="N")
+            action.add_argument("--limit", type=options.positive, default=options.LIMIT_MAX, metavar="N")
         if name == "pause":
             action.add_argument("--note", default="", metavar="TEXT", help="why, for the next person who looks")
             action.add_argument(
@@ -140,7 +140,8 @@ def pause(args: argparse.Namespace, at: OpenStore) -> Iterator[str]:
     )
     end = rfc3339(paused.until_us)
     if args.json:
-        yield json.dumps({"name": args.name, "paused_since": instant(paused.since_us), "until": end})
+        said = as_json(pause_record(paused))
+        yield json.dumps({"name": args.name, "paused_since": said["since"], **said})
     else:
         yield f"{args.name} is paused {f'until {end}' if end else 'until it is resumed'}."
 

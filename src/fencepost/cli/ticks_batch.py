@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from difflib import get_close_matches
 from itertools import islice
 from typing import BinaryIO, TextIO
 
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_seconds, shown
+from fencepost.model.nearest_name import nearest
 from fencepost.operations.preview import PreviewWindow, window
 
 LINE_MAX = 65_536
@@ -71,8 +71,8 @@ def _question(line: bytes) -> dict[str, str]:
 def _checked(asked: dict[str, object]) -> dict[str, str]:
     for key in asked:
         if key not in KEYS:
-            near = get_close_matches(key[:64], KEYS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(KEYS)}."
+            near = nearest(key, KEYS)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(KEYS)}."
             raise Invalid(f"the key {shown(key)} is unknown; {hint}")
     for key in REQUIRED:
         if key not in asked:

@@ -30,7 +30,6 @@ examples:
   fencepost scheduler               only decide ticks; start several, one drives
   fencepost worker --workers 4      only work, on as many machines as you like
 """
-WORKERS_MAX = 1000
 PARENT_SECONDS = 0.5
 NAMED_MAX = 5
 
@@ -66,8 +65,8 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         else store_choice.store_url(args.store, settings.tenant)
     )
     workers = args.workers if works else 0
-    if not 0 <= workers <= WORKERS_MAX:
-        raise Invalid(f"--workers is a number from 0 to {WORKERS_MAX}, not {workers}.")
+    if not 0 <= workers <= serving.WORKERS_MAX:
+        raise Invalid(f"--workers is a number from 0 to {serving.WORKERS_MAX}, not {workers}.")
     plan = StationPlan(
         settings.tenant,
         ticks,

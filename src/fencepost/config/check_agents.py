@@ -87,7 +87,7 @@ def _as_list(text: str) -> str:
 
 
 def _check_lane(checker: Checker, entry: NamedSection) -> None:
-    """Refuse what a function cannot have that shares its process with others."""
+    """Refuse settings that a function cannot have while it shares its process."""
     if not entry.values.get("in_process"):
         return
     for name in ("env", "pass_env", "secrets", "project", "model_gate"):

@@ -186,7 +186,7 @@ def _check_use(checker: Checker, entry: NamedSection, definition: CliDefinition)
             *entry.path,
             "stall_timeout",
         )
-    if entry.values.get("model") and not definition.model_args:
+    if entry.values.get("model") and not (definition.model_args or entry.values.get("model_gate")):
         checker.complain("this CLI takes no model; remove it, or use args.", *entry.path, "model")
 
 

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 from fencepost.config import sections
 from fencepost.config.check_agents import check_agent
 from fencepost.config.check_engines import check_definitions
-from fencepost.config.check_gates import check_gate
-from fencepost.config.check_notifications import check_notification
 from fencepost.config.check_rights import check_asked, refused_by
 from fencepost.config.check_schedules import check_affordable, check_schedule
 from fencepost.config.check_shape import Checker, NamedSection
+from fencepost.config.check_targets import check_gate, check_notification
 from fencepost.config.find import FILE, anchor_store, user_path
 from fencepost.config.problems import InvalidConfig, Problem
 from fencepost.config.read import Document, read_document

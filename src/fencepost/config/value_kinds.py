@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant, parse_instant, shown
 from fencepost.model.json_path import parse_path
+from fencepost.model.nearest_name import nearest
 from fencepost.model.overlap import parse_overlap
 from fencepost.model.retention import check_retention
 from fencepost.model.retry import RETRIABLE
@@ -337,7 +337,7 @@ def _paths_of(value: object) -> dict[str, str]:
     """Read a table of paths by name."""
     found = {name: _text(one) for name, one in _table(value).items()}
     if "webhook" in found:
-        raise Invalid("the name webhook is taken: there stands which delivery it was.")
+        raise Invalid("the name webhook is taken: under it the run gets the facts of the delivery.")
     for path in found.values():
         parse_path(path)
     return found
@@ -386,8 +386,8 @@ def check_name(name: str) -> None:
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """Return a suggestion with a blank before it, or nothing."""
-    near = get_close_matches(word.lower()[:NAME_MAX], list(words), n=1)
-    return f' Did you mean "{near[0]}"?' if near else ""
+    near = nearest(word.lower(), words)
+    return f' Did you mean "{near}"?' if near else ""
 
 
 def said(value: object) -> str:  # noqa: PLR0911 - one line for each type

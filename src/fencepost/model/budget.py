@@ -182,11 +182,6 @@ def after(spend: Spend, *reservations: Reservation) -> Spend:
     )
 
 
-def settle_cost(reservation: Reservation, cost: MicroUsd | None) -> MicroUsd:
-    """Return what the run is charged in the end, in place of what was reserved."""
-    return reservation.amount if cost is None else cost
-
-
 def used_up(policy: BudgetPolicy, cost_so_far: MicroUsd) -> bool:
     """Tell whether a running agent has reached the budget of one run."""
     return policy.per_run is not None and cost_so_far >= policy.per_run

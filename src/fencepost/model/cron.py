@@ -8,7 +8,6 @@ day and on its length, so there are at most 28 kinds of month, and "never fires"
 from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import date
-from difflib import get_close_matches
 from functools import lru_cache
 
 from fencepost.model.cron_fields import DAY as DAY_FIELD
@@ -19,12 +18,13 @@ from fencepost.model.cron_fields import SECOND as SECOND_FIELD
 from fencepost.model.cron_fields import WEEK, WEEKDAY, Matches, parse_field
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import DAY, DAY_FIRST, DAY_LAST, EPOCH_ORDINAL, HOUR, MINUTE, shown
+from fencepost.model.nearest_name import nearest
 
 FIELDS = (SECOND_FIELD, MINUTE_FIELD, HOUR_FIELD, DAY_FIELD, MONTH_FIELD, WEEKDAY)
 TEXT_MAX = 2048
 BLANKS = " \t"
 EPOCH_WEEKDAY = 4  # 1970-01-01 was a Thursday
-YEAR_FIRST, YEAR_LAST = 1, 9999
+YEAR_FIRST = 1
 MONTHS = 12
 FEBRUARY = 2
 EVERY_DAY = (1 << 32) - 2  # bits 1 to 31
@@ -353,8 +353,8 @@ def _macro(text: str) -> str:
     elif name.startswith("@every"):
         hint = f'use the every trigger instead: every = "{shown(name[6:].strip())[1:-1] or "15m"}".'
     else:
-        near = get_close_matches(name, MACROS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MACROS)}."
+        near = nearest(name, MACROS)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(MACROS)}."
     raise Invalid(f"cron expression {shown(text)}: there is no such macro; {hint}")
 
 

@@ -1,12 +1,12 @@
 """The grammar of one cron field: text in, a bit set out, and errors that say how to write it."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import partial
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import shown
+from fencepost.model.nearest_name import nearest
 
 DIGITS = frozenset("0123456789")
 STEP_MAX = 1_000_000  # any larger step keeps the first value too
@@ -163,8 +163,8 @@ def _no_value(field: CronField, item: str, text: str) -> tuple[str, str]:
             return f"{text} is a {other.name}", f"the {field.name} takes {field.span}"
     if set("LW#") & set(item):
         return "L, W and # stand alone in a list, without ranges or steps", _day_words(field)
-    near = get_close_matches(text, field.names, n=1) or [name for name in field.names if text.startswith(name)]
-    return f"{shown(text)} is no {field.name}", f"did you mean {near[0]}" if near else f"it takes {field.span}"
+    near = nearest(text, field.names) or next((name for name in field.names if text.startswith(name)), None)
+    return f"{shown(text)} is no {field.name}", f"did you mean {near}" if near else f"it takes {field.span}"
 
 
 def _day_words(field: CronField) -> str:

@@ -5,6 +5,7 @@ A definition is plain data, so that it can be kept as JSON, compared by its hash
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -142,10 +143,10 @@ class ScheduleDefinition:
 
 def to_json(definition: AgentDefinition | ScheduleDefinition) -> str:
     """Write a definition in the one form in which it is kept and hashed; defaults are left out."""
-    defaults = _DEFAULTS[type(definition)]
-    values = _VALUES[type(definition)](definition)
-    said = compress(zip(defaults, values, strict=True), map(ne, values, defaults.values()))
-    return _KEPT_FORM(dict(said))
+    heads, defaults, values_of = _FIELDS[type(definition)]
+    values = values_of(definition)
+    said = compress(zip(heads, values, strict=True), map(ne, values, defaults))
+    return "{" + ",".join([head + _kept_form(value) for head, value in said]) + "}"
 
 
 def agent_from_json(text: str) -> AgentDefinition:
@@ -274,8 +275,18 @@ def _defaults(kind: type[AgentDefinition | ScheduleDefinition]) -> dict[str, obj
 
 
 _DEFAULTS: dict[type, dict[str, object]] = {kind: _defaults(kind) for kind in (AgentDefinition, ScheduleDefinition)}
-_VALUES = {kind: attrgetter(*defaults) for kind, defaults in _DEFAULTS.items()}
-_KEPT_FORM = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
+_kept_form = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
+
+
+def _by_name(
+    kind: type[AgentDefinition | ScheduleDefinition],
+) -> tuple[list[str], list[object], Callable[[object], tuple[object, ...]]]:
+    """Return the fields in the order in which they are kept: how each is spelled, its default, and a way to all values."""
+    names = sorted(_DEFAULTS[kind])
+    return [f'"{name}":' for name in names], [_DEFAULTS[kind][name] for name in names], attrgetter(*names)
+
+
+_FIELDS = {kind: _by_name(kind) for kind in _DEFAULTS}
 
 
 def _read(kind: type[AgentDefinition | ScheduleDefinition], text: str) -> dict[str, Any]:

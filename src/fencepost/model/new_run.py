@@ -1,7 +1,7 @@
 """A run to be put into the queue, and its one maker: for ticks, requests, webhooks, replays and backfills alike."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii
@@ -17,7 +17,9 @@ from fencepost.model.definition import (
     schedule_from_json,
     timeouts_of,
 )
+from fencepost.model.errors import Unknown
 from fencepost.model.moment import EPOCH, to_us
+from fencepost.model.nearest_name import nearest
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.run import TriggerKind
 from fencepost.model.slots import spell_resources
@@ -68,6 +70,16 @@ class RunTarget(NamedTuple):
     definition: str | None = None
     cursor_us: int = 0
     last_success_us: int | None = None
+    is_kept: bool = False  # whether the store keeps the manifest, with a note that it was used of late
+
+
+def unknown_target(name: str, kinds: Mapping[str, str], retired: Collection[str]) -> Unknown:
+    """Return the error for a name that nothing which may run has; `kinds` says which names are schedules or agents."""
+    if name in retired:
+        return Unknown(f"{name!r} is retired: its file no longer defines it. Define it again, then: fencepost apply")
+    near = nearest(name, kinds)
+    hint = f"did you mean {kinds[near]} {near!r}?" if near else "see: fencepost schedule list"
+    return Unknown(f"there is no schedule or agent {name!r}; {hint}")
 
 
 @dataclass(frozen=True, slots=True)

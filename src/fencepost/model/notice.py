@@ -1,4 +1,4 @@
-"""What people and programs are told: which events there are, whom they concern, and how often a message is tried."""
+"""What people and programs are told: which events there are, what they are about, and how often a message is tried."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256

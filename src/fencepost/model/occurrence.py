@@ -6,8 +6,7 @@ from hashlib import sha256
 from json import dumps
 from typing import Self
 
-from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_instant, parse_wall, shown, to_instant, to_wall
+from fencepost.model.instant import format_instant, to_instant, to_wall
 from fencepost.model.zoned_cron import Slot
 
 KEY_FORM = "fencepost-tick-1"
@@ -36,15 +35,6 @@ class Occurrence:
     def key(self) -> str:
         """The identity as text, such as Europe/Berlin|2026-03-29T03:00:00|0."""
         return f"{self.zone}|{self.slot.isoformat()}|{self.fold}"
-
-
-def parse_key(key: str) -> tuple[str, datetime, int]:
-    """Take an occurrence's key apart into zone, slot and fold."""
-    zone, _, rest = key.partition("|")
-    slot, _, fold = rest.partition("|")
-    if not zone or fold not in ("0", "1"):
-        raise Invalid(f"{shown(key)} is no occurrence; one looks like Europe/Berlin|2026-03-29T03:00:00|0.")
-    return zone, parse_wall(slot), int(fold)
 
 
 def every_key(predecessor: str | None) -> str:

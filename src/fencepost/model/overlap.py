@@ -7,11 +7,11 @@ that lines up or comes back after a loss cannot slip past the rule.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum, StrEnum, auto
 from typing import assert_never
 
 from fencepost.model.errors import Busy, Invalid, QueueFull
+from fencepost.model.nearest_name import nearest
 from fencepost.model.run import RunId, TriggerKind
 
 LINE_MAX = 1000  # how many runs may wait in line, of all kinds
@@ -87,9 +87,9 @@ _SPELLINGS = {
 
 
 def _suggestion(word: str) -> str:
-    near = get_close_matches(word, _SPELLINGS, n=1)
+    near = nearest(word, _SPELLINGS)
     if near:
-        return f'did you mean "{_SPELLINGS[near[0]][0]}"?'
+        return f'did you mean "{_SPELLINGS[near][0]}"?'
     return f"there are {', '.join(OverlapRule)}."
 
 

@@ -1,4 +1,4 @@
-"""To whom a file's definitions belong: to its name, or to its machine and path; and which of its contents are past."""
+"""The owner of a file's definitions: its name, or its machine and path; and which of its contents are past."""
 
 from collections.abc import Collection, Iterable
 from hashlib import sha256
@@ -48,7 +48,7 @@ class Owners(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """To whom a file belongs."""
+    """The owner of a file."""
 
     source: str
     renamed: str = ""  # the owner that was called so until now
@@ -63,7 +63,7 @@ class Replaced(NamedTuple):
 
 
 def owner_of(file: FileId, owners: Owners) -> Owner:
-    """Say to whom a file belongs; the first name of an owner without one is given to all that it owns."""
+    """Return the owner of a file; the first name of an owner without one is given to all that it owns."""
     own = _own(file, owners)
     unnamed = own or _by_path(file, owners)
     if not file.named:

@@ -43,11 +43,6 @@ def resume(paused: Pause, now: datetime) -> Pause:
     return replace(paused, until=max(paused.since, min(paused.until, now)))
 
 
-def is_paused(pauses: Iterable[Pause], now: datetime) -> bool:
-    """Tell whether any pause is in force."""
-    return any(one.covers(now) for one in pauses)
-
-
 @dataclass(frozen=True, slots=True)
 class SkipNext:
     """The next ticks after `asked_at` shall not run. Which those are is worked out when they come."""

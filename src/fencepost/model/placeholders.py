@@ -6,9 +6,9 @@ text where the value is empty, as `{last_success|the beginning}` is at the first
 
 import re
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 
 from fencepost.model.errors import Invalid
+from fencepost.model.nearest_name import nearest
 
 # What a prompt or an argument may ask for. The payload is JSON and may come from outside.
 FIELDS = (
@@ -52,10 +52,10 @@ def check_placeholders(template: str, known: Collection[str]) -> None:
     for found in _PLACEHOLDER.finditer(template):
         name, has_bar = found[2], found[3] is not None
         if name and name not in known:
-            near = get_close_matches(name, list(known), n=1, cutoff=NEAR if has_bar else 0.6)
+            near = nearest(name, known, likeness=NEAR if has_bar else 0.6)
             if has_bar and not near:
                 continue
-            hint = f" Did you mean {{{near[0]}}}?" if near else f" There are {', '.join(known)}."
+            hint = f" Did you mean {{{near}}}?" if near else f" There are {', '.join(known)}."
             raise Invalid(
                 f"there is no placeholder {{{name}}}.{hint} To write it as it is, double the braces: {{{{{name}}}}}."
             )

@@ -249,6 +249,11 @@ def _again(order: TickOrder, record: TickRecord, now_us: int, standing: ClaimFac
 
 def _done(order: TickOrder, record: TickRecord, now_us: int, standing: ClaimFacts) -> Leave:
     changed = record if record != standing.record and record.state != CLAIMED else None
+    return Leave(changed, f"{what_became_of(record, order)}.", record.state, order.next(now_us))
+
+
+def what_became_of(record: TickRecord, order: TickOrder) -> str:
+    """Say how the tick of a record ended, and where it was run."""
     who = f" by {record.run} on {record.host}" if record.run else ""
     how = {
         CLAIMED: "was claimed",
@@ -259,7 +264,7 @@ def _done(order: TickOrder, record: TickRecord, now_us: int, standing: ClaimFact
         MISSED: "was missed",
         NEW: "was before this job's time",
     }[record.state]
-    return Leave(changed, f"{_name(order, record.cursor_us)} {how}{who}.", record.state, order.next(now_us))
+    return f"{_name(order, record.cursor_us)} {how}{who}"
 
 
 def _take(order: TickOrder, tick_us: int, attempt: int, record: TickRecord | None) -> Take:

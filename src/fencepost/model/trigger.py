@@ -7,7 +7,6 @@ after a given end, so it can neither stop nor spin.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple, TypeVar
@@ -26,6 +25,7 @@ from fencepost.model.instant import (
     to_instants,
     to_wall,
 )
+from fencepost.model.nearest_name import nearest
 from fencepost.model.occurrence import Occurrence, every_key
 from fencepost.model.zone import Zone, find_zone
 from fencepost.model.zoned_cron import DstFold, DstGap, Slot, ZonedCron
@@ -287,8 +287,8 @@ def parse_policy(kind: type[Policy], name: str, text: str) -> Policy:
     words = [member.value for member in kind]
     if text in words:
         return kind(text)
-    near = get_close_matches(text.lower(), words, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    near = nearest(text.lower(), words)
+    hint = f" Did you mean {near}?" if near else ""
     raise Invalid(f"{name} {shown(text)} is none of {', '.join(words)}.{hint}")
 
 

@@ -10,7 +10,6 @@ from fencepost.model.instant import DAY, EPOCH_ORDINAL, HOUR, MINUTE
 
 HEADER = ">4s1s15x6l"
 WEEK = 7
-LAST_WEEK = 5
 RULE_TIME_DEFAULT = 2 * HOUR
 
 _NAME = r"(?:<[^>]+>|[A-Za-z]+)"

@@ -69,7 +69,7 @@ def _about_unused(schedule: ScheduleDefinition, rule: OverlapRule) -> Iterator[s
     if schedule.parallel_max is not None and rule is not OverlapRule.ALLOW_PARALLEL:
         yield f'parallel_max has no effect under overlap = "{rule}"; it is for "allow_parallel".'
     if schedule.kind is TriggerKind.EVERY and (schedule.missed != "skip" or _catches_up(schedule)):
-        yield "missed and its limits have no effect with every: late is not missed there, it runs once."
+        yield "missed and its limits have no effect with every: a late run is not missed, it runs once."
     elif schedule.missed == "skip" and _catches_up(schedule, but="grace"):
         yield 'catchup_window, catchup_max and stagger have no effect under missed = "skip".'
 

@@ -9,13 +9,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import DAY, second_after, shown
+from fencepost.model.nearest_name import nearest
 from fencepost.model.tzif import Jump, ZoneFile, read_zone_file
 
 DAWN, DUSK = -(1 << 40), 1 << 40  # before and after every year that dates can have
@@ -204,8 +204,8 @@ def _zone_hint(name: str) -> str:
     meant = known.get(wanted)
     if not meant:
         # Comparing with all names would make a thousand misspelt lines take a minute.
-        near = get_close_matches(wanted, [word for word in known if word[:2] == wanted[:2]], n=1, cutoff=0.75)
-        meant = known[near[0]] if near else None
+        near = nearest(wanted, [word for word in known if word[:2] == wanted[:2]], likeness=0.75)
+        meant = known[near] if near else None
     return f"did you mean {meant}?" if meant else "use an IANA name, such as Europe/Berlin or UTC."
 
 
