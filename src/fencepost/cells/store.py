@@ -403,7 +403,9 @@ def _ticked(cell: Cell, lease: Lease, change: Callable[[tick_claim.TickRecord], 
 
 
 def _remember(one: Remembered, cell: Cell) -> Remembered:
-    return one._replace(memory=rules.remembered(cell, one.memory), ticks=cell.ticks or one.ticks)
+    thrown_away = cell.resets != one.memory.resets  # by a person, here or on another machine
+    ticks = cell.ticks if cell.ticks or thrown_away else one.ticks
+    return one._replace(memory=rules.remembered(cell, one.memory), ticks=ticks)
 
 
 def _sight(one: Remembered, sighting: rules.Sighting, *, needed: bool) -> Remembered:

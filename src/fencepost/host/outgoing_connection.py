@@ -10,7 +10,7 @@ from fencepost.model.allowed_addresses import RequestTarget, check_address, netw
 
 
 def connect(target: RequestTarget, allow: Sequence[str], seconds: float) -> http.client.HTTPConnection:
-    """Connect to a target that is public or allowed; raise Invalid for others, OSError if it cannot be reached."""
+    """Connect to a target that is public or allowed; raise Invalid for any other, OSError if it cannot be reached."""
     found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     networks = networks_of(allow)
     for *_, place in found:

@@ -26,7 +26,7 @@ DOUBT_SECONDS = 30.0  # between two looks at our own leases: with a thousand of 
 
 
 class Adoption:
-    """One worker's care for what others have left on this host."""
+    """What one worker does about the runs that other workers left on this host."""
 
     def __init__(self, worker: Worker, folder: str) -> None:
         """Hold our own lock, in the folder of all workers, for as long as this process lives."""
@@ -71,7 +71,7 @@ class Adoption:
     def _settle_known(self, store: RuntimeStore, dead: list[Adoptable]) -> None:
         """Settle the ends that guards wrote down before they died; what the store does not take stays written down.
 
-        Of the others the lease is taken away, for the reaper to settle as lost.
+        A guard that left no end loses its lease, and the reaper settles the run as lost.
         """
         known = self._ends.of(store.facts().id)
         for one in dead:

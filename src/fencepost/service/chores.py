@@ -18,7 +18,7 @@ from fencepost.ports.processes import Processes
 from fencepost.ports.pruning import PrunePlace
 from fencepost.ports.store import LeaseStore
 from fencepost.service.end_record import has_known_end
-from fencepost.service.notifier import Courier, Post
+from fencepost.service.notifier import Notifier, Post
 from fencepost.stores.runtime import RuntimeStore
 
 REAP_SECONDS = 2.0
@@ -29,6 +29,7 @@ COUNT_SECONDS, COUNT_FIRST_SECONDS = 60.0, 10.0
 SWEEP_SECONDS, SWEEP_FIRST_SECONDS = 10.0, 3.0  # the first time right after the first pruning
 LOGS_MAX = 200  # files that are removed in one step
 CLOCK_SECONDS = 2.0
+PACK_FIRST_SECONDS = 20.0
 LINES_FIRST_SECONDS, LINES_ASK_SECONDS = 2.0, 10.0
 
 Say = Callable[[str], None]
@@ -163,6 +164,15 @@ def sealing(
     return Chore(step, leads=True)
 
 
+def packing() -> Chore:
+    """Put old entries of the audit into packs, one pack at a time, if a person has begun with it."""
+    return Chore(
+        lambda store: PRUNE_SECONDS if store.audit_chain().pack_on() is None else PAGE_SECONDS,
+        leads=True,
+        first_seconds=PACK_FIRST_SECONDS,
+    )
+
+
 def telling_of_lines(tenant: str, make: Callable[[], Callable[[Any], float]]) -> Chore:
     """Tell who waits behind whom, if a target wants to hear of it; only then is `make` called."""
     look: Callable[[Any], float] | None = None
@@ -180,8 +190,8 @@ def telling_of_lines(tenant: str, make: Callable[[], Callable[[Any], float]]) ->
 
 def delivering(post: Post, clock: Clock, say: Say) -> Chore:
     """Deliver notices. Every worker that knows the targets may: a notice is claimed before it is sent."""
-    courier = Courier(post, clock, say)
-    return Chore(lambda store: courier.step(store.notices()))
+    notifier = Notifier(post, clock, say)
+    return Chore(lambda store: notifier.step(store.notices()))
 
 
 def watching_clock(tenant: str, here: str, clock: Clock, say: Say) -> Chore:

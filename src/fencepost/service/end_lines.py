@@ -8,6 +8,7 @@ from fencepost.model.lease_check import printable
 from fencepost.model.light import NamedTuple
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
+from fencepost.ports.alike_runs import AlikeEnds
 from fencepost.ports.runs import Ended, Report, RunRow
 
 COUNT_SECONDS = 10.0  # how often the short runs of a lane are counted aloud
@@ -88,6 +89,9 @@ class LaneTelling:
 
     def tell(self, ended: Sequence[Ended], lost: Sequence[str]) -> None:
         """Take note of runs that were settled; nothing was written about those that were lost."""
+        if isinstance(ended, AlikeEnds) and not lost and ended.settlement.state is RunState.SUCCEEDED:
+            self._count += len(ended)
+            return
         for one in ended:
             if not one.began or one.leased.run.id in lost:
                 continue

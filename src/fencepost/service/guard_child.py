@@ -29,7 +29,6 @@ from fencepost.service.workplace import RunWorktree
 
 Message = dict[str, Any]
 Work = Callable[[Tools], Message]
-LOST = "lease_lost"
 
 
 class GuardChild:

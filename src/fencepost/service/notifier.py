@@ -34,7 +34,7 @@ class Post(NamedTuple):
     web_url: str = ""  # where browsers reach the web door
 
     def batch(self, jobs: Sequence[Mapping[str, object]]) -> bytes:
-        """Spell what a delivering process is to do, and for whom: it fetches the secrets, as far as they are theirs."""
+        """Spell what a delivering process is to do, and for which tenants: it fetches only a tenant's own secrets."""
         whole = {"allow": list(self.allow), "tenant": self.tenant, "rights": self.rights.listed, "jobs": jobs}
         return json.dumps(whole).encode()
 
@@ -48,7 +48,7 @@ class Trip(NamedTuple):
     until_ns: int
 
 
-class Courier:
+class Notifier:
     """One delivery trip at a time, looked after in small steps."""
 
     def __init__(self, post: Post, clock: Clock, say: Callable[[str], None]) -> None:

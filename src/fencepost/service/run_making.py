@@ -87,7 +87,7 @@ class Making:
             raise OverBudgetError(f"run {run.id} has spent what it may cost.")
         given = given_to(agent, run.tenant, self._bench.rights, os.environ)
         folder, key = plan_run_folder(run.id, leased.lease.fence), os.urandom(24).hex()
-        led = lead(agent, run, self._bench.model_gate, key=given.model_key, budget_micro=left_micro)
+        led = lead(agent, run, self._bench.model_gate, key=given.model_key, budget_micro=left_micro, folder=folder.path)
         launch = self._bench.engine_of(agent.engine).launch(led.agent, run, Setting(folder.path, leased.session))
         project = self._project(run, agent)
         gates = dict(zip(agent.gates, self._gates(agent, run.tenant) or (), strict=False))
@@ -109,7 +109,7 @@ class Making:
             {**led_to_gates(env, leased.lease.gates, run.tenant, self._tools, preset), **launch.env},
             folder=folder.path,
             workdir=project.path if project else self._bench.folder,
-            files={PAYLOAD: payload_file(run), **checkpoint_file(leased), **dict(launch.files)},
+            files={PAYLOAD: payload_file(run), **checkpoint_file(leased), **dict(launch.files), **led.files},
             stdin=run.payload if launch.stdin is None else launch.stdin,
             log=log_path(self._bench.log_folder, run.id, leased.lease.fence),
             log_max=agent.log_max,

@@ -45,7 +45,7 @@ from fencepost.service.admission import END_PREDECESSOR_SECONDS
 from fencepost.service.held_lease import HeldLease, hold
 from fencepost.service.order import Order, Tools
 
-REPO_WAIT_SECONDS = 300.0
+REPOSITORY_WAIT_SECONDS = 300.0
 TURN, TURN_SECONDS_MAX = "fencepost.turn", 60.0  # the file at which runs of one machine line up for a repository
 MERGE_WAIT_SECONDS = 60.0  # a person may be in the project for hours; then the branch waits, not the run
 TRIES, PAUSE_SECONDS = 5, 0.3  # another git may hold one of its own locks for a moment
@@ -196,7 +196,7 @@ def hold_repository(repository: Repository, tools: Tools, *, tenant: str, who: s
         (f"repo:{folder_key(repository.common)}",),
         label=f"worktree of {who}",
         ttl_seconds=30.0,
-        wait_seconds=REPO_WAIT_SECONDS,
+        wait_seconds=REPOSITORY_WAIT_SECONDS,
     )
     with (
         turn(os.path.join(repository.common, TURN), tools.clock, seconds_max=TURN_SECONDS_MAX),

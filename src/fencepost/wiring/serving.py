@@ -185,7 +185,7 @@ def serve_app(url: str, config: Config, *, name: str, folder: str, ticks: bool, 
 
 
 def post_of(config: Config) -> Post:
-    """Return whom a configuration wants told."""
+    """Return the targets that a configuration wants told."""
     from fencepost.service.notifier import Post
 
     settings = config.settings
@@ -244,6 +244,7 @@ def chores_of(plan: StationPlan, tools: Tools, settings: Settings, folder: str, 
         found.append(chores.counting(plan.tenant))
         found.append(chores.telling_of_lines(plan.tenant, lambda: _line_teller(plan.tenant)))
         found.append(chores.sealing(key, lambda seal: append_line(heads, head_line(seal)), kept_seals, tools.say))
+        found.append(chores.packing())
     return found
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def own_rights() -> Rights:
-    """Return what this machine's own configuration says about tenants: which secrets it hands to whom."""
+    """Return what this machine's own configuration says about tenants: which secrets each of them gets."""
     from fencepost.config.find import config_path
     from fencepost.config.load import load
     from fencepost.model.secret_rights import NO_LISTS

@@ -1,6 +1,6 @@
 -- :name compare
--- The one comparison, for fencepost_check and for the guard. Runs with the rights of whoever installed it, so that a
--- writer needs none on the table of marks; only who has those may lift a mark, so that nobody gets rights by asking here.
+-- The one comparison, for fencepost_check and for the guard. Runs with the rights of the user who installed it, so that a
+-- writer needs none on the table of marks; only a user who has those may lift a mark: asking here gives no rights.
 CREATE OR REPLACE FUNCTION {compare}(
     shown_resources text, shown_fence bigint, shown_tenant text, shown_run text, shown_store text, may_lift boolean
 ) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fencepost$
@@ -63,7 +63,7 @@ BEGIN
 END $fencepost$;
 
 -- :name guard
--- A trigger never lifts a mark: settings of a session are what anybody says, and the first raise came before the run.
+-- A trigger never lifts a mark: settings of a session are what its client says, and the first raise came before the run.
 CREATE OR REPLACE FUNCTION {guard}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fencepost$
 DECLARE
     shown text := coalesce(current_setting('fencepost.resource', true), '');
@@ -88,7 +88,7 @@ BEGIN
 END $fencepost$;
 
 -- :name rights
--- Functions are everybody's by default. Who may write the table may ask; nobody else holds the gate up, or sees its fences.
+-- By default every user may call a function. Only writers of the table may: no other holds the gate up, or sees fences.
 DO $fencepost$
 DECLARE
     writer text;

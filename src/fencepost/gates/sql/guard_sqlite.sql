@@ -23,7 +23,7 @@ CREATE TRIGGER {guarded_delete} BEFORE DELETE ON {guarded} BEGIN
 END;
 
 -- :name unshown
--- Somebody shows a pass, and every pass is for the fence that was raised; a trigger never lifts a mark.
+-- A writer shows a pass, and every pass is for the fence that was raised; a trigger never lifts a mark.
 NOT EXISTS (SELECT 1 FROM {pass} AS shown WHERE {resource_is_shown})
 OR EXISTS (
     SELECT 1 FROM {pass} AS shown
