@@ -5,16 +5,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import apsw
 import pytest
 
 from fencepost import Busy, FenceRefused, InDoubt, LeaseLost, NotDone, StoreUnavailable, lease, try_lease
 from fencepost.model.errors import Invalid, Misconfigured
 from fencepost.ports.store import LeaseStore
 from fencepost.wiring import open_store
+from tests.support.locked import locked
 from tests.support.scratch import wait_until
 
 
@@ -28,18 +27,6 @@ def store(url: str) -> Iterator[LeaseStore]:
     opened = open_store(url)
     yield opened
     opened.close()
-
-
-@contextmanager
-def locked(url: str) -> Iterator[None]:
-    connection = apsw.Connection(url.removeprefix("sqlite:"))
-    connection.set_busy_timeout(10_000)
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
 
 
 def take_away(store: LeaseStore) -> None:

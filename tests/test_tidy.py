@@ -6,7 +6,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "fencepost"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "fencepost"
 LEFT = Path(__file__).parent / "untidy.txt"
 DOORS_AND_DIALECTS = ("cli", "web", "mcp", "app", "ports", "stores/postgres", "stores/sqlite", "gates")
 NOQA = re.compile(r"# noqa: [A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+)*(?P<why>.*)")
@@ -90,6 +91,42 @@ def reached_from(start: str, arrows: dict[str, set[str]]) -> set[str]:
     return seen
 
 
+def words_for_another() -> dict[str, str]:
+    """Return the words that the glossary has another word for; one with a meaning in brackets may have that."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Glossary")[2]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][1:]
+    return {
+        word.strip().replace(" ", "_").replace("-", "_"): right.strip()
+        for right, _, wrong in rows
+        for word in re.sub(r"[^,]+ \([^)]*\)", "", wrong).split(",")
+        if re.search(r"\w", word)
+    }
+
+
+def synonyms() -> set[str]:
+    """Return the names of modules, classes, functions, values and fields that say another word than the glossary's."""
+    words = words_for_another()
+    wrong = re.compile(f"_({'|'.join(words)})s?_")
+    return {
+        f"word {path}: {name}, say {words[found[1]]}"
+        for path, tree in modules().items()
+        for name in {Path(path).stem, *named(tree)}
+        if (found := wrong.search(spelled(name)))
+    }
+
+
+def named(tree: ast.Module) -> set[str]:
+    nodes = list(ast.walk(tree))
+    defined = {one.name for one in nodes if isinstance(one, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)}
+    bound = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return defined | bound | {one.arg for one in nodes if isinstance(one, ast.arg)}
+
+
+def spelled(name: str) -> str:
+    """Return a name as small words between underscores."""
+    return "_" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_") + "_"
+
+
 def rules_broken_without_a_reason() -> set[str]:
     return {f"noqa {path}" for path in modules() if any(map(lacks_reason, (SOURCE / path).read_text().splitlines()))}
 
@@ -100,12 +137,19 @@ def lacks_reason(line: str) -> bool:
 
 
 def test_what_is_untidy_becomes_less_and_never_more() -> None:
-    """Names with two homes, adapters that are not built in `wiring`, circles of imports, rules broken without a reason."""
+    """Names with two homes, words for another, adapters built outside `wiring`, circles, rules broken without a reason."""
     allowed = {line.partition("  # ")[0] for line in LEFT.read_text().splitlines()}
-    found = (
-        homes_of_classes() | homes_of_modules() | adapters_in_operations() | circles() | rules_broken_without_a_reason()
-    )
+    names = homes_of_classes() | homes_of_modules() | synonyms()
+    found = names | adapters_in_operations() | circles() | rules_broken_without_a_reason()
     assert sorted(found - allowed) == [], (
         "new: find a name that says what is inside, build it in wiring, or turn an import round"
     )
     assert sorted(allowed - found) == [], "mended: take it out of untidy.txt"
+
+
+def test_the_glossary_is_read() -> None:
+    """Or a name with another word than the glossary's would pass."""
+    words = words_for_another()
+    assert (words["executor"], words["failed_job"]) == ("engine", "dead letter")
+    assert "lock" not in words, "it has a meaning of its own"
+    assert spelled("_FailedJobs") == "_failed_jobs_"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cells.grounds import KINDS, ONCE, Ground, LeaseDoor, Machines, ground_of
+from tests.cells.grounds import KINDS, ONCE, CellGround, LeaseDoor, Machines, ground_of
 
 if TYPE_CHECKING:
     from tests.support.etcd import EtcdServer
@@ -39,7 +39,7 @@ def lease_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LeaseDoor]:
 
 
 @pytest.fixture(params=KINDS)
-def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CellGround]:
     """An empty place for cells, on a server of each kind."""
     with ground_of(request.param, tmp_path, request.getfixturevalue) as found:
         yield found

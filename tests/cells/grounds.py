@@ -31,7 +31,7 @@ _numbers = count(1)
 Asked = Callable[[str], Any]  # for a fixture by its name
 
 
-class Ground:
+class CellGround:
     """A place for cells that nobody else uses, and what a program must know to get there."""
 
     def __init__(self, kind: str, url: str, environment: dict[str, str] | None = None) -> None:
@@ -44,7 +44,7 @@ class Ground:
 
 
 @contextmanager
-def ground_of(kind: str, folder: Path, ask: Asked) -> Iterator[Ground]:
+def ground_of(kind: str, folder: Path, ask: Asked) -> Iterator[CellGround]:
     """Prepare a place on a server of this kind, with its credentials in our environment."""
     ground = _MAKERS[kind](folder, ask)
     before = {name: os.environ.get(name) for name in ground.environment}
@@ -62,38 +62,38 @@ def _repository(folder: Path) -> Path:
     return path
 
 
-def _git(folder: Path, _: Asked) -> Ground:
-    return Ground("git", f"git+file://{_repository(folder)}")
+def _git(folder: Path, _: Asked) -> CellGround:
+    return CellGround("git", f"git+file://{_repository(folder)}")
 
 
-def _git_ssh(folder: Path, ask: Asked) -> Ground:
+def _git_ssh(folder: Path, ask: Asked) -> CellGround:
     server = ask("ssh_server")
-    return Ground("git-ssh", server.url(_repository(folder)), {"GIT_SSH_COMMAND": server.command})
+    return CellGround("git-ssh", server.url(_repository(folder)), {"GIT_SSH_COMMAND": server.command})
 
 
-def _s3(_: Path, ask: Asked) -> Ground:
+def _s3(_: Path, ask: Asked) -> CellGround:
     server = ask("s3_server")
     url = f"s3://{server.new_bucket()}/leases?endpoint_url={server.endpoint}"
-    return Ground("s3", url, dict(CREDENTIALS))
+    return CellGround("s3", url, dict(CREDENTIALS))
 
 
-def _redis(_: Path, ask: Asked) -> Ground:
+def _redis(_: Path, ask: Asked) -> CellGround:
     server = ask("redis_server")
     server.client().flushall()
-    return Ground("redis", server.url)
+    return CellGround("redis", server.url)
 
 
-def _etcd(_: Path, ask: Asked) -> Ground:
-    return Ground("etcd", ask("etcd_server").url(f"test-{os.getpid()}-{next(_numbers)}"))
+def _etcd(_: Path, ask: Asked) -> CellGround:
+    return CellGround("etcd", ask("etcd_server").url(f"test-{os.getpid()}-{next(_numbers)}"))
 
 
-def _http(_: Path, ask: Asked) -> Ground:
+def _http(_: Path, ask: Asked) -> CellGround:
     door = ask("lease_door")
     key = door.new_key(f"tenant-{next(_numbers)}")
-    return Ground("http", door.url, {"FENCEPOST_STORE_KEY": key})
+    return CellGround("http", door.url, {"FENCEPOST_STORE_KEY": key})
 
 
-_MAKERS: dict[str, Callable[[Path, Asked], Ground]] = {
+_MAKERS: dict[str, Callable[[Path, Asked], CellGround]] = {
     "git": _git,
     "git-ssh": _git_ssh,
     "s3": _s3,
@@ -147,7 +147,7 @@ def _is_served(port: int) -> bool:
 class Machine:
     """One machine at a store: its own clock, its own memory, its own processes."""
 
-    def __init__(self, ground: Ground, folder: Path, name: str, *, cells: Cells | None = None) -> None:
+    def __init__(self, ground: CellGround, folder: Path, name: str, *, cells: Cells | None = None) -> None:
         self.name = name
         self.clock = ManualClock()
         self.host = Host(name, f"machine-{name}", f"boot-{name}", "pid:1")
@@ -199,7 +199,7 @@ class Machine:
 class Machines:
     """Makes machines at one store, and puts them away."""
 
-    def __init__(self, ground: Ground, folder: Path) -> None:
+    def __init__(self, ground: CellGround, folder: Path) -> None:
         self.ground = ground
         self._folder = folder
         self._made: list[Machine] = []

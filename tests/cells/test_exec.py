@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.model.cell import patience
-from tests.cells.grounds import KINDS, Ground, ground_of
+from tests.cells.grounds import KINDS, CellGround, ground_of
 from tests.support.scratch import wait_until
 from tests.support.wall import wall
 
@@ -24,7 +24,7 @@ FENCEPOST = [sys.executable, "-m", "fencepost"]
 class Laptop:
     """A machine as far as a process can tell: its own processes and name where the host allows that, its own memory."""
 
-    def __init__(self, name: str, folder: Path, ground: Ground) -> None:
+    def __init__(self, name: str, folder: Path, ground: CellGround) -> None:
         self.folder = folder / name
         self.folder.mkdir()
         self.clock: list[str] = []  # how a command line begins that lives by another clock than the host's
@@ -57,7 +57,7 @@ class Laptop:
 
 
 class Two:
-    def __init__(self, folder: Path, ground: Ground) -> None:
+    def __init__(self, folder: Path, ground: CellGround) -> None:
         self.a, self.b = Laptop("a", folder, ground), Laptop("b", folder, ground)
         self.folder = folder
         self.ttl = 30.0 if ground.kind == "git-ssh" else TTL  # a connection by ssh takes a while on a busy machine
@@ -133,6 +133,18 @@ def test_a_tick_runs_on_one_of_two_machines(two: Two) -> None:
     assert (again.returncode, again.stdout) == (75, ""), again.stderr
 
 
+def test_a_tick_whose_record_is_thrown_away_runs_again_on_that_machine(two: Two) -> None:
+    words = ("exec", "--tick", "0 0 1 1 *", "--timezone", "UTC", "--grace", "400d", "--lock", "yearly", "--")
+    assert two.a.run(*words, "true").returncode == 0
+    assert two.b.run(*words, "echo", "never").stdout == ""
+
+    thrown_away = two.b.run("lease", "reset-tick", "yearly")
+    again = two.b.run(*words, "echo", "again")
+
+    assert thrown_away.returncode == 0, thrown_away.stderr
+    assert (again.returncode, again.stdout) == (0, "again\n"), again.stderr
+
+
 @pytest.mark.parametrize("ahead", [-SKEW, SKEW], ids=["behind", "ahead"])
 def test_each_tick_runs_once_on_two_machines_whose_clocks_are_forty_seconds_apart(two: Two, ahead: int) -> None:
     """Both crontabs call a second after each tick by their own clocks, which are moved there and not waited for."""
@@ -169,7 +181,7 @@ def test_the_agent_gets_neither_the_store_nor_its_key(two: Two) -> None:
 
 @pytest.mark.parametrize("words", [["ps"], ["runs"], ["ledger", "list"], ["apply"], ["prove"], ["dead", "list"]])
 def test_what_needs_a_runtime_store_says_so_in_a_sentence(tmp_path: Path, words: list[str]) -> None:
-    laptop = Laptop("a", tmp_path, Ground("git", f"git+file://{tmp_path}/site.git"))
+    laptop = Laptop("a", tmp_path, CellGround("git", f"git+file://{tmp_path}/site.git"))
     (laptop.folder / "fencepost.toml").write_text("")
     told = laptop.run(*words)
 

@@ -15,7 +15,7 @@ import pytest
 from fencepost.cells.store import cell_name
 from fencepost.host.clock import SystemClock
 from fencepost.model.moment import from_us
-from tests.cells.grounds import Ground, Machine, ground_of
+from tests.cells.grounds import CellGround, Machine, ground_of
 
 LOCK = "digest"
 CELL = f"/api/v1/cells/{cell_name('default', f'lock:{LOCK}')}"
@@ -73,7 +73,7 @@ class DeadLine:
 class Caller:
     """A crontab line on a machine behind that line."""
 
-    def __init__(self, folder: Path, ground: Ground, line: DeadLine) -> None:
+    def __init__(self, folder: Path, ground: CellGround, line: DeadLine) -> None:
         self.line = line
         self.ground = ground
         self.folder = folder

@@ -7,13 +7,13 @@ import pytest
 
 from fencepost.cells.probe import probe
 from fencepost.ports.cells import Answer, Cells, SwapOutcome
-from tests.cells.grounds import Ground
+from tests.cells.grounds import CellGround
 
 SECONDS = 20.0
 
 
 @pytest.fixture
-def cells(ground: Ground) -> Cells:
+def cells(ground: CellGround) -> Cells:
     return ground.cells()
 
 
@@ -34,7 +34,7 @@ def test_what_is_not_there_has_neither_document_nor_tag(cells: Cells) -> None:
     assert (read.document, read.tag) == (None, None)
 
 
-def test_what_was_put_is_read_with_the_tag_of_the_swap_by_every_machine(ground: Ground, cells: Cells) -> None:
+def test_what_was_put_is_read_with_the_tag_of_the_swap_by_every_machine(ground: CellGround, cells: Cells) -> None:
     new, tag = put(cells, "a")
     read = ground.cells().read(["a"], seconds=SECONDS)["a"]
 
@@ -99,7 +99,7 @@ def test_a_document_of_the_largest_size_with_any_characters_comes_back_whole(cel
     assert cells.read(["a"], seconds=SECONDS)["a"].document == new
 
 
-def test_of_many_swaps_from_one_tag_at_once_one_wins(ground: Ground, cells: Cells) -> None:
+def test_of_many_swaps_from_one_tag_at_once_one_wins(ground: CellGround, cells: Cells) -> None:
     _, tag = put(cells, "a")
     racers = 8
     answers: dict[int, SwapOutcome] = {}

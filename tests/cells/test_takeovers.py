@@ -15,7 +15,7 @@ import pytest
 
 from fencepost.model.cell import patience
 from tests.cells.apart import Apart
-from tests.cells.grounds import ONCE, Ground, ground_of
+from tests.cells.grounds import ONCE, CellGround, ground_of
 from tests.support.scratch import wait_until
 
 MANY = int(os.environ.get("FENCEPOST_TEST_TAKEOVERS", "8"))
@@ -40,20 +40,20 @@ def lines_of(journal: Path) -> list[Line]:
     return [Line(what, machine, lock, *map(int, numbers)) for what, machine, lock, *numbers in words]
 
 
-def port_of(ground: Ground) -> int | None:
+def port_of(ground: CellGround) -> int | None:
     """Return where on our loopback the server is; a repository by its path needs no network."""
     asked = urlsplit(ground.url)
     return urlsplit(parse_qs(asked.query).get("endpoint_url", [ground.url])[0]).port
 
 
 @pytest.fixture(params=ONCE)
-def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CellGround]:
     with ground_of(request.param, tmp_path, request.getfixturevalue) as found:
         yield found
 
 
 def test_no_two_machines_ever_hold_one_fence_and_the_replaced_one_is_always_told(
-    ground: Ground, tmp_path: Path
+    ground: CellGround, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FENCEPOST_")}

@@ -6,14 +6,12 @@ import resource
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
 
-import apsw
-
 from fencepost.host.log_files import read_log
 from tests.support.ground import Ground, children, is_alive, send, until
+from tests.support.locked import locked
 from tests.support.site import Site
 
 MEGABYTE = 1_000_000
@@ -32,19 +30,6 @@ def kill_at_once(*pids: int) -> None:
     for pid in found:
         send(pid, signal.SIGKILL)
     until(lambda: not any(map(is_alive, found)), "they are gone")
-
-
-@contextmanager
-def locked(site: Site) -> Iterator[None]:
-    """Keep everybody out of the store."""
-    connection = apsw.Connection(site.store.removeprefix("sqlite:"))
-    connection.set_busy_timeout(10_000)
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
 
 
 def test_when_all_schedulers_were_away_each_policy_accounts_for_every_tick(site: Site) -> None:
@@ -88,7 +73,7 @@ def test_a_worker_and_guard_killed_after_the_agent_ended_and_before_anybody_wrot
     """F06: the agent has ended, and nobody who saw it lived to tell."""
     daemon, pid, guard = _ending(site)
     send(guard, signal.SIGSTOP)
-    with locked(site):
+    with locked(site.store):
         _let_end(site, pid)
         kill_at_once(daemon.pid, guard)
 
@@ -102,7 +87,7 @@ def test_a_worker_and_guard_killed_after_the_agent_ended_and_before_anybody_wrot
 def test_a_worker_killed_after_its_agent_ended_leaves_the_end_to_its_guard_and_the_next_worker(site: Site) -> None:
     """F06: the guard has written it down, and the next worker keeps it, once."""
     daemon, pid, _ = _ending(site)
-    with locked(site):
+    with locked(site.store):
         _let_end(site, pid)
         send(daemon.pid, signal.SIGKILL)
 

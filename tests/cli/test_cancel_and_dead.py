@@ -26,7 +26,7 @@ def test_a_running_run_is_asked_to_stop(desk: Desk) -> None:
     leased = desk.lease()
 
     assert f"{leased.run.id} is asked to stop" in desk.text("cancel", leased.run.id)
-    assert desk.store.stop_asked(leased.lease) == "cancelled"
+    assert desk.store.stops_asked(leased.lease) == {leased.run.id: "cancelled"}
     assert desk.json("show", leased.run.id)[0]["stop"] == "cancelled"
 
 

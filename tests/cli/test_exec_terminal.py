@@ -6,6 +6,7 @@ import pty
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 from collections.abc import Iterator
@@ -95,6 +96,21 @@ def test_the_agent_reads_the_keyboard_and_knows_the_window(ground: Ground, scree
     screen.type(b"tulip\n")
     screen.shows("heard tulip")
     assert screen.code() == 4
+
+
+@pytest.mark.parametrize("kind", ["sqlite:{}/state.db", "git+file://{}/site.git"])
+def test_who_ran_a_tick_is_told_to_a_person_and_not_to_cron(ground: Ground, screens: list[Screen], kind: str) -> None:
+    subprocess.run(["git", "init", "--quiet", "--bare", "site.git"], cwd=ground.folder, check=True)
+    yearly = ("--tick", "0 0 1 1 *", "--timezone", "UTC", "--grace", "400d")
+    words = ("--store", kind.format(ground.folder), *yearly, "--", "true")
+    assert ground.run("exec", "--lock", "z", *words).code == 0
+
+    cron = ground.run("exec", "--lock", "z", *words)
+    screen = at_terminal(ground, screens, *words)
+
+    screen.shows("-01-01T00:00:00Z of z was run by r")
+    assert screen.code() == 75
+    assert (cron.code, cron.out, cron.err) == (75, b"", "")
 
 
 def test_ctrl_c_reaches_the_agent_once_and_exec_exits_130(ground: Ground, screens: list[Screen]) -> None:

@@ -188,7 +188,7 @@ def test_untethers_crons_keep_engine_project_and_zone(tmp_path: Path) -> None:
     assert config.agents[daily.agent].project == "myapp"
     assert config.agents[month.agent].engine == "cli"
     warnings = "\n".join(found.warnings)
-    assert "cron month: day of month and day of week had both to match there" in warnings
+    assert "cron month: day of month and day of week both had to match there" in warnings
     assert (daily.enabled, month.enabled) == (True, False), "it would run more often than it was meant to"
     assert "cron month: it runs once from now on, also if it had run there already" in warnings
     assert "project myapp: its runs went side by side there" in warnings

@@ -13,7 +13,6 @@ import pytest
 from fencepost.cli import main as door
 from tests.support.terminal import on_a_terminal
 
-COMMANDS = ("init", "plan", "apply", "schedule", "halt", "unhalt")
 TOML = """\
 [fencepost]
 timezone = "America/New_York"
@@ -50,8 +49,6 @@ def fencepost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setenv("USER", "ada")
     for name in ("FENCEPOST_STORE", "FENCEPOST_CONFIG", "FENCEPOST_TENANT", "FENCEPOST_RUN_ID", "TZ"):
         monkeypatch.delenv(name, raising=False)
-    for name in COMMANDS:
-        monkeypatch.setitem(door.COMMANDS, name, (name, ""))
 
     def run(*argv: str) -> Answer:
         capsys.readouterr()

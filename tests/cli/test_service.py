@@ -14,7 +14,7 @@ from fencepost.cli.main import main
 from fencepost.model.errors import Invalid
 from fencepost.model.service_unit import Unit, launchd_plist, systemd_unit
 from fencepost.operations.os_service import Manager, manager, unit_of
-from tests.support.programs import program
+from tests.support.debian import program
 from tests.support.site import Site
 
 CONFIG = '[fencepost]\ntimezone = "UTC"\ndrain_timeout = "90s"\n'
@@ -142,7 +142,7 @@ def test_the_manager_is_told_to_reload_enable_and_start(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path, folder: str) -> None:
-    analyze = program("systemd-analyze", "systemd")
+    analyze = program("systemd-analyze", packages=["systemd"])
     place = tmp_path / folder
     place.mkdir()
     config = place / "fencepost.toml"

@@ -93,7 +93,7 @@ def test_cancel_previous_asks_the_running_one_to_stop_and_waits_for_it(runtime: 
     minutes(runtime, 1)
     leased = runtime.leased(start=True, ttl=300)
     minutes(runtime, 2)
-    assert runtime.store.stop_asked(leased.lease) == "overlap"
+    assert runtime.store.stops_asked(leased.lease) == {leased.run.id: "overlap"}
     assert runtime.lease() is None
     runtime.settle(leased, DEAD)
     assert runtime.leased().run.tick_us == us("2027-01-15T08:02:00")

@@ -9,15 +9,11 @@ import sys
 
 from fencepost.gates.directory import DirectoryGate
 from fencepost.host.clock import SystemClock
-from fencepost.model.gate import Proof
 from tests.gates.file_gate_victim import before_the_nth
+from tests.gates.proofs import proof
 
 CALLS = ("mkdir", "write", "fsync", "fchmod", "rename", "symlink", "unlink", "rmdir", "listdir")
 STEPS_MAX = 2000
-
-
-def proof(fence: int) -> Proof:
-    return Proof("default", ("lock:z",), fence, "A", "host", f"run-{fence}")
 
 
 def build(folder: str, text: str) -> str:

@@ -15,7 +15,7 @@ from fencepost.gates.file import FileGate
 from fencepost.gates.file_target import FOLDER
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError
-from fencepost.model.gate import Proof
+from tests.gates.proofs import proof
 
 CALLS = ("open", "mkdir", "write", "fsync", "fchmod", "fchown", "rename", "unlink", "close", "stat", "fstat", "link")
 OLD, NEW = b"old " * 500, b"new " * 700
@@ -91,10 +91,6 @@ def write(path: str, fence: int) -> int:
 
 def gate(path: str) -> FileGate:
     return FileGate(path, clock=SystemClock())
-
-
-def proof(fence: int) -> Proof:
-    return Proof("default", ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 if __name__ == "__main__":

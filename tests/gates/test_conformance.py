@@ -12,9 +12,10 @@ import pytest
 
 from fencepost.cli.main import main
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable
-from fencepost.model.gate import FENCE_MAX, Mark, Proof, RefusedByMark
+from fencepost.model.gate import FENCE_MAX, Mark, RefusedByMark
 from tests.gates.frozen import frozen_in_the_middle
 from tests.gates.harness import HARNESSES, Harness
+from tests.gates.proofs import proof
 from tests.support.scratch import wait_until
 
 PATIENCE_SECONDS = 60.0
@@ -35,10 +36,6 @@ def harness(
         monkeypatch.delenv(name)
     with HARNESSES[kind](tmp_path, request.getfixturevalue) as made:
         yield made
-
-
-def proof(fence: int, *resources: str, store: str | None = "A", run: str | None = None) -> Proof:
-    return Proof("default", resources or ("lock:z",), fence, store, "host-1", run or f"run-{fence}")
 
 
 def mark(harness: Harness, resource: str = "lock:z") -> Mark:

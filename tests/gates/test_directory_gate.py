@@ -11,13 +11,9 @@ import pytest
 from fencepost.gates.directory import DirectoryGate
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FenceRefused, Invalid, Misconfigured
-from fencepost.model.gate import Proof
+from tests.gates.proofs import proof
 
 ROOT = Path(__file__).parents[2]
-
-
-def proof(fence: int) -> Proof:
-    return Proof("default", ("lock:z",), fence, "A", "host", f"run-{fence}")
 
 
 def gate_at(path: object) -> DirectoryGate:

@@ -17,6 +17,7 @@ from fencepost.gates.file_target import FOLDER
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FenceRefused, Misconfigured
 from fencepost.model.gate import Proof
+from tests.gates.proofs import proof
 
 
 class NetworkDisk:
@@ -34,10 +35,6 @@ class NetworkDisk:
 
 def gate_at(path: object, **options: object) -> FileGate:
     return FileGate(str(path), clock=SystemClock(), **options)  # type: ignore[arg-type]
-
-
-def proof(fence: int, *resources: str, store: str | None = "A") -> Proof:
-    return Proof("default", resources or ("lock:z",), fence, store, "host-1", f"run-{fence}")
 
 
 def traces(directory: Path) -> dict[str, object]:

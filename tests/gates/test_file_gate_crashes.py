@@ -15,9 +15,11 @@ from fencepost.gates.file import FileGate
 from fencepost.gates.file_target import FOLDER
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FenceRefused, Misconfigured
-from tests.gates.file_gate_victim import NEW, OLD, gate, proof
+from tests.gates.file_gate_victim import NEW, OLD, gate
+from tests.gates.proofs import proof
 
-VICTIM = str(Path(__file__).with_name("file_gate_victim.py"))
+ROOT = Path(__file__).parents[2]
+VICTIM = (sys.executable, "-m", "tests.gates.file_gate_victim")
 CHECKED = "rename"  # the first one of a write at its own mark comes after the check, with the lock held
 NOT_CHECKED = "flock"  # the first one locks the draft, before the gate is locked
 
@@ -56,7 +58,7 @@ def out(tmp_path: Path) -> Path:
 
 
 def frozen_writer(path: Path, fence: int, before: str) -> subprocess.Popen[bytes]:
-    writer = subprocess.Popen([sys.executable, VICTIM, "freeze", path, str(fence), before])
+    writer = subprocess.Popen([*VICTIM, "freeze", path, str(fence), before], cwd=ROOT)
     _, status = os.waitpid(writer.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status)
     return writer
@@ -71,7 +73,8 @@ def frozen_at_the_rename(out: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def killed_everywhere(directory: Path, verb: str) -> list[Path]:
-    shown = subprocess.run([sys.executable, VICTIM, "kill", directory, verb], check=True, capture_output=True).stdout
+    words = [*VICTIM, "kill", str(directory), verb]
+    shown = subprocess.run(words, cwd=ROOT, check=True, capture_output=True).stdout
     return [Path(path) for path in json.loads(shown)]
 
 

@@ -1,5 +1,6 @@
 """Where a file gate lets a write land: at its target or below it, whatever is swapped in on the way."""
 
+import itertools
 import os
 import threading
 from pathlib import Path
@@ -10,17 +11,14 @@ from fencepost.gates.file import FileGate
 from fencepost.gates.file_target import FOLDER
 from fencepost.host.clock import SystemClock
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid, Misconfigured
-from fencepost.model.gate import Proof
+from tests.gates.proofs import proof
 
 SWAP_ROUNDS = 2_000
+SWAP_RESTS = (0.0, 0.0, 0.0, 0.002)
 
 
 def gate_at(path: object) -> FileGate:
     return FileGate(str(path), clock=SystemClock())
-
-
-def proof(fence: int) -> Proof:
-    return Proof("default", ("lock:z",), fence, "A", "host-1")
 
 
 @pytest.fixture
@@ -200,11 +198,14 @@ def test_no_swap_of_a_directory_for_a_symlink_leads_a_write_outside(site: Path, 
     done = threading.Event()
 
     def swap() -> None:
-        while not done.is_set():
+        for rest in itertools.cycle(SWAP_RESTS):  # without rests, a writer may always meet the same one
             os.rename(site / "sub", site / "kept")
             os.rename(site / "evil", site / "sub")
+            done.wait(rest)
             os.rename(site / "sub", site / "evil")
             os.rename(site / "kept", site / "sub")
+            if done.wait(rest):
+                return
 
     swapper = threading.Thread(target=swap)
     swapper.start()

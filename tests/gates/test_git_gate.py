@@ -10,15 +10,11 @@ import pytest
 from fencepost.gates.git.gate import GitGate
 from fencepost.gates.git.receive_hooks import install
 from fencepost.model.errors import FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
 from tests.gates.harness import GitHarness
+from tests.gates.proofs import proof
 
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-
-
-def proof(fence: int) -> Proof:
-    return Proof("default", ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from fencepost.model.gate import Proof
 from fencepost.operations.gate_kinds import open_gate
 from fencepost.operations.gate_probe import target_problems
 from tests.gates.harness import GitHarness
-from tests.gates.test_git_gate import clone, proof, remote, write_hook
+from tests.gates.proofs import proof
+from tests.gates.test_git_gate import clone, remote, write_hook
 from tests.support.ground import send
 from tests.support.scratch import wait_until
 from tests.support.site import Site

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.model.gate import Proof
 from tests.gates.frozen import PATIENCE_SECONDS, frozen_in_the_middle
 from tests.gates.guards import GUARDS, GitHookHarness
 from tests.gates.harness import Harness
+from tests.gates.proofs import proof
 from tests.support.ground import send
 from tests.support.scratch import wait_until
-
-
-def proof(fence: int) -> Proof:
-    return Proof("default", ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 @pytest.fixture

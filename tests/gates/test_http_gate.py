@@ -19,8 +19,9 @@ from fencepost.integrations.asgi import FenceMiddleware as AsgiMiddleware
 from fencepost.integrations.httpx import AsyncFenceTransport, FenceTransport
 from fencepost.integrations.wsgi import FenceMiddleware as WsgiMiddleware
 from fencepost.model.errors import FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import FENCE_MAX, Proof
+from fencepost.model.gate import FENCE_MAX
 from fencepost.model.target import parse_target
+from tests.gates.proofs import proof
 from tests.support.scratch import free_port
 from tests.support.services import GATE_KEY, Report, asgi_app, asgi_served, wsgi_app, wsgi_served
 
@@ -42,10 +43,6 @@ class Service:
 
 def gate_at(url: str) -> HttpGate:
     return HttpGate(parse_target(f"http:{url}#key=env:GATE_KEY"), fetch=own_secret)
-
-
-def proof(fence: int, *resources: str) -> Proof:
-    return Proof("default", resources or ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 @contextmanager

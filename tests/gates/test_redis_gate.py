@@ -12,17 +12,14 @@ from fencepost.gates.redis.gate import RedisGate, open_redis_gate
 from fencepost.host.clock import SystemClock
 from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import FENCE_MAX, FLOOR, MARKS_MAX, Proof
+from fencepost.model.gate import FENCE_MAX, FLOOR, MARKS_MAX
 from fencepost.model.target import parse_target
 from fencepost.operations.gate_probe import target_problems
+from tests.gates.proofs import proof
 from tests.support.redis import RedisServer
 from tests.support.site import Site
 
 EVERYSEC = "appendonly yes\nappendfsync everysec\nsave ''\n"
-
-
-def proof(fence: int, *resources: str) -> Proof:
-    return Proof("default", resources or ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 def gate_at(url: str) -> RedisGate:

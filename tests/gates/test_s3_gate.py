@@ -14,16 +14,12 @@ from fencepost.gates.s3.gate import S3Gate
 from fencepost.host.clock import SystemClock
 from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FencepostError, FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import Proof
 from fencepost.model.target import parse_target
 from fencepost.operations.gate_probe import target_problems
 from tests.gates.harness import S3Harness
+from tests.gates.proofs import proof
 from tests.support.s3 import S3Server
 from tests.support.scratch import free_port
-
-
-def proof(fence: int) -> Proof:
-    return Proof("default", ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 @pytest.fixture

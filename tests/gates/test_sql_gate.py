@@ -19,15 +19,12 @@ import sqlalchemy
 
 from fencepost.gates.sql.gate import SqlGate
 from fencepost.model.errors import FenceRefused, GateUnreachable, Invalid, Misconfigured
-from fencepost.model.gate import MARKS_MAX, Proof
+from fencepost.model.gate import MARKS_MAX
 from fencepost.operations.gate_kinds import open_gate
+from tests.gates.proofs import proof
 
 Connect = Callable[[str], Any]
 Run = Callable[..., Any]
-
-
-def proof(fence: int, *resources: str) -> Proof:
-    return Proof("default", resources or ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from psycopg import sql
 
 from fencepost.gates.sql.gate import SqlGate
 from fencepost.model.errors import FenceRefused, Invalid, Misconfigured
-from fencepost.model.gate import FENCE_MAX, Proof
+from fencepost.model.gate import FENCE_MAX
 from fencepost.operations.gate_kinds import open_gate
+from tests.gates.proofs import proof
 from tests.support.postgres import PostgresDatabases
 
 TREE = """
@@ -27,10 +28,6 @@ CREATE TABLE old_heir () INHERITS (old);
 INSERT INTO old_heir VALUES (1, 'kept');
 """
 WRITES = ("INSERT INTO {} VALUES ({}, 'zombie')", "UPDATE {} SET text = 'zombie'", "DELETE FROM {}", "TRUNCATE {}")
-
-
-def proof(fence: int, *resources: str, tenant: str = "default") -> Proof:
-    return Proof(tenant, resources or ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.model.errors import FenceRefused
-from fencepost.model.gate import Proof
 from tests.gates.guards import ALL, GUARDS
 from tests.gates.harness import Harness
+from tests.gates.proofs import proof
 
 NEWEST = 1_000_000
 TEN_THOUSAND = 10_000
@@ -25,10 +25,6 @@ OVERTAKEN = ("git", "redis", "s3")  # kinds that look first and then swap: a rai
 def harness(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Harness]:
     with ALL[kind](tmp_path, request.getfixturevalue) as made:
         yield made
-
-
-def proof(fence: int) -> Proof:
-    return Proof("default", ("lock:z",), fence, "A", "host-1", f"run-{fence}")
 
 
 def wanted(harness: Harness, share: int = 1) -> int:

@@ -21,7 +21,6 @@ from fencepost.model.budget import (
     month_of,
     parse_usd,
     reserve,
-    settle_cost,
     show_usd,
     spend_of,
     used_up,
@@ -165,12 +164,6 @@ def test_an_hourly_run_fits_one_run_per_hour() -> None:
 
     assert isinstance(reserve(policy, Spend(counted_at=(at(0),)), at=at(3600)), Reservation)
     assert isinstance(reserve(policy, Spend(counted_at=(at(0),)), at=at(3599)), BudgetDenied)
-
-
-def test_the_real_cost_takes_the_place_of_the_reservation_and_no_report_leaves_it() -> None:
-    assert settle_cost(reserved("1"), usd("0.25")) == usd("0.25")
-    assert settle_cost(reserved("1"), usd("1.75")) == usd("1.75")
-    assert settle_cost(reserved("1"), None) == usd("1")
 
 
 def test_a_running_agent_is_over_budget_when_it_has_reached_it() -> None:

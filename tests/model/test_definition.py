@@ -65,6 +65,12 @@ def test_the_kept_form_is_the_same_whenever_it_is_written(schedule: ScheduleDefi
     assert to_json(schedule_from_json(to_json(schedule))) == to_json(schedule)
 
 
+@given(agents | schedules)
+def test_the_kept_form_is_json_without_spaces_by_name(one: AgentDefinition | ScheduleDefinition) -> None:
+    text = to_json(one)
+    assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+
+
 def test_defaults_are_left_out_so_that_writing_one_down_changes_nothing() -> None:
     assert json.loads(to_json(AgentDefinition("a", timeout="1h"))) == {"name": "a"}
     assert to_json(AgentDefinition("a")) == to_json(AgentDefinition("a", timeout="1h"))

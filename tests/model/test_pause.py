@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from fencepost.model.errors import Invalid
 from fencepost.model.missed import INSTANT
-from fencepost.model.pause import Pause, SkipNext, failures_after, is_paused, pause, pause_on_failure, resume
+from fencepost.model.pause import Pause, SkipNext, failures_after, pause, pause_on_failure, resume
 from fencepost.model.run import RunState
 from tests.model.tick_sources import at
 
@@ -12,10 +12,10 @@ from tests.model.tick_sources import at
 def test_a_pause_until_a_time_is_over_at_that_time() -> None:
     paused = pause(at(0), until=at(60), note="the vendor is down")
 
-    assert is_paused([paused], at(0))
-    assert is_paused([paused], at(60) - INSTANT)
-    assert not is_paused([paused], at(60))
-    assert is_paused([pause(at(0))], at(10**9))
+    assert paused.covers(at(0))
+    assert paused.covers(at(60) - INSTANT)
+    assert not paused.covers(at(60))
+    assert pause(at(0)).covers(at(10**9))
 
 
 def test_a_pause_until_the_past_is_refused() -> None:

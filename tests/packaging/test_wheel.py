@@ -214,12 +214,14 @@ def test_the_wheel_holds_no_tests_and_the_source_everything_that_makes_one(built
     assert names >= {"pyproject.toml", "LICENSE", "README.md", "packaging/fencepost", "src/fencepost/py.typed"}
 
 
-def test_the_extra_all_has_every_other_extra() -> None:
+def test_the_extra_all_has_every_other_extra_and_the_page_on_installing_names_them() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = re.fullmatch(r"fencepost\[(.+)\]", *extras.pop("all"))
+    rows = re.findall(r"^\| (`.+?) \|", (ROOT / "docs/how-to/install.md").read_text(), re.MULTILINE)
 
     assert named
     assert set(named[1].split(",")) == set(extras)
+    assert {*extras, "all"} == {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
 def test_hooks_start_in_an_environment_whose_path_has_a_space_where_the_script_of_pip_cannot(

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
-import apsw
 import pytest
 
 from fencepost import wiring
@@ -22,6 +21,7 @@ from fencepost.host.clock import SystemClock
 from fencepost.model.lease import Held
 from fencepost.stores.runtime import RuntimeStore
 from tests.support.ground import freeze, is_alive, send
+from tests.support.locked import locked
 from tests.support.proxy import FaultyProxy, Pass, Silence
 from tests.support.site import Site
 
@@ -55,13 +55,13 @@ KEEPER = """
 import os, sys
 from fencepost import wiring
 from fencepost.host.clock import SystemClock
-from fencepost.service.session_holder import Keeper
+from fencepost.service.session_holder import SessionHolder
 from fencepost.service.order import Order
 
 store, name, ttl = sys.argv[1:]
 tools = wiring.exec_tools(store)
 order = Order((), "default", ("project:site",), name, float(ttl), wait_seconds=float("inf"), holder=name)
-Keeper(order, tools, tools.processes.myself(), lambda text: print(f"{name}: {text}", flush=True)).run()
+SessionHolder(order, tools, tools.processes.myself(), lambda text: print(f"{name}: {text}", flush=True)).run()
 """
 WAYS = ("exec", "command", "function", "lane")
 FROZEN = ("neither", "guard", "worker")
@@ -135,7 +135,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     (tmp_path / "beside").mkdir()
     if request.param == "sqlite":
         site = Site(tmp_path)
-        made = Scene(site, site, lambda: locked(site), counts_sleep=False)
+        made = Scene(site, site, lambda: locked(site.store), counts_sleep=False)
         yield made
         made.close()
         return
@@ -145,19 +145,6 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
         made = Scene(site, beside, lambda: silent(proxy), counts_sleep=True)
         yield made
         made.close()
-
-
-@contextmanager
-def locked(site: Site) -> Iterator[None]:
-    """Keep everybody else out of the SQLite file."""
-    connection = apsw.Connection(site.store.removeprefix("sqlite:"))
-    connection.set_busy_timeout(10_000)
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
 
 
 @contextmanager

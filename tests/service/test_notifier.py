@@ -13,7 +13,7 @@ from fencepost.model.notice import PAUSES, Notice, pause_after
 from fencepost.model.secret_rights import NO_LISTS, Rights
 from fencepost.model.signature import is_signed
 from fencepost.send_notices import _last_words
-from fencepost.service.notifier import BATCH, Courier, Post, _heard
+from fencepost.service.notifier import BATCH, Notifier, Post, _heard
 from fencepost.stores.notices import SqlNotices, put_notices
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.transaction import Transaction
@@ -40,7 +40,7 @@ def _put(notice: Notice, tx: Transaction) -> None:
 
 
 class Office:
-    """A courier with its store, whose clock the test moves, and what it said."""
+    """A notifier with its store, whose clock the test moves, and what it said."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Office:
         self.rig = rig
         self.said: list[str] = []
         self.store: SqlNotices = RuntimeStore(rig.store).notices()
-        self.courier = Courier(Post("default", "file.toml", targets, allow, rights), SystemClock(), self.said.append)
-        self.courier.step(self.store)
+        self.notifier = Notifier(Post("default", "file.toml", targets, allow, rights), SystemClock(), self.said.append)
+        self.notifier.step(self.store)
 
     def tell(self, *events: str, run: str = "r01", **more: object) -> None:
         body = {**BODY, **more, "run_id": run}
@@ -65,9 +65,9 @@ class Office:
         """Make one whole trip."""
         clock = SystemClock()
         until = clock.awake_ns() + TRIP_SECONDS * 10**9
-        self.courier.step(self.store)
-        while self.courier._trip is not None:
-            self.courier.step(self.store)
+        self.notifier.step(self.store)
+        while self.notifier._trip is not None:
+            self.notifier.step(self.store)
             clock.sleep(0.02)
             assert clock.awake_ns() < until, "the trip has no end"
 
@@ -261,8 +261,8 @@ def test_a_killed_delivery_is_made_again_and_a_hostile_answer_harms_nobody(rig: 
     server.open.clear()
     desk = office(rig, ops=hook(server.url))
     desk.tell("dead")
-    desk.courier.step(desk.store)
-    trip = desk.courier._trip
+    desk.notifier.step(desk.store)
+    trip = desk.notifier._trip
     assert trip is not None
     trip.process.kill()
     desk.deliver()

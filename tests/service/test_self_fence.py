@@ -5,32 +5,18 @@ import select
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import apsw
 import pytest
 
 from fencepost.host.clock import SystemClock
 from tests.support.ground import Ground, ground_at, is_alive, send, until
+from tests.support.locked import locked
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import FaultyProxy, Pass, Silence
 
 TTL_SECONDS = 2.0
 AGENT = ["sh", "-c", "echo $$ > up; while :; do sleep 0.02; done"]
-
-
-@contextmanager
-def locked(ground: Ground) -> Iterator[None]:
-    """Keep everybody else out of the SQLite file."""
-    connection = apsw.Connection(ground.store_url.removeprefix("sqlite:"))
-    connection.set_busy_timeout(10_000)
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
 
 
 @pytest.fixture
@@ -64,7 +50,7 @@ def expiry_ns(ground: Ground, clock_ns: int) -> float:
 def test_a_locked_file_ends_the_tree_before_the_lease_does(ground: Ground) -> None:
     clock = SystemClock()
     holder, pid = started(ground)
-    with locked(ground):
+    with locked(ground.store_url):
         expires_ns = expiry_ns(ground, clock.awake_ns())
         until(lambda: not is_alive(pid), "the agent was ended")
         dead_ns = clock.awake_ns()
@@ -78,7 +64,7 @@ def test_an_agent_that_is_deaf_to_term_is_killed_in_time_as_well(ground: Ground)
     clock = SystemClock()
     holder = ground.start("exec", "--lock", "z", "--ttl", "2s", "--", "sh", "-c", f"trap '' TERM; {AGENT[2]}")
     pid = int(ground.wait_for("up"))
-    with locked(ground):
+    with locked(ground.store_url):
         expires_ns = expiry_ns(ground, clock.awake_ns())
         until(lambda: not is_alive(pid), "the agent was ended")
         assert clock.awake_ns() < expires_ns + 20e6
@@ -87,7 +73,7 @@ def test_an_agent_that_is_deaf_to_term_is_killed_in_time_as_well(ground: Ground)
 
 def test_a_short_lock_is_survived(ground: Ground) -> None:
     holder, pid = started(ground)
-    with locked(ground):
+    with locked(ground.store_url):
         select.select([], [], [], TTL_SECONDS * 0.35)
     until(lambda: ground.leases()[0]["renewals"] >= 2, "it renews again")
     assert is_alive(pid)
@@ -178,7 +164,7 @@ def test_a_frozen_guard_and_a_dead_store_end_the_tree_all_the_same(ground: Groun
     clock = SystemClock()
     holder, pid = started(ground, ttl="6s")  # the guard gets most of the grace before it is replaced
     send(ground.guard_of(holder), signal.SIGSTOP)
-    with locked(ground):
+    with locked(ground.store_url):
         expires_ns = expiry_ns(ground, clock.awake_ns())
         until(lambda: not is_alive(pid), "the supervisor took the guard's place")
         assert clock.awake_ns() < expires_ns + 20e6

@@ -16,7 +16,7 @@ from tests.simulation.world import Mailbox, World
 LOOK_SECONDS = 1.0  # as the guard does where leases run on during sleep
 
 
-class Scene(Protocol):
+class TargetScene(Protocol):
     """What a guard has to know of the world."""
 
     @property
@@ -36,7 +36,7 @@ class Supervised(Protocol):
     """A supervisor, as its guard and its renewer see it."""
 
     @property
-    def stage(self) -> Scene: ...
+    def stage(self) -> TargetScene: ...
 
     @property
     def process(self) -> Process: ...

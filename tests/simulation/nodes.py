@@ -22,7 +22,7 @@ from fencepost.service.order import Order, Tools
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
 from tests.simulation.gates.kinds import spelled
-from tests.simulation.gates.targets import Scene
+from tests.simulation.gates.targets import TargetScene
 from tests.simulation.hosts import Host, Process
 from tests.simulation.keepers import Guard, Renewing, Start
 from tests.simulation.ports import Agent, SimGate, SimProcesses, SimStore, Site
@@ -49,7 +49,7 @@ class Stage:
 
     def gate(self, target: str, process: Process) -> SimGate:
         path = target.partition(":")[2]
-        scene = Scene(path, process, self.faults, self.servers, self.knobs.ttl_seconds)
+        scene = TargetScene(path, process, self.faults, self.servers, self.knobs.ttl_seconds)
         return SimGate(scene, self.kind, self.checker)
 
     def target(self, name: str) -> str:

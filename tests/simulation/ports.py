@@ -20,7 +20,7 @@ from fencepost.stores.sqlite.store import Opening, SqliteStore
 from tests.simulation.clocks import DatabaseTime, Moment, StoreClock
 from tests.simulation.faults import Fault, Faults, Knobs, call
 from tests.simulation.gates.kinds import open_behind, spelled
-from tests.simulation.gates.targets import Scene
+from tests.simulation.gates.targets import TargetScene
 from tests.simulation.hosts import Host, Process
 from tests.simulation.reference import Reference
 from tests.simulation.waiting import Answer
@@ -297,7 +297,7 @@ def _shown(answer: object) -> Answer:
 class SimGate:
     """A real gate, of whichever kind, for one process."""
 
-    def __init__(self, scene: Scene, kind: str, checker: "Checker") -> None:
+    def __init__(self, scene: TargetScene, kind: str, checker: "Checker") -> None:
         self.path = scene.path
         self.target = spelled(kind, os.path.realpath(scene.path))
         self.owed = False  # by earlier runs, and not declared by this one

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from fencepost.stores.postgres import dialect as postgres
+from tests.stores.effect_scene import EffectScene
 from tests.stores.rig import AnyStore, Rig, postgres_rig, sqlite_rig
-from tests.stores.scene import Scene
 from tests.support.runtime import open_runtime
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ def store(rig: Rig) -> AnyStore:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EffectScene]:
     """A run under way in a store of either kind; what tests do to it is rolled back."""
     folder = tmp_path_factory.mktemp("scene")
     with open_runtime(request.param, folder, lambda: str(request.getfixturevalue("scene_url"))) as runtime:
-        yield Scene(runtime)
+        yield EffectScene(runtime)
 
 
 @pytest.fixture

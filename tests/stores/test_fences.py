@@ -13,7 +13,7 @@ import pytest
 from fencepost.stores.lease_rows import freed, kept
 from fencepost.stores.postgres import dialect as postgres
 from fencepost.stores.sqlite import dialect as sqlite
-from tests.stores.scene import Scene
+from tests.stores.effect_scene import EffectScene
 
 # Of each statement, the tables whose fence it compares with the one that it is given, and with + what must agree with them.
 SAME = {
@@ -29,7 +29,6 @@ SAME = {
     "start_runs": "run",
     "start_attempts": "attempt",
     "attempt_of": "attempt",
-    "stop_asked": "run",
     "put_checkpoint": "run+lease",
     "note_session": "attempt run+lease",
     "put_completion": "run",
@@ -103,7 +102,7 @@ NEEDED = {"ledger_begin": "another"}  # the key of an effect, where it must not 
 @pytest.mark.parametrize(
     ("name", "table"), [(name, table) for name, tables in SAME.items() for table in tables.split()]
 )
-def test_a_statement_touches_nothing_that_has_another_fence(scene: Scene, name: str, table: str) -> None:
+def test_a_statement_touches_nothing_that_has_another_fence(scene: EffectScene, name: str, table: str) -> None:
     def act(tx: Any) -> None:  # noqa: ANN401  # of either dialect
         if name in BEFORE:
             scene.by_hand(tx, BEFORE[name])
@@ -121,7 +120,7 @@ def test_a_statement_touches_nothing_that_has_another_fence(scene: Scene, name: 
 
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("epoch", [1, -1])
-def test_a_statement_touches_nothing_that_has_another_epoch(scene: Scene, name: str, epoch: int) -> None:
+def test_a_statement_touches_nothing_that_has_another_epoch(scene: EffectScene, name: str, epoch: int) -> None:
     def act(tx: Any) -> None:  # noqa: ANN401  # of either dialect
         if name in BEFORE:
             scene.by_hand(tx, BEFORE[name])
@@ -134,7 +133,7 @@ def test_a_statement_touches_nothing_that_has_another_epoch(scene: Scene, name: 
 
 
 @pytest.mark.parametrize("name", ABOVE)
-def test_the_fence_of_a_resource_only_rises(scene: Scene, name: str) -> None:
+def test_the_fence_of_a_resource_only_rises(scene: EffectScene, name: str) -> None:
     def act(tx: Any) -> None:  # noqa: ANN401  # of either dialect
         before = scene.contents(tx)
         assert carried_out(scene, tx, name) == []
@@ -158,7 +157,7 @@ def test_no_statement_that_names_a_fence_is_left_out_here(dialect: str) -> None:
     assert {name for name, text in texts.items() if re.search(r"\bepoch\b(?! FROM)", text)} == {*KEPT}
 
 
-def lift(scene: Scene, tx: Any, tables: str, by: str) -> None:  # noqa: ANN401  # of either dialect
+def lift(scene: EffectScene, tx: Any, tables: str, by: str) -> None:  # noqa: ANN401  # of either dialect
     for table in tables.split("+"):
         scene.by_hand(tx, f"UPDATE ${table} SET fence = fence {by}")
 
@@ -172,10 +171,10 @@ def conditions(text: str) -> list[str]:
     return [found or "=" for found in re.findall(rf"fence (=|<|>|<=|>=|<>) {given}|{listed}", where)]
 
 
-def carried_out(scene: Scene, tx: Any, name: str, *, above: int = 0) -> list[Any]:  # noqa: ANN401  # of either dialect
+def carried_out(scene: EffectScene, tx: Any, name: str, *, above: int = 0) -> list[Any]:  # noqa: ANN401  # of either dialect
     lease, run = scene.leased.lease, scene.leased.run
     values = {
-        "id": run.id if name == "stop_asked" else lease.id,
+        "id": lease.id,
         "run_id": run.id,
         "ids": json.dumps([run.id]),
         "lease_id": lease.id,

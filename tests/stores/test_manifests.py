@@ -1,6 +1,7 @@
 """What the runs of an agent share is kept once, by its hash; whoever reads a run finds it, whoever made the run."""
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -53,7 +54,7 @@ def carry_wide(runtime: Runtime) -> None:
     runtime.sql("DELETE FROM $manifest")
 
 
-def end(runtime: Runtime, leased: tuple[LeasedRun, ...]) -> None:
+def end(runtime: Runtime, leased: Sequence[LeasedRun]) -> None:
     for one in leased:
         runtime.settle(one, SUCCEEDED)
 
@@ -166,7 +167,7 @@ def test_a_definition_is_written_once_a_day_and_not_for_every_run(runtime: Runti
     assert runtime.sql("SELECT used_us FROM $manifest")[0][0] > first_us
 
 
-def _leased(runtime: Runtime, ids: list[str]) -> tuple[LeasedRun, ...]:
+def _leased(runtime: Runtime, ids: list[str]) -> Sequence[LeasedRun]:
     leased = lease(runtime)
     assert ids_of(leased) == ids
     return leased

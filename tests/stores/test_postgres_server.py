@@ -52,7 +52,7 @@ def test_a_restart_between_two_verbs_goes_unnoticed(server: PostgresServer, stor
 def test_a_server_that_is_down_is_one_sentence(server: PostgresServer, store: PostgresStore) -> None:
     server.stop()
     try:
-        with pytest.raises(StoreUnavailable, match="nobody listens there"):
+        with pytest.raises(StoreUnavailable, match="no server listens there"):
             store.leases()
     finally:
         server.start()

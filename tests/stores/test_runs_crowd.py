@@ -4,7 +4,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -113,7 +113,7 @@ class Crowd:
             store.put_checkpoint(leased.lease, json.dumps({"turn": turn}))
             if turn % 7 == 0 and turn % 2:
                 return  # this worker has died
-            stopped = store.stop_asked(leased.lease)
+            stopped = store.stops_asked(leased.lease).get(leased.run.id)
             retry = Settlement(RunState.READY, Reason.RETRY, ready_at=store_now(store.clock_us)())
             settlement = (SUCCEEDED, DEAD, retry)[turn % 3]
             if stopped:
@@ -188,8 +188,8 @@ class Crowd:
             threading.Event().wait(0.005)
 
     def lease_batch(
-        self, store: RuntimeStore, done: tuple[LeasedRun, ...], turn: int, limit: int = 5
-    ) -> tuple[LeasedRun, ...]:
+        self, store: RuntimeStore, done: Sequence[LeasedRun], turn: int, limit: int = 5
+    ) -> Sequence[LeasedRun]:
         now_us = store.clock_us()
         retry = Settlement(RunState.READY, Reason.RETRY, ready_at=from_us(now_us))
         ended = [
@@ -206,7 +206,7 @@ class Crowd:
         self.starts.update({(one.run.id, one.lease.fence): leased_us for one in turned.leased})
         return turned.leased
 
-    def began(self, leased: tuple[LeasedRun, ...]) -> list[tuple[int, LeasedRun]]:
+    def began(self, leased: Sequence[LeasedRun]) -> list[tuple[int, LeasedRun]]:
         return [(self.starts[one.run.id, one.lease.fence], one) for one in leased]
 
     def reap(self, store: RuntimeStore, _turn: int) -> None:

@@ -77,14 +77,13 @@ def test_a_settlement_that_fails_half_way_changes_nothing(runtime: Runtime) -> N
     assert runtime.contents() == before
 
 
-@pytest.mark.parametrize("verb", ["settle", "put_checkpoint", "stop_asked", "start_run", "renew"])
+@pytest.mark.parametrize("verb", ["settle", "put_checkpoint", "start_run", "renew"])
 def test_a_zombie_can_do_nothing_more_once_it_was_replaced(runtime: Runtime, verb: str) -> None:
     zombie, heir = taken_over(runtime)
     before = runtime.contents()
     attempts: dict[str, Callable[[], object]] = {
         "settle": lambda: runtime.settle(zombie),
         "put_checkpoint": lambda: runtime.store.put_checkpoint(zombie.lease, "{}"),
-        "stop_asked": lambda: runtime.store.stop_asked(zombie.lease),
         "start_run": lambda: runtime.store.start_run(zombie),
         "renew": lambda: runtime.store.renew(zombie.lease),
     }
@@ -226,9 +225,9 @@ def test_a_queued_run_is_taken_out_at_once(runtime: Runtime) -> None:
 
 def test_a_running_run_is_asked_to_stop(runtime: Runtime) -> None:
     leased = one_leased(runtime)
-    assert runtime.store.stop_asked(leased.lease) is None
+    assert runtime.store.stops_asked(leased.lease) == {}
     runtime.store.cancel(leased.run.id, tenant="default", by="ada")
-    assert runtime.store.stop_asked(leased.lease) == "cancelled"
+    assert runtime.store.stops_asked(leased.lease) == {leased.run.id: "cancelled"}
     runtime.settle(leased, CANCELLED)
     assert runtime.states() == ["cancelled cancelled"]
 

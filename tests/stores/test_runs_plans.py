@@ -129,7 +129,6 @@ HOT = {
     "try_schedules_of": "schedule_pkey",
     "note_ends": "schedule_pkey",
     "spending_beside": "run_counted run_by_tick",
-    "stop_asked": "run_pkey",
     "next_ready": "run_soonest",
     "overdue_runs": "run_overdue",
     "asked_again": "run_of_request",

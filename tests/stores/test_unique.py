@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.stores.scene import Scene
+from tests.stores.effect_scene import EffectScene
 
 # For each key: its table, what is set beforehand, and what differs in the second row.
 KEYS: dict[str, tuple[str, str, dict[str, str]]] = {
@@ -21,7 +21,7 @@ KEYS: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_the_store_refuses_a_second_one_of(scene: Scene, name: str) -> None:
+def test_the_store_refuses_a_second_one_of(scene: EffectScene, name: str) -> None:
     table, first, differs = KEYS[name]
 
     def act(tx: Any) -> None:  # noqa: ANN401  # of either dialect

@@ -6,8 +6,8 @@ NOON_US = 1_800_000_000_000_000
 class ManualClock:
     """Time that stands still unless it is moved."""
 
-    def __init__(self) -> None:
-        self.wall = NOON_US
+    def __init__(self, wall_us: int = NOON_US) -> None:
+        self.wall = wall_us
         self.awake = 1_000_000_000_000
         self.waits: list[float] = []
 

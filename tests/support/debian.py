@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+QUIET = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}  # no questions, and no service is started
+WAITING = ("-o", "DPkg::Lock::Timeout=300")  # for whoever else installs something on this machine
 SEARCHED = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
 
 
@@ -30,7 +32,7 @@ def install(*names: str, packages: Sequence[str]) -> str | None:
     with Path(__file__).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not find(*names):
-            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
             for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-                subprocess.run(["apt-get", *command], check=True, capture_output=True, timeout=600, env=environment)
+                words = ["apt-get", *command, *WAITING]
+                subprocess.run(words, check=True, capture_output=True, timeout=600, env={**os.environ, **QUIET})
     return find(*names)

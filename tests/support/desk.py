@@ -65,8 +65,7 @@ class Clock(ManualClock):
     """Time that can be moved to an instant."""
 
     def __init__(self, start: str) -> None:
-        super().__init__()
-        self.wall = to_us(parse_instant(start))
+        super().__init__(to_us(parse_instant(start)))
 
     def go_to(self, instant: str) -> None:
         self.pass_time((to_us(parse_instant(instant)) - self.wall) / 1_000_000)

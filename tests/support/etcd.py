@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from typing import Self
 
-from tests.support.programs import program
+from tests.support.debian import program
 from tests.support.scratch import Scratch, free_port, wait_until
 
 FAREWELL = 'kill -KILL "$server"; wait "$server"'
@@ -17,7 +17,7 @@ class EtcdServer:
     """A server of the test's own."""
 
     def __init__(self) -> None:
-        self._program = program("etcd", "etcd-server")
+        self._program = program("etcd", packages=["etcd-server"])
         self.port, self._peers = free_port(), free_port()
         self._scratch = Scratch(FAREWELL, in_memory=True)
 

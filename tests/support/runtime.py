@@ -29,7 +29,7 @@ DEAD = Settlement(RunState.DEAD, Reason.EXIT_CODE)
 TABLES = (
     "tick, run, attempt, checkpoint, completion, schedule, schedule_version, agent, pause, audit, watermark, tally, "
     "old_log, seal, wish, notice, access_key, hook, ready, running, served, dead, delivery, gathering, meter, "
-    "folded, unfolded, cell, guarded_tick, manifest"
+    "folded, unfolded, cell, guarded_tick, manifest, audit_pack"
 )
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ class Runtime:
             rig._admin.execute(
                 "DELETE FROM fencepost.meta WHERE key IN ('tzdata', 'tzdata_underway') OR key LIKE 'moved:%'"
             )
+            rig._admin.execute("UPDATE fencepost.meta SET value = '1' WHERE key = 'schema_needs'")
         self.store = RuntimeStore(rig.store)
         self.definitions: dict[str, dict[str, ScheduleDefinition]] = {}
         self.agents: dict[str, dict[str, AgentDefinition]] = {}

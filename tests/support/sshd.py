@@ -9,7 +9,7 @@ from pathlib import Path
 from socket import create_connection
 from typing import Self
 
-from tests.support.programs import program
+from tests.support.debian import program
 from tests.support.scratch import free_port, wait_until
 
 CONFIGURATION = """
@@ -39,8 +39,8 @@ class SshServer:
     """A server of the test's own, and how a client reaches it."""
 
     def __init__(self, folder: Path) -> None:
-        self._sshd = program("sshd", "openssh-server")
-        self._keygen = program("ssh-keygen", "openssh-client")
+        self._sshd = program("sshd", packages=["openssh-server"])
+        self._keygen = program("ssh-keygen", packages=["openssh-client"])
         self.port = free_port()
         self._folder = folder
 

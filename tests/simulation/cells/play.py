@@ -26,7 +26,19 @@ FAULTS_SECONDS, QUIET_SECONDS = 240, 480
 TRIGGER = cron_trigger("* * * * *", "UTC")
 TICKS = ZonedCron(TRIGGER.cron, TRIGGER.zone)
 # What must have happened at least once before a batch of seeds says anything.
-BITES = ("unknown answers", "boot", "sleep", "cut", "set", "deleted cells", "losses", "busy", "renewals", "ticks")
+BITES = (
+    "unknown answers",
+    "equal sightings",
+    "boot",
+    "sleep",
+    "cut",
+    "set",
+    "deleted cells",
+    "losses",
+    "busy",
+    "renewals",
+    "ticks",
+)
 
 
 class RamMemory:

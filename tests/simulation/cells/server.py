@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from itertools import count
 
+from fencepost.model import cell as rules
 from fencepost.model.errors import StoreUnavailable
 from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 from tests.simulation.world import MILLISECOND, SECOND, World
@@ -19,13 +20,16 @@ class Server:
         self.documents: dict[str, tuple[bytes, str]] = {}
         self._tags = count(1)
         self._made_ns: dict[str, int] = {}
+        self._taken_over: dict[str, set[str]] = {}  # by the tag that was swapped: the replaced lease, and the new one
 
     def read(self, name: str) -> Read:
         document, tag = self.documents.get(name, (None, None))
         return Read(document, tag)
 
     def swap(self, name: str, tag: str | None, document: bytes | None) -> SwapOutcome:
-        if self.documents.get(name, (None, None))[1] != tag:
+        before, now = self.documents.get(name, (None, None))
+        if now != tag:
+            self._count_equal_sightings(tag, document)
             return SwapOutcome(None, Answer.CONFLICT)
         if document is None:
             del self.documents[name]
@@ -33,8 +37,16 @@ class Server:
         new = str(next(self._tags))
         if tag is None:
             self._made_ns[name] = self._world.now_ns
+        elif len(leases := {_lease_in(before), _lease_in(document)} - {""}) > 1:
+            self._taken_over[tag] = leases
         self.documents[name] = (document, new)
         return SwapOutcome(new)
+
+    def _count_equal_sightings(self, tag: str | None, document: bytes | None) -> None:
+        """Count a machine that would have taken over the same silent lease, and came a moment after the one that did."""
+        lease = _lease_in(document)
+        if lease and tag in self._taken_over and lease not in self._taken_over[tag]:
+            self._world.totals["equal sightings"] += 1
 
     def is_settled(self, name: str) -> bool:
         """Tell whether a cell has been there for so long that no request is under way which expects nothing there.
@@ -46,6 +58,11 @@ class Server:
     def delete(self, name: str) -> None:
         """Lose a cell, as when somebody cleans up."""
         self.documents.pop(name, None)
+
+
+def _lease_in(document: bytes | None) -> str:
+    lease = rules.decode(document, where="").lease if document else None
+    return lease.id if lease else ""
 
 
 class Link:

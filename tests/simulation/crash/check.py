@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import ProcessId
 from tests.simulation.crash.images import Image
-from tests.simulation.crash.workload import HERE, START_US, TENANT, Fact, StandingClock, open_file
+from tests.simulation.crash.workload import HERE, START_US, TENANT, Fact, open_file
+from tests.support.clock import ManualClock
 
 ORDER = {"ready": 0, "running": 1, "succeeded": 2, "in_progress": 0, "completed": 1}
 
@@ -19,7 +20,7 @@ def faults_of(image: Image, facts: Sequence[Fact], folder: str) -> list[str]:
             file.write(content)
     known = [fact for fact in facts if fact.step <= image.step]
     # The clock stands where the day began: fences above all that were given out are not its doing.
-    store = open_file(path, StandingClock(START_US))
+    store = open_file(path, ManualClock(START_US))
     try:
         connection = store._sqlite._connection
         ((said,),) = connection.execute("PRAGMA integrity_check").fetchall()

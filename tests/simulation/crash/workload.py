@@ -1,4 +1,4 @@
-"""A busy minute of one store, with a note of everything that somebody was told is done."""
+"""A busy minute of one store, with a note of everything that was acknowledged."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from fencepost.ports.runs import LeasedRun, Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.stores.sqlite.store import Opening, SqliteStore
 from tests.simulation.crash.recorder import Tape
+from tests.support.clock import ManualClock
 
 TENANT = "tenant"
 START_US = 1_790_000_000_000_000
@@ -25,25 +26,6 @@ AGENT = AgentDefinition("agent", command=("work",), max_attempts=3)
 SCHEDULE = ScheduleDefinition(
     "minutely", agent="agent", cron="* * * * *", timezone="UTC", overlap="queue", queue_max=20
 )
-
-
-class StandingClock:
-    """A clock that is moved by hand: what survives a crash must not be the clock's doing."""
-
-    def __init__(self, wall_us: int = START_US) -> None:
-        self.us = wall_us
-
-    def wall_us(self) -> int:
-        return self.us
-
-    def awake_ns(self) -> int:
-        return self.us * 1000
-
-    def boot_ns(self) -> int:
-        return self.us * 1000
-
-    def sleep(self, seconds: float) -> None:
-        self.us += round(seconds * 1e6)
 
 
 class Fact(NamedTuple):
@@ -55,7 +37,7 @@ class Fact(NamedTuple):
     value: str | int
 
 
-def open_file(path: str, clock: StandingClock) -> SqliteStore:
+def open_file(path: str, clock: ManualClock) -> SqliteStore:
     """Open a store as the product does."""
     return Opening(path, clock=clock, boot="boot", network_kind=lambda _: None).open(new_id="store")
 
@@ -66,7 +48,7 @@ class Workload:
     def __init__(self, path: str, tape: Tape, *, checkpoint_every: int) -> None:
         self.facts: list[Fact] = []
         self._tape = tape
-        self._clock = StandingClock()
+        self._clock = ManualClock(START_US)
         self._opened = open_file(path, self._clock)
         self._opened._sqlite._connection.wal_autocheckpoint(checkpoint_every)  # pages, so that files are moved about
         self._store = RuntimeStore(_Opened(self._opened))
@@ -80,7 +62,7 @@ class Workload:
                 definition = replace(definition, priority=number)
                 wanted = want(TENANT, "file", agents={"agent": AGENT}, schedules={"minutely": definition})
                 self._store.registry().apply(wanted, actor="operator")
-            self._clock.us += 61_000_000
+            self._clock.pass_time(61)
             while Ticker(self._store, self._name).step():
                 self._note_runs()
             asked = request_run(self._store, tenant=TENANT, target="agent", new_run_id=self._name, by="operator")

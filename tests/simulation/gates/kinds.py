@@ -8,9 +8,9 @@ from fencepost.gates.sql import open_database as sql_open
 from tests.simulation.gates.repository import GitBehind, HookedBehind, made_up_remotes
 from tests.simulation.gates.servers import ForgetfulRedisBehind, RedisBehind, S3Behind
 from tests.simulation.gates.services import MiddlewareBehind, PostgresBehind, ProxyBehind
-from tests.simulation.gates.targets import Behind, DirectoryBehind, FileBehind, Scene, SqliteBehind
+from tests.simulation.gates.targets import Behind, DirectoryBehind, FileBehind, SqliteBehind, TargetScene
 
-KINDS: dict[str, Callable[[Scene], Behind]] = {
+KINDS: dict[str, Callable[[TargetScene], Behind]] = {
     "file": lambda scene: FileBehind(scene, scene.pause),
     "dir": DirectoryBehind,
     "sqlite": SqliteBehind,
@@ -30,7 +30,7 @@ SPELLED = {
     "proxy": "http",
     "redis-everysec": "redis",
 }
-BEST_EFFORT: dict[str, Callable[[Scene], Behind]] = {"redis-everysec": ForgetfulRedisBehind}
+BEST_EFFORT: dict[str, Callable[[TargetScene], Behind]] = {"redis-everysec": ForgetfulRedisBehind}
 
 
 def spelled(kind: str, path: str) -> str:
@@ -38,7 +38,7 @@ def spelled(kind: str, path: str) -> str:
     return f"{SPELLED.get(kind, kind)}:{path}"
 
 
-def open_behind(kind: str, scene: Scene) -> Behind:
+def open_behind(kind: str, scene: TargetScene) -> Behind:
     """Open the counter of a place; without a kind it is a file, as in all seeds of old."""
     return {**KINDS, **BEST_EFFORT}[kind](scene) if kind else FileBehind(scene)
 

@@ -16,7 +16,7 @@ from fencepost.host.secrets import own_secret
 from fencepost.model.errors import FenceRefused, GateUnreachable
 from fencepost.model.gate import Mark, Proof
 from fencepost.model.target import Target
-from tests.simulation.gates.targets import Landed, Scene
+from tests.simulation.gates.targets import Landed, TargetScene
 
 MAIN, FENCE = branch_ref("main"), fence_ref("main")
 
@@ -40,7 +40,7 @@ class Remote:
         with asked, patch.object(receive_hooks, "_marks", lambda commit, _: self.marks[commit]):
             receive_hooks.judge(lines)
 
-    def take(self, scene: Scene, moves: tuple[tuple[str, str, str], ...]) -> None:
+    def take(self, scene: TargetScene, moves: tuple[tuple[str, str, str], ...]) -> None:
         """Receive a push: look, and look again while the refs are locked; raise Failed if one is not as expected."""
         if self.hooked:
             self.judge(moves)
@@ -54,7 +54,7 @@ class Remote:
 class Clone:
     """A process's way to the remote; stands in for the gate's scratch repository."""
 
-    def __init__(self, scene: Scene, remote: Remote) -> None:
+    def __init__(self, scene: TargetScene, remote: Remote) -> None:
         self._scene = scene
         self._remote = remote
         self.landed: Landed = lambda: None
@@ -111,7 +111,7 @@ class GitBehind:
 
     hooked = False
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         self._scene = scene
         self._remote: Remote = scene.shared.setdefault(scene.path, Remote(self.hooked))
         self._clone = Clone(scene, self._remote)
@@ -138,7 +138,7 @@ class HookedBehind(GitBehind):
 
     hooked = True
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         super().__init__(scene)
         self._stubborn = False
 

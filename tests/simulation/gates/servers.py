@@ -10,7 +10,7 @@ from fencepost.gates.s3.gate import S3Gate
 from fencepost.host.secrets import own_secret
 from fencepost.model.gate import Proof
 from fencepost.model.target import Target
-from tests.simulation.gates.targets import Landed, Scene
+from tests.simulation.gates.targets import Landed, TargetScene
 
 TAIL = 6  # how many commands a server without an fsync for each may lose
 
@@ -24,7 +24,7 @@ class ModelRedis(RedisServer):
 
     compares = True  # a planted mistake takes it away
 
-    def __init__(self, scene: Scene, state: "RedisState") -> None:
+    def __init__(self, scene: TargetScene, state: "RedisState") -> None:
         self._scene = scene
         self._state = state
         self.landed: Landed = nobody
@@ -76,7 +76,7 @@ class RedisState:
         """Keep what was there, up to the length of the tail that a crash takes."""
         self._before = [*self._before, (dict(self.marks), self.value)][-TAIL:]
 
-    def lose_some(self, scene: Scene) -> None:
+    def lose_some(self, scene: TargetScene) -> None:
         """Crash now and then, and come back without the tail."""
         if not self._durable and self._before and not scene.world.quiet and scene.world.chance(0.1):
             scene.world.totals["servers that lost their tail"] += 1
@@ -89,7 +89,7 @@ class RedisBehind:
 
     durable = True
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         self._state = scene.shared.setdefault(scene.path, RedisState(durable=self.durable))
         self._server = ModelRedis(scene, self._state)
         self._real = RedisGate(Target("redis", "env:MODEL", ()), clock=scene.clock, server=self._server)
@@ -116,7 +116,7 @@ class ModelBucket(Bucket):
 
     compares = True  # a planted mistake takes it away
 
-    def __init__(self, scene: Scene, objects: dict[str, bytes]) -> None:
+    def __init__(self, scene: TargetScene, objects: dict[str, bytes]) -> None:
         self._scene = scene
         self._objects = objects
         self.landed: Landed = nobody
@@ -143,7 +143,7 @@ class ModelBucket(Bucket):
 class S3Behind:
     """The real gate of an object."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         self._objects: dict[str, bytes] = scene.shared.setdefault(scene.path, {})
         self._bucket = ModelBucket(scene, self._objects)
         self._real = S3Gate(Target("s3", "s3://bucket/counter", ()), clock=scene.clock, fetch=own_secret)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fencepost.gates.http.marks import RequestMarks
 from fencepost.model.errors import FencepostError, GateUnreachable
 from fencepost.model.gate import Mark, Proof, check, raised
-from tests.simulation.gates.targets import Landed, Scene
+from tests.simulation.gates.targets import Landed, TargetScene
 from tests.simulation.hosts import Host, Process
 from tests.simulation.world import SECOND, Mailbox
 
@@ -21,7 +21,7 @@ class Doubt(Exception):
 class Service:
     """A service on a host of its own; killed, it comes back with nothing but its files."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         self.value = 0
         self._world = scene.world
         self._host = Host(scene.world, "service", rate_ppm=1_000_000, pid_max=30_000)
@@ -72,7 +72,7 @@ def _tried(work: Callable[[], None]) -> Exception | None:
 class MiddlewareBehind:
     """Compared, held and carried out in the service."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         self._scene = scene
         self._service: Service = scene.shared.get(scene.path) or scene.shared.setdefault(scene.path, Service(scene))
 
@@ -163,7 +163,7 @@ class PostgresBehind:
 
     keeps_its_lock = True  # a planted mistake compares first, and locks for the write alone
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         self._scene = scene
         self._rows: Rows = scene.shared.setdefault(scene.path, Rows({}))
 

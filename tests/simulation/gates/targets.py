@@ -45,7 +45,7 @@ class Behind(Protocol):
         ...
 
 
-class Scene(NamedTuple):
+class TargetScene(NamedTuple):
     """Where a counter is, who looks at it, and what may happen meanwhile."""
 
     path: str
@@ -84,7 +84,7 @@ class Scene(NamedTuple):
 class FileBehind:
     """The real gate of a file; the bytes of a write come slowly."""
 
-    def __init__(self, scene: Scene, pause: Callable[[], None] | None = None) -> None:
+    def __init__(self, scene: TargetScene, pause: Callable[[], None] | None = None) -> None:
         self._path = scene.path
         self._pause = pause or scene.faults.pause
         self._real = FileGate(scene.path, clock=scene.clock)
@@ -112,7 +112,7 @@ class FileBehind:
 class DirectoryBehind:
     """The real gate of a directory; the copy is made, and then comes the pause."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         self._scene = scene
         self._path = scene.path + ".site"
         self._real = DirectoryGate(self._path, clock=scene.clock)
@@ -139,7 +139,7 @@ class DirectoryBehind:
 class SqliteBehind:
     """The real gate of a real database: mark and counter in one transaction, with a pause in the middle of it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TargetScene) -> None:
         self._scene = scene
         self._file = scene.path + ".db"
         if not os.path.exists(self._file):

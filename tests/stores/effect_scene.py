@@ -21,7 +21,7 @@ TABLES = (
 )
 
 
-class Scene:
+class EffectScene:
     """A run under way that has begun an effect; whatever a test does to it is rolled back."""
 
     def __init__(self, runtime: Runtime) -> None:
