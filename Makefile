@@ -157,7 +157,7 @@ bench-costs: $(READY)  # what a tick, a run, a renewal and an idle worker cost a
 	PYTHONPATH=. $(BIN)/python -m bench.costs
 
 bench-startup: $(READY)
-	$(BIN)/python bench/startup.py $(if $(BESIDE),--beside $(BESIDE))
+	PYTHONPATH=. $(BIN)/python -m bench.startup $(if $(BESIDE),--beside $(BESIDE))
 
 bench-model-gate: $(READY)  # what the model gate adds to the first byte of an answer
 	PYTHONPATH=. $(BIN)/python bench/model_gate.py

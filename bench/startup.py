@@ -2,7 +2,8 @@
 
 Each round runs every command once, one after the other, so that a busy machine slows all of them. Reported are
 medians of wall time, and of the processor time of the command and all that it waited for. Exits with 1 if a
-command is above its bound by both measures: wall time alone says more about the machine's other work.
+command is above its bound by both measures: wall time alone says more about the machine's other work. `ps` asks a
+PostgreSQL on the same machine, and its wall time has a bound.
 
 With `--beside`, the same `exec -- true` of another installation takes its turn in each round: ours may take 5 % longer.
 """
@@ -20,6 +21,8 @@ from time import perf_counter, sleep
 from types import MappingProxyType
 from typing import NamedTuple
 
+from bench.ground import stores
+
 FENCEPOST = os.path.join(sys.prefix, "bin", "fencepost")
 BARE = "python -c pass"
 ROUNDS_MIN = 30
@@ -34,6 +37,7 @@ class Command(NamedTuple):
     argv: tuple[str, ...]
     bound: float | None
     env: Mapping[str, str] = MappingProxyType({})  # beyond what all of them see
+    wall_max_ms: float | None = None
 
 
 class Cost(NamedTuple):
@@ -53,8 +57,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # away from configuration files, which only some callers have
         env = environment(folder)
-        with a_run(folder, env) as inside:
-            commands = commands_in(folder, inside)
+        with a_run(folder, env) as inside, a_server() as url:
+            commands = commands_in(folder, inside, url)
             if args.beside:
                 own = {name: os.path.join(folder, "other") for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME")}
                 os.mkdir(own["HOME"], 0o700)
@@ -89,7 +93,15 @@ def a_run(folder: str, env: dict[str, str]) -> Iterator[dict[str, str]]:
         run.communicate()
 
 
-def commands_in(folder: str, inside: dict[str, str]) -> list[Command]:
+@contextmanager
+def a_server() -> Iterator[str]:
+    """Start a PostgreSQL with a store in which nothing happens."""
+    with stores(["postgresql"]) as found:
+        for _, url in found:
+            yield url
+
+
+def commands_in(folder: str, inside: dict[str, str], url: str) -> list[Command]:
     """Return what is measured; the bare Python first."""
     target = os.path.join(folder, "out")
     proof = ("--resource", "lock:bench", "--fence", "1")
@@ -100,6 +112,7 @@ def commands_in(folder: str, inside: dict[str, str]) -> list[Command]:
         Command("lease list", (FENCEPOST, "lease", "list"), 2.5),
         Command("gate write-file", (FENCEPOST, "gate", "write-file", target, *proof), None),
         Command("hook check", (FENCEPOST, "hook", "check"), 2.5, inside),
+        Command("ps, PostgreSQL", (FENCEPOST, "ps", "--store", url), None, wall_max_ms=150.0),
     ]
 
 
@@ -138,6 +151,9 @@ def report(commands: Sequence[Command], costs: dict[str, Cost], rounds: int) -> 
         if command.bound is not None and min(wall, cpu) > command.bound:
             above.append(command.name)
         bound = f"{command.bound:.1f}x" if command.bound else ""
+        if command.wall_max_ms is not None:
+            bound = f"{command.wall_max_ms:.0f} ms"
+            above += [command.name] if cost.wall > command.wall_max_ms else []
         print(f"{command.name:18}{cost.wall:6.1f} ms{wall:7.2f}x{cost.cpu:7.1f} ms{cpu:7.2f}x{bound:>8}")
     if OTHER in costs:
         wall, cpu = (ours / other for ours, other in zip(costs[OURS], costs[OTHER], strict=True))

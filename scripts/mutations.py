@@ -34,7 +34,7 @@ SERVER = "FENCEPOST_TEST_POSTGRES"
 PAGE = os.path.join(ROOT, "docs", "reference", "mutations.md")
 HEAD = """# Mistakes on purpose
 
-Each takes one rule of the product away, and somebody must notice. Written by `make mutations`, in one go.
+Each takes one rule of the product away, and a test or the simulator must notice. Written by `make mutations`, in one go.
 
 """
 
