@@ -179,11 +179,20 @@ def test_the_agent_gets_neither_the_store_nor_its_key(two: Two) -> None:
     assert not names & {"FENCEPOST_STORE", "FENCEPOST_STORE_KEY"}
 
 
-@pytest.mark.parametrize("words", [["ps"], ["runs"], ["ledger", "list"], ["apply"], ["prove"], ["dead", "list"]])
-def test_what_needs_a_runtime_store_says_so_in_a_sentence(tmp_path: Path, words: list[str]) -> None:
-    laptop = Laptop("a", tmp_path, CellGround("git", f"git+file://{tmp_path}/site.git"))
+RUNTIME_ONLY = (
+    *("ps", "runs", "ledger list", "apply", "prove", "dead list", "run digest", "web --port 0", "store backup b"),
+    *("up --port 0", "up --no-apply --port 0", "worker", "scheduler --no-apply", "store migrate"),
+)
+
+
+@pytest.mark.parametrize("line", RUNTIME_ONLY)
+@pytest.mark.parametrize("url", ["git+file://{folder}/site.git", "redis:{folder}/cells"])
+def test_what_needs_a_runtime_store_says_so_in_a_sentence(tmp_path: Path, line: str, url: str) -> None:
+    laptop = Laptop("a", tmp_path, CellGround("git", url.format(folder=tmp_path)))
     (laptop.folder / "fencepost.toml").write_text("")
-    told = laptop.run(*words)
+    told = laptop.run(*line.split())
 
     assert told.returncode == 2, told
+    assert told.stderr.count("\n") == 1, told
     assert "needs a runtime store" in told.stderr
+    assert not (tmp_path / "cells").exists()  # a file that is taken for a store's

@@ -119,6 +119,16 @@ def test_it_runs_the_sample_agent_and_serves_the_dashboard(installed: InstalledS
     installed.until(lambda: "succeeded" in installed.fencepost("runs"))
 
 
+@pytest.mark.parametrize("command", ["up", "worker", "scheduler", "run digest", "exec --lock digest -- true"])
+def test_a_store_whose_package_is_not_installed_is_told_in_a_sentence(installed: InstalledSite, command: str) -> None:
+    (installed.folder / "fencepost.toml").write_text('[fencepost]\nstore = "postgresql://127.0.0.1:1/nothing"\n')
+    name, *rest = command.split()
+    told = installed.try_fencepost(name, "--store", "postgresql://127.0.0.1:1/nothing", *rest)
+
+    assert (told.returncode, told.stderr.count("\n")) == (78, 1), told.stderr
+    assert "pip install 'fencepost[postgres]'" in told.stderr
+
+
 def test_every_data_file_is_in_the_environment(python: Path) -> None:
     there = Path(run(python, "-c", "import fencepost; print(fencepost.__file__)").strip()).parent
     ours = data_files(SOURCE)

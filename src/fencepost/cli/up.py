@@ -64,6 +64,7 @@ def _serve(name: str, argv: list[str], *, ticks: bool, works: bool) -> int:
         if config
         else store_choice.store_url(args.store, settings.tenant)
     )
+    serving.check_store(url)
     workers = args.workers if works else 0
     if not 0 <= workers <= serving.WORKERS_MAX:
         raise Invalid(f"--workers is a number from 0 to {serving.WORKERS_MAX}, not {workers}.")

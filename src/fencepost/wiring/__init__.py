@@ -60,15 +60,22 @@ def worktree_keeper(url: str) -> PutAway:
 
 def open_store(url: str, *, group: CommitGroup | None = None) -> SqliteStore | PostgresStore:
     """Open a store by its URL; threads of one `group` commit together."""
-    scheme, colon, rest = url.partition(":")
-    if scheme == "sqlite" and rest:
-        store = _open_sqlite(rest)
+    if runtime_kind(url) == "sqlite":
+        store = _open_sqlite(url.partition(":")[2])
         store.dialect.group = group
         return store
-    if scheme in ("postgresql", "postgres") and colon:
-        from fencepost.stores.postgres.store import open_store as open_postgres
+    from fencepost.stores.postgres.store import open_store as open_postgres
 
-        return open_postgres(url, new_id=_store_id())
+    return open_postgres(url, new_id=_store_id())
+
+
+def runtime_kind(url: str) -> str:
+    """Return `sqlite` or `postgresql`; what is no runtime store is refused in a sentence."""
+    scheme, colon, rest = url.partition(":")
+    if scheme == "sqlite" and rest:
+        return scheme
+    if scheme in ("postgresql", "postgres") and colon:
+        return "postgresql"
     from fencepost.config.find import without_password
 
     shown = without_password(url)
@@ -187,7 +194,7 @@ def simulated_store(path: str, clock: VirtualClock) -> RuntimeStore:
 
 def migrate_store(url: str, progress: Callable[[int, int], None] = lambda _schema, _newest: None) -> tuple[int, int]:
     """Bring a store to this program's schema; return the schema before and after. `progress` hears of each step."""
-    if url.partition(":")[0] in ("postgresql", "postgres"):
+    if runtime_kind(url) == "postgresql":
         from fencepost.stores.postgres.store import migrate_store as migrate_postgres
 
         return migrate_postgres(url, new_id=_store_id(), progress=progress)

@@ -9,7 +9,7 @@ from fencepost.config.find import without_password
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.model.terminal_text import tame
-from fencepost.wiring import LOG_FORMAT, json_line, now_text, open_runtime, say, sqlite_opening
+from fencepost.wiring import LOG_FORMAT, json_line, now_text, open_runtime, runtime_kind, say, sqlite_opening
 from fencepost.wiring.audit_sealing import audit_key, kept_seals
 from fencepost.wiring.machine_facts import keep_to_ourselves
 from fencepost.wiring.state_folders import guard_folder, log_folder, model_gate_folder, prices_file, workers_folder
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 WORKERS_MAX = 1000
 SHADES, PLAIN = {"good": "\033[32m", "bad": "\033[31m"}, "\033[0m"
+
+
+def check_store(url: str) -> None:
+    """Refuse a store that cannot be served, before anything is started: one of cells, or one whose package is missing."""
+    if runtime_kind(url) == "postgresql":
+        import fencepost.stores.postgres  # noqa: F401 - its absence is a sentence
 
 
 def serve(
