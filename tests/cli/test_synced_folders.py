@@ -7,6 +7,7 @@ import pytest
 from fencepost.model.errors import StoreUnavailable
 from fencepost.wiring import open_store
 from tests.support.site import Site
+from tests.support.terminal import on_a_terminal
 
 SERVICES = {
     "Dropbox": "Dropbox",
@@ -54,6 +55,16 @@ def test_every_command_refuses_such_a_store(site: Site, command: str) -> None:
     assert ran.returncode == 69, ran
     assert "Dropbox copies to other machines" in " ".join(ran.stderr.split())
     assert not list(there.iterdir())
+
+
+@pytest.mark.parametrize(("gate", "told"), [("file:Dropbox/page", 1), ("dir:Dropbox/folder", 1), ("file:page", 0)])
+def test_a_guarded_command_at_a_terminal_is_told_of_gates_there(site: Site, gate: str, told: int) -> None:
+    (site.folder / "Dropbox").mkdir()
+    line = ["exec", "--lock", "a", "--gate", gate, "--", "echo", "done"]
+    shown = " ".join(on_a_terminal(*line, cwd=site.folder, env=site.environment(), errors=True).split())
+    assert shown.count("Dropbox copies this folder to other machines, where the gate guards nothing.") == told
+    assert shown.endswith("done")
+    assert "copies" not in site.try_fencepost(*line).stderr  # cron would mail it each time
 
 
 def test_plan_tells_of_gates_there_and_of_folders_that_agents_work_in(site: Site) -> None:

@@ -14,11 +14,21 @@ from fencepost.model.own_program import own_program
 COLUMNS = {"COLUMNS": "80", "NO_COLOR": "1"}
 
 
-def on_a_terminal(*words: str, cwd: Path | str | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Run a command that succeeds, and return what it showed."""
+def on_a_terminal(
+    *words: str, cwd: Path | str | None = None, env: Mapping[str, str] | None = None, errors: bool = False
+) -> str:
+    """Run a command that succeeds, and return what it showed; its standard error as well, if that is asked for."""
     ours, theirs = pty.openpty()
     environ = {**(os.environ if env is None else env), **COLUMNS}
-    subprocess.run([*own_program(), *words], stdout=theirs, cwd=cwd, env=environ, check=True, timeout=60)
+    subprocess.run(
+        [*own_program(), *words],
+        stdout=theirs,
+        stderr=theirs if errors else None,
+        cwd=cwd,
+        env=environ,
+        check=True,
+        timeout=60,
+    )
     os.close(theirs)
     seen = b""
     with suppress(OSError):  # nobody writes any more

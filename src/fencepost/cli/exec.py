@@ -88,6 +88,8 @@ def main(argv: list[str]) -> int:
     check_store(options, url)
     order = order_of(options, command, ground, ttl=wiring.default_ttl(url))
     tools = wiring.exec_tools(url)._replace(say=tell)
+    if order.gates and os.isatty(2):  # cron mails what is printed, each time
+        tell_of_copies(order.gates)
     if order.wait_seconds is not None:
         tools = on_a_terminal(tools)
     if "--tick" in options:
@@ -117,6 +119,17 @@ def tell(text: str) -> None:
     from fencepost.cli import render
 
     render.tell(text)
+
+
+def tell_of_copies(gates: tuple[str, ...]) -> None:
+    """Tell of gates whose folder a service copies to other machines: there, the file is written past the gate."""
+    from fencepost.host.synced_folders import is_synced_folder
+    from fencepost.model.target import PATHS
+
+    for target in gates:
+        kind, _, place = target.partition(":")
+        if kind in PATHS and (service := is_synced_folder(place)):
+            tell(f"{target}: {service} copies this folder to other machines, where the gate guards nothing.")
 
 
 def on_a_terminal(tools: Tools) -> Tools:
