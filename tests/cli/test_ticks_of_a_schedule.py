@@ -80,6 +80,18 @@ def test_of_every_only_the_next_is_known(desk: Desk) -> None:
     assert desk.json("ticks", "often", "--from", "2031-01-01") == []
 
 
+def test_an_every_that_keeps_to_the_clock_is_known_as_far_as_runs_do_not_outlast_it(desk: Desk) -> None:
+    desk.schedule("rhythm", every="45m", align="start", timezone="Europe/Berlin", end="2030-01-01T02:00:00Z")
+    window = ("ticks", "rhythm", "--from", "2030-01-01T00:00:00Z")
+    found = [one["tick_at"] for one in desk.json(*window)]
+    assert found == ["2030-01-01T00:00:00Z", "2030-01-01T00:45:00Z", "2030-01-01T01:30:00Z"]
+    assert [one["tick_at"] for one in desk.json(*window, "--until", "2030-01-01T00:50:00Z")] == found[:2]
+    assert [one["tick_at"] for one in desk.json(*window, "--limit", "1")] == found[:1]
+    assert desk.text(*window, "-n", "1").endswith(
+        "\n2030-01-01 01:00:00+01:00  2030-01-01T00:00:00Z  unless a run outlasts it\n"
+    )
+
+
 def test_a_schedule_that_makes_no_runs_says_so(desk: Desk) -> None:
     desk.schedule("nightly", cron="30 2 * * *", timezone="UTC")
     assert "It is" not in desk.text("ticks", "nightly")

@@ -77,12 +77,12 @@ def _schedule(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         known = map(preview_record, islice(asked.lines, limit))
         row = asked.listed.row
         texts = _json_lines(
-            known if asked.trigger else ticks_schedule.fields_after_an_end(asked), row.name, row.version
+            known if asked.trigger else ticks_schedule.fields_after_an_end(asked, limit), row.name, row.version
         )
     else:
         rows = _rows(asked.zone, asked.lines, limit, bounded=asked.end is not None)
         texts = chain(
-            map(_fit, ticks_schedule.head(asked)), rows if asked.trigger else ticks_schedule.after_an_end(asked)
+            map(_fit, ticks_schedule.head(asked)), rows if asked.trigger else ticks_schedule.after_an_end(asked, limit)
         )
     for text in texts:
         print(text)

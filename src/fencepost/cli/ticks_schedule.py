@@ -3,14 +3,16 @@
 import argparse
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from fencepost.cli import options
+from fencepost.model.definition import trigger_of
 from fencepost.model.errors import Invalid
 from fencepost.model.instant import format_instant
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.moment import from_us
-from fencepost.model.trigger import CronTrigger
+from fencepost.model.trigger import Align, CronTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone, tzdata_version
 from fencepost.operations.preview import PreviewedTick, known_ahead, parse_moment, preview_schedule
 from fencepost.operations.schedule_registry import Listed, find_schedule
@@ -20,7 +22,7 @@ class TicksQuestion(NamedTuple):
     """A schedule, and which of its ticks are wanted."""
 
     listed: Listed
-    trigger: CronTrigger | MergedTrigger | None  # None: under `every` there is no more than the next one
+    trigger: CronTrigger | MergedTrigger | None  # None under `every`, which goes by the end of its last run
     zone: Zone
     start: datetime
     end: datetime | None
@@ -33,11 +35,19 @@ class TicksQuestion(NamedTuple):
         return preview_schedule(self.listed.definition, self.trigger, self.start, self.end)
 
     @property
-    def next_end(self) -> datetime | None:
+    def rhythm(self) -> Iterator[datetime] | None:
+        """The instants of an `every` that keeps to the clock, oldest first; None where it counts from the last end."""
+        trigger = trigger_of(self.listed.definition)
+        if not isinstance(trigger, EveryTrigger) or trigger.align is not Align.START:
+            return None
+        return takewhile(lambda at: self.end is None or at < self.end, trigger.beats(self.start))
+
+    @property
+    def next_end(self) -> Iterator[datetime]:
         """When an `every` schedule is looked at next, if that is known and asked for."""
-        due_us = self.listed.row.due_us if self.trigger is None else None
-        due = None if due_us is None else from_us(due_us)
-        return due if due and self.start <= due and (self.end is None or due < self.end) else None
+        due = self.listed.row.due_us
+        if due is not None and self.start <= from_us(due) and (self.end is None or from_us(due) < self.end):
+            yield from_us(due)
 
 
 def ask(args: argparse.Namespace) -> TicksQuestion:
@@ -64,21 +74,24 @@ def head(asked: TicksQuestion) -> Iterator[str]:
     yield ""
 
 
-def after_an_end(asked: TicksQuestion) -> Iterator[str]:
-    """Say what is known about a schedule that counts from the end of its last run."""
-    due = asked.next_end
-    if due:
-        yield f"{asked.zone.local(due).isoformat(' ', 'seconds')}  {format_instant(due)}  the next"
-    yield f"Each later one is due {asked.listed.definition.every} after the run before it has ended."
+def after_an_end(asked: TicksQuestion, limit: int) -> Iterator[str]:
+    """Say what is known about a schedule that goes by the end of its last run."""
+    rhythm, every = asked.rhythm, asked.listed.definition.every
+    for at in islice(rhythm or asked.next_end, limit):
+        note = "unless a run outlasts it" if rhythm else "the next"
+        yield f"{asked.zone.local(at).isoformat(' ', 'seconds')}  {format_instant(at)}  {note}"
+    if not rhythm:
+        yield f"Each later one is due {every} after the run before it has ended."
 
 
-def fields_after_an_end(asked: TicksQuestion) -> Iterator[dict[str, object]]:
-    """Return the one tick that is known, as scripts see it; its occurrence is named when it is decided."""
-    due = asked.next_end
-    if due:
-        slot = due.replace(tzinfo=None, microsecond=0).isoformat()
+def fields_after_an_end(asked: TicksQuestion, limit: int) -> Iterator[dict[str, object]]:
+    """Return the ticks that are known, as scripts see them; an occurrence is named when it is decided."""
+    rhythm = asked.rhythm
+    note = "unless a run outlasts it" if rhythm else f"then {asked.listed.definition.every} after each end"
+    for at in islice(rhythm or asked.next_end, limit):
+        slot = at.replace(tzinfo=None, microsecond=0).isoformat()
         yield {
-            "tick_at": format_instant(due),
+            "tick_at": format_instant(at),
             "slot": slot,
             "slot_until": slot,
             "count": 1,
@@ -86,5 +99,5 @@ def fields_after_an_end(asked: TicksQuestion) -> Iterator[dict[str, object]]:
             "fold": 0,
             "occurrence": None,
             "disposition": "fired",
-            "note": f"then {asked.listed.definition.every} after each end",
+            "note": note,
         }

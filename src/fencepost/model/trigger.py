@@ -5,6 +5,7 @@ after a given end, so it can neither stop nor spin.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -239,6 +240,14 @@ class EveryTrigger:
         begin = self.anchor_at or self.bounds.start_at or EPOCH
         at = max(at, self.anchor_at or at, self.bounds.start_at or at)
         return begin - (begin - at) // self.every_after * self.every_after
+
+    def beats(self, at: datetime) -> Iterator[datetime]:
+        """Yield the instants of its fixed rhythm at or after one, while its bounds hold."""
+        with suppress(OverflowError):  # the calendar ends
+            at = self.beat(at)
+            while self.bounds.hold(at):
+                yield at
+                at += self.every_after
 
 
 def cron_trigger(

@@ -233,7 +233,7 @@ def _part(target: RunTarget, start: datetime, end: datetime) -> _Part:
     trigger = trigger_of(recipe.schedule)
     if isinstance(trigger, EveryTrigger):
         raise Invalid(
-            f"{target.schedule} runs a fixed time after its last end: its ticks are not known beforehand, so none can "
+            f"{target.schedule} waits for the end of its last run: its ticks are not known beforehand, so none can "
             "be backfilled."
         )
     return _Part(recipe, recipe.schedule, trigger, start, end)

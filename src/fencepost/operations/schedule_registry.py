@@ -250,11 +250,8 @@ def _every(schedule: ScheduleDefinition, trigger: EveryTrigger, after: datetime,
     if trigger.align is not Align.START:
         yield Upcoming(None, "", f"{schedule.every} after the end of the last run")
         return
-    at = after
-    for _ in range(count):
-        at = trigger.beat(at + timedelta.resolution)
-        if trigger.bounds.hold(at):
-            yield Upcoming(at, "", "unless a run outlasts it")
+    for at in islice(trigger.beats(after + timedelta.resolution), count):
+        yield Upcoming(at, "", "unless a run outlasts it")
 
 
 def _previewed(trigger: CronTrigger | MergedTrigger, tick: PreviewedTick) -> Upcoming:

@@ -80,7 +80,7 @@ def _ticks_of(store: Store, tenant: str, name: str, when: tuple[str, str, int]) 
     found = find_schedule(store.registry(), name, tenant=tenant)
     trigger = known_ahead(found.definition)
     if trigger is None:
-        raise Invalid(f"{name} runs {found.definition.when} after the end of its last run: its ticks are not known.")
+        raise Invalid(f"{name} runs {found.definition.when}: which ticks it has hangs on when its runs end.")
     zone = trigger.zone
     start, end = (parse_moment(text, zone) if text else None for text in when[:2]) if zone else (None, None)
     lines = preview_schedule(found.definition, trigger, start or found.now, end)
