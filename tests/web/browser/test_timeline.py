@@ -157,8 +157,12 @@ def test_the_month_has_every_kind_of_mark(visitor: Visitor) -> None:
 def test_keys_move_zoom_walk_and_open(visitor: Visitor) -> None:
     visitor.log_in()
     page = visitor.goes("/timeline")
-    box = page.locator(".tl-box")
-    box.focus()
+    keys = page.locator("#told .keys")
+    expect(keys).to_be_hidden()  # they mean nothing while the focus is elsewhere
+    page.locator(".chips a").last.focus()
+    page.keyboard.press("Tab")
+    expect(page.locator(".tl-box")).to_be_focused()
+    expect(keys).to_be_visible()
     page.keyboard.press("+")
     expect(page).to_have_url(re.compile("span=12h"))
     expect(page.locator(".chips [aria-current]").first).to_have_text("12h")
