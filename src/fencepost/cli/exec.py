@@ -123,12 +123,11 @@ def tell(text: str) -> None:
 
 def tell_of_copies(gates: tuple[str, ...]) -> None:
     """Tell of gates whose folder a service copies to other machines: there, the file is written past the gate."""
-    from fencepost.host.synced_folders import is_synced_folder
     from fencepost.model.target import PATHS
 
     for target in gates:
         kind, _, place = target.partition(":")
-        if kind in PATHS and (service := is_synced_folder(place)):
+        if kind in PATHS and (service := wiring.synced_by(place)):
             tell(f"{target}: {service} copies this folder to other machines, where the gate guards nothing.")
 
 

@@ -104,6 +104,13 @@ def is_shared(url: str) -> bool:
     return url.partition(":")[0] in ("postgresql", "postgres") or is_cells(url)
 
 
+def synced_by(path: str) -> str | None:
+    """Return which service copies this path's folder to other machines, or None."""
+    from fencepost.host.synced_folders import is_synced_folder
+
+    return is_synced_folder(path)
+
+
 def default_ttl(url: str) -> float:
     """Return how long a lease lasts whose caller says nothing about it."""
     if not is_cells(url):

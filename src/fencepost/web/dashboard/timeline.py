@@ -111,7 +111,9 @@ class TimelineView:
     def words(self) -> str:
         """Which stretch of time it is, and what of it is not told."""
         scale = self.chart.picture.scale
-        told = f"{_clock(scale.from_us)} to {_clock(scale.until_us)} UTC. Point at something, or tap it, to read about it."
+        told = (
+            f"{_clock(scale.from_us)} to {_clock(scale.until_us)} UTC. Point at something, or tap it, to read about it."
+        )
         if self.left_out:
             told += f" {counted(self.left_out, 'row does', 'rows do')} not fit."
         return told + (" Not every tick without a run is shown." if self.chart.cut else "")
