@@ -40,6 +40,11 @@ until [ -e go ]; do sleep 0.05; done
 shell = true
 on_lost = "resume"
 """
+ORPHANS = """
+[agents.orphans]
+command = "setsid sh -c 'echo $$ > new; mv new orphan; exec sleep 600' & wait"
+shell = true
+"""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -134,6 +139,26 @@ def test_a_manager_that_ends_the_whole_unit_ends_the_agents(site: Site) -> None:
     manager.stop()
 
     site.until(lambda: not is_alive(pid))
+
+
+@pytest.mark.parametrize("who", ["scheduler", "up"])
+def test_a_run_whose_worker_and_guard_were_killed_together_is_settled_when_nothing_of_its_tree_is_left(
+    site: Site, who: str
+) -> None:
+    """Another host may begin it again at once: what the agent had started has to be dead by then."""
+    site.configure(ORPHANS)
+    worker, orphan = site.up("--ttl", TTL, command="worker"), site.folder / "orphan"
+    site.fencepost("run", "orphans")
+    site.until(lambda: orphan.exists() and [one for one in site.leases() if one.run_id == site.runs()[0].id])
+    (held,) = [one for one in site.leases() if one.run_id == site.runs()[0].id]
+    freeze(site.store, worker.pid, held.supervisor.pid)
+    for pid in (worker.pid, held.supervisor.pid):
+        send(pid, signal.SIGKILL)
+    assert is_alive(int(orphan.read_text()))
+    site.up("--ttl", TTL, command=who)
+    site.until(lambda: site.runs()[0].state != "running")
+
+    assert (site.runs()[0].state, is_alive(int(orphan.read_text()))) == ("dead", False)
 
 
 def test_an_agent_that_ended_while_there_was_no_worker_is_settled_as_it_ended(site: Site) -> None:

@@ -18,6 +18,7 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState
+from fencepost.ports.processes import Traces
 from fencepost.ports.runs import LeasedRun, Offer, Report, RunRow
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import PostgresRig, Rig, SqliteRig, postgres_rig, sqlite_rig
@@ -56,6 +57,9 @@ class AnyFate:
 
     def fate(self, _: ProcessId) -> Fate:
         return self.found
+
+    def end(self, _: Traces, **__: float) -> bool:
+        return True
 
 
 class Runtime:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore
 
 OBSERVED_TTLS = 2  # a lease that shows no sign of life for this many ttls, by our own clock, is over
+ORPHAN_SECONDS = 1.0  # for what a dead holder left: whoever looks has other work, and looks again
 
 
 class Leaser:
@@ -90,6 +91,23 @@ class Undertaker:
         No grace: they have lost their lease, and a stopped process would have to be woken to be asked.
         """
         return [held for held in predecessors if not self._ended(held, kill_seconds)]
+
+    def take_from_dead(self, held: Held) -> bool:
+        """Take a lease from a holder that has died, once nothing of its tree is left: another host may start at once.
+
+        A guard that outlived its holder is about to end the tree. What cannot be ended from here keeps its lease until it runs out.
+        """
+        if self._processes.fate(held.supervisor) is not Fate.DEAD:
+            return False
+        rebooted = fate_by_host(held.supervisor, self._processes.here()) is not None
+        if not rebooted and not self._is_over(held):
+            return False
+        return self._store.break_lease(held, why="holder dead")
+
+    def _is_over(self, held: Held) -> bool:
+        if held.guard is not None and self._processes.fate(held.guard) is Fate.ALIVE:
+            return False
+        return self._processes.end(traces_of(held), grace_seconds=0, kill_seconds=ORPHAN_SECONDS)
 
     def _ended(self, held: Held, kill_seconds: float) -> bool:
         reachable = fate_by_host(held.supervisor, self._processes.here()) is None

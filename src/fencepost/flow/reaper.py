@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from fencepost.flow.leaser import Undertaker
 from fencepost.model.definition import agent_from_json, retry_of
 from fencepost.model.lease import Held
 from fencepost.model.moment import from_us
 from fencepost.model.outcome import Lost, Outcome, Settlement
-from fencepost.model.process import Fate
 from fencepost.model.retry import end_of_lost, settle
 from fencepost.model.run import Reason, RunId, RunState
 from fencepost.ports.processes import Processes
@@ -40,9 +40,10 @@ class Reaper:
 
     def take_over(self) -> int:
         """Take leases from the dead on this host, settle what was lost, and return how many."""
+        undertaker = Undertaker(self.leases, self.processes)
         for held in self.runs.leases_on(self.processes.here().machine, besides=self.keeper):
-            if not held.lost and self.processes.fate(held.supervisor) is Fate.DEAD and not self.has_known_end(held):
-                self.leases.break_lease(held, why="holder dead")
+            if not held.lost and not self.has_known_end(held):
+                undertaker.take_from_dead(held)
         return sum(self._reap(run) for run in self.runs.lost_runs(self.batch_max))
 
     def give_up(self) -> int:

@@ -8,6 +8,7 @@ import os
 import select
 from contextlib import suppress
 
+from fencepost.flow.leaser import Undertaker
 from fencepost.host.life_lock import hold_life_lock, is_life_over
 from fencepost.model.outcome import Lost
 from fencepost.model.process import Fate
@@ -73,7 +74,7 @@ class Adoption:
 
         A guard that left no end loses its lease, and the reaper settles the run as lost.
         """
-        known = self._ends.of(store.facts().id)
+        known, undertaker = self._ends.of(store.facts().id), Undertaker(store, self._processes)
         for one in dead:
             path, record = known.get(one.held.id, ("", None))
             if record is not None and record.fence == one.held.fence:
@@ -81,7 +82,7 @@ class Adoption:
                 if answer in (None, "lost"):
                     record.remove(path)
             elif not has_known_end(one.held):
-                store.break_lease(one.held, why="holder dead")
+                undertaker.take_from_dead(one.held)
 
     def _is_gone(self, keeper: str | None) -> bool:
         """Tell whether a keeper is gone for certain; one that is frozen still holds its lock, and P7 ends its runs."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fencepost.flow.leaser import Undertaker
 from fencepost.host.project_identity import resolve
 from fencepost.model.errors import FencepostError
 from fencepost.model.lease import renew_every
@@ -85,8 +86,8 @@ class Presence:
         """Do what the next one in a terminal does by itself: a queued run has no process that could look."""
         holders, waiters = store.parties(place.resource, place.slots)
         for held in holders:
-            if not held.expired and self._is_dead(held.supervisor):
-                store.break_lease(held, why="holder dead")
+            if not held.expired:
+                Undertaker(store, self._tools.processes).take_from_dead(held)
         for waiter in waiters:
             if self._is_dead(waiter.process):
                 store.dequeue(waiter.id)
