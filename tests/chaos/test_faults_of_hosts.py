@@ -1,6 +1,7 @@
 """A host that runs out of processes or memory, and a worker that loses the process which starts its attempts."""
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -76,6 +77,9 @@ def test_a_worker_without_processes_to_spare_says_so_once_and_starts_the_others_
         assert site.runs(state="dead") == []
         assert site.said().count("can be started, trying again") <= 2, "once for agents, and once for guards"
         assert "lost_before_start" not in site.said()
+        (told,) = [one for one in site.rows("doctor") if one["check"] == "limits"]
+        assert told["status"] == "warn", "doctor looks at the worker's own limits, and not at those of this shell"
+        assert re.fullmatch(r"worker \d+: \d+ more process(es)? may be started", told["message"])
         opened.rename(gate)  # for those who come
         os.close(held_open)
         site.until(lambda: len(site.runs(state="succeeded")) == 30, seconds=90)
@@ -98,6 +102,7 @@ def test_an_agent_that_eats_memory_is_ended_by_the_kernel_and_the_worker_survive
         assert (run.exit_code, run.reason, run.attempt) == (137, "ambiguous", 1)
         assert b"eating\nfencepost: killed, while the kernel of this machine ended" in read_log(run.log or "")
         assert daemon.poll() is None
+        assert site.said().count("the kernel killed an agent for want of memory") == 1
         site.close()
 
 

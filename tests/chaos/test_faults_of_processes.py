@@ -259,3 +259,8 @@ def test_a_worker_with_few_descriptors_takes_fewer_runs_says_so_once_and_loses_n
 
     assert len(site.runs(state="running", attempt=1)) == 8, "the others wait"
     assert site.said().count("room for 8 runs at once instead of 12: this process may open 72 files") == 1
+    assert ", room for 8 runs at once." in site.said()
+    (told,) = [one for one in site.rows("doctor") if one["check"] == "limits"]
+    assert (told["status"], "may have 72 open files" in told["message"]) == ("warn", True), (
+        "whatever this shell may have"
+    )

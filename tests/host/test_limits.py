@@ -33,6 +33,22 @@ def test_a_users_processes_count_against_its_limit() -> None:
     assert int(ran.stdout) >= 1
 
 
+def test_what_another_process_may_have_is_known() -> None:
+    few = "ulimit -n 72 && echo ready && exec sleep 60"
+    with subprocess.Popen(["sh", "-c", few], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        found = room_left(other.pid)
+        other.kill()
+
+    assert found.descriptors == 72
+    assert found.memory is None or found.memory > 0
+
+
+def test_a_process_that_is_gone_may_have_anything() -> None:
+    assert room_left(2**22 + 1).descriptors is None
+
+
 @pytest.mark.parametrize(
     ("room", "status", "said"),
     [
@@ -41,6 +57,7 @@ def test_a_users_processes_count_against_its_limit() -> None:
         (Room(3, 4_096), Status.WARN, "3 more processes"),
         (Room(1, None), Status.WARN, "1 more process may"),
         (Room(None, 256), Status.WARN, "256 open files"),
+        (Room(None, None, 50_000_000), Status.WARN, "50 MB of memory"),
     ],
 )
 def test_doctor_says_where_there_is_little_room(room: Room, status: Status, said: str) -> None:

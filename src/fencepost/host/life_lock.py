@@ -46,6 +46,16 @@ def holder_of(path: str) -> int | None:
         return None
 
 
+def holders_in(folder: str) -> dict[str, int]:
+    """Return the processes that hold the locks of a folder, by the names of the files."""
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return {}
+    found = {name: holder_of(os.path.join(folder, name)) for name in names}
+    return {name: pid for name, pid in found.items() if pid is not None}
+
+
 def is_life_over(path: str) -> bool:
     """Tell whether the process that held the lock is gone; a missing file tells nothing."""
     try:

@@ -8,6 +8,7 @@ from fencepost.config.find import config_path, gate_target, gates_of, gates_of_a
 from fencepost.config.load import Config
 from fencepost.host import cgroup, filesystem, libc, unreadable_process
 from fencepost.host.kept_seals import KeptSeals
+from fencepost.host.life_lock import holders_in
 from fencepost.host.limits import Room, room_left
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
@@ -28,7 +29,8 @@ from fencepost.ports.store import LeaseStore, StoreFacts
 SKEW_MAX_US = 2 * SECOND_US
 LOST_SHOWN_MAX = 100
 HOSTS_NAMED_MAX = 3
-PROCESSES_MIN, DESCRIPTORS_MIN = 50, 1024
+PROCESSES_MIN, DESCRIPTORS_MIN = 50, 1064  # a worker takes up to 1,000 runs, and keeps 64 for all the rest
+MEMORY_MIN_BYTES = 200_000_000  # less than any agent CLI takes
 LOGS_BIG_BYTES = 5_000_000_000
 FREE_MIN_BYTES = 500_000_000
 GROUP_OR_OTHERS = 0o077
@@ -98,23 +100,35 @@ def _examine_host(who: Patient) -> Iterator[CheckFinding]:
     yield from _places(who)
     yield from _hooks(who)
     yield from _host()
-    yield limits(room_left())
+    yield from _limits(who)
     yield _secrecy()
     yield _sqlite(who.ask_sqlite)
 
 
-def limits(room: Room) -> CheckFinding:
+def _limits(who: Patient) -> list[CheckFinding]:
+    """Look at what this process may have, and at what each worker of this user may: a service has limits of its own."""
+    workers = holders_in(os.path.join(state_folder(who.environ), "workers")).values()
+    found = [limits(room_left()), *(limits(room_left(pid), f"worker {pid}: ") for pid in workers)]
+    return [one for one in found if one.status is not Status.OK] or found[:1]
+
+
+def limits(room: Room, whose: str = "") -> CheckFinding:
     """Say whether there is room for agents: one that cannot be started waits, and up says so once."""
-    processes, descriptors = room
+    processes, descriptors, memory = room
     if processes is not None and processes < PROCESSES_MIN:
-        what = f"{counted(processes, 'more process', 'more processes')} may be started here"
+        what = f"{whose}{counted(processes, 'more process', 'more processes')} may be started"
         return CheckFinding(
             "limits", Status.WARN, what, "raise ulimit -u, or TasksMax= of the service; each run takes a few"
         )
     if descriptors is not None and descriptors < DESCRIPTORS_MIN:
-        what = f"a process may have {descriptors} open files and connections"
+        what = f"{whose}a process may have {descriptors} open files and connections"
         return CheckFinding("limits", Status.WARN, what, "raise ulimit -n, or LimitNOFILE= of the service")
-    return CheckFinding("limits", Status.OK, "there is room for processes and open files")
+    if memory is not None and memory < MEMORY_MIN_BYTES:
+        what = f"{whose}{memory // MEGABYTE} MB of memory are left"
+        return CheckFinding(
+            "limits", Status.WARN, what, "run fewer agents at once (--workers), or raise MemoryMax= of the service"
+        )
+    return CheckFinding("limits", Status.OK, "there is room for processes, open files and memory")
 
 
 def _veiled(who: Patient, findings: Iterable[CheckFinding]) -> Iterator[CheckFinding]:

@@ -1,10 +1,9 @@
 """Stops the workers of this machine for good: agents finish or are handed back, whatever SIGTERM means to them."""
 
-import os
 import signal
 from typing import NamedTuple
 
-from fencepost.host.life_lock import holder_of
+from fencepost.host.life_lock import holders_in
 from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
@@ -33,12 +32,7 @@ def drain_workers(folder: str, processes: Processes, clock: Clock, *, seconds: f
 
 def _workers(folder: str, processes: Processes) -> list[tuple[str, ProcessId]]:
     """Return the living workers, by the locks that they hold for life."""
-    try:
-        names = sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return []
-    found = [(name, holder_of(os.path.join(folder, name))) for name in names]
-    known = [(name, processes.identify(pid)) for name, pid in found if pid is not None]
+    known = [(name, processes.identify(pid)) for name, pid in holders_in(folder).items()]
     return [(name, process) for name, process in known if process is not None]
 
 

@@ -54,6 +54,7 @@ class AgentEnd(NamedTuple):
     exit_code: int
     told: Told
     gone: bool  # its whole tree
+    starved: bool = False  # killed, while the kernel ended processes for want of memory
 
 
 class AgentWatch:
@@ -293,7 +294,8 @@ class AgentWatch:
         if self._listening:
             self._listening.finish()
         code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        if self._why is None and code == 128 + signal.SIGKILL and kills_for_memory() > self._kills_before:
+        starved = self._why is None and code == 128 + signal.SIGKILL and kills_for_memory() > self._kills_before
+        if starved:
             self._log.write(
                 b"fencepost: killed, while the kernel of this machine ended processes for want of memory.\n"
             )
@@ -302,7 +304,7 @@ class AgentWatch:
         told = self._with_spending(told)._replace(refused=self._answers.told().refused)
         told = told._replace(summary=hide(told.summary, list(self._order.secrets)) if told.summary else None)
         outcome, code = self._outcome(code)
-        return AgentEnd(outcome, code, told, self._tree.is_gone())
+        return AgentEnd(outcome, code, told, self._tree.is_gone(), starved)
 
     def _with_spending(self, told: Told) -> Told:
         """Add what the model gate has counted, where the agent itself told nothing."""

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 SCARCE = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # what a host runs out of
+STARVED = (
+    "the kernel killed an agent for want of memory: run fewer at once (--workers), or raise MemoryMax= of the service; "
+    "see: fencepost doctor"
+)
 IDLE, PREPARE, AGENT, FINISH, ENDED = "idle", "prepare", "agent", "finish", "ended"
 LONELY_SECONDS = 10.0  # how long a guard that has no run waits for its first keeper
 UNFOUND_SECONDS = 60.0  # how often a guard that waits for its end to be settled looks whether it can be found at all
@@ -441,6 +445,8 @@ class RunGuard:
         worktree = self._worktree
         assert self._watch is not None
         self._watch.close()
+        if end.starved:
+            self._say(said=STARVED)
         if worktree is None or isinstance(end.outcome, Lost) or not end.gone:
             self._conclude(end.outcome, started=True, exit_code=end.exit_code, told=end.told, gone=end.gone)
             return

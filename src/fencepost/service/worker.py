@@ -44,7 +44,7 @@ class Worker:
 
     def __init__(self, bench: WorkerTools, plain: Zygote, full: Zygote, *, slots: int, keeper: str) -> None:
         """Have plain commands carried out by guards of one helper, and all other runs by those of the other."""
-        self.bench, self._tools, self._slots = bench, bench.tools, self._slots_of(slots, bench)
+        self.bench, self._tools, self.slots = bench, bench.tools, self._slots_of(slots, bench)
         self.keeper = keeper
         self._making = Making(bench)
         self._choice = RunChoice(bench, self._making, plain, full, keeper=keeper)
@@ -174,7 +174,7 @@ class Worker:
         elif "taken" in message and guarded.adopted:
             self._look_how_far(guarded, message)
         elif "said" in message:
-            self._tools.say(str(message["said"]))
+            self._complain(str(message["said"]))
         elif "model_gate_gone" in message and self.bench.model_gate is not None:
             self.bench.model_gate.port()  # which starts another one
 
@@ -257,7 +257,7 @@ class Worker:
         """
         if self._draining:
             return
-        chosen = self._choice.offers(store, max(0, self._slots - self.running), ready)
+        chosen = self._choice.offers(store, max(0, self.slots - self.running), ready)
         if chosen:
             self._take(store, chosen)
 

@@ -95,7 +95,8 @@ def serve(
     zygotes = (open_plain_zygote(), open_zygote(lambda: guard_maker(rights))) if plan.slots else None
     nursery = open_nursery(lambda alive: lane(works, open_hint(url), worker_alive=alive)) if plan.slots else None
     worker = Worker(works, *zygotes, slots=plan.slots, keeper=new_id(clock)) if zygotes else None
-    say(f"{name}: {without_password(url)}, room for {plan.slots} runs at once. Ctrl-C drains and stops.")
+    slots = worker.slots if worker else 0
+    say(f"{name}: {without_password(url)}, room for {slots} runs at once. Ctrl-C drains and stops.")
     if plan.slots:
         _look_at_projects(works.grounds)
     presence = Presence(works.grounds, tools, ttl_seconds=plan.ttl_seconds) if plan.slots else None
