@@ -197,11 +197,19 @@ def test_remotes_that_look_alike_are_left_alone(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "spelling", ["../remote.git", "file://{remote}", "{remote}/", "../linked", "../clone/../remote"]
+    "spelling",
+    [
+        "../remote.git",
+        "file://{remote}",
+        "file://localhost{folder}/rem%6Fte.git",
+        "{remote}/",
+        "../linked",
+        "../clone/../remote",
+    ],
 )
 def test_every_spelling_of_the_remote_leads_to_the_gate(site: Site, spelling: str) -> None:
     (site.folder / "linked").symlink_to(site.remote)
-    site.git("remote", "set-url", "origin", spelling.format(remote=site.remote))
+    site.git("remote", "set-url", "origin", spelling.format(remote=site.remote, folder=site.folder))
     before, _ = site.at(), site.commit("zombie")
 
     told = site.push("origin", "HEAD:main", first=RAISE.format(target=f"'{site.target}'"))

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 PORTS = {"ssh": "22", "git": "9418", "http": "80", "https": "443"}
 SCHEMES = {"git+ssh": "ssh", "ssh+git": "ssh"}
@@ -42,12 +43,12 @@ def likeness(one: str, other: str, *, folder: str = ".") -> Likeness:
 
 
 def read_address(text: str, folder: str = ".") -> Address:
-    """Take an address apart, as git does."""
+    """Take an address apart, as git does; in a URL any letter may be spelled %XX."""
     scheme, slashes, rest = text.partition("://")
     if slashes and scheme != "file":
         return _of_url(SCHEMES.get(scheme.lower(), scheme.lower()), rest)
     if slashes:
-        return Address("", "", "", "", "/" + rest.partition("/")[2])
+        return Address("", "", "", "", os.fsdecode(unquote_to_bytes("/" + rest.partition("/")[2])))
     login, colon, path = text.partition(":")
     if colon and "/" not in login:
         user, _, host = login.rpartition("@")
@@ -82,7 +83,7 @@ def _of_url(scheme: str, rest: str) -> Address:
     name, colon, port = host.rpartition(":")
     if not colon or port.endswith("]"):
         name, port = host, ""
-    user = login.partition(":")[0]
+    user, name, path = (os.fsdecode(unquote_to_bytes(part)) for part in (login.partition(":")[0], name, path))
     return Address(scheme, user, name.strip("[]").lower(), port or PORTS.get(scheme, ""), _bare(path))
 
 
