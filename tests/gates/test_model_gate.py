@@ -309,6 +309,21 @@ def test_an_answer_that_cannot_be_cut_off_is_put_aside_as_a_whole(gate: Gate) ->
     keeper.close()
 
 
+@pytest.mark.parametrize(
+    ("way", "asked"),
+    [
+        ("chat", {"max_completion_tokens": 1000, "n": 20}),
+        ("gemini", {"generationConfig": {"maxOutputTokens": 1000, "candidateCount": 20}}),
+    ],
+)
+def test_several_answers_to_one_call_are_put_aside_each(gate: Gate, way: str, asked: dict[str, Any]) -> None:
+    keeper = gate.admit(CALLS[way][0], budget_micro=100_000)
+
+    assert gate.call(way, **asked).status_code == 403
+    assert gate.provider.asked == []
+    keeper.close()
+
+
 @pytest.mark.parametrize("way", CALLS)
 def test_what_stands_around_the_words_of_a_stream_is_not_counted_as_words(gate: Gate, way: str) -> None:
     """A token of a stream comes in hundreds of bytes: by those, any small budget would be used up by a short answer."""

@@ -61,13 +61,19 @@ def _paths(*patterns: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(one, re.ASCII) for one in patterns)
 
 
-def _asked(said: Mapping[str, Any], model: object, limit: object, body: bytes, *, streams: bool) -> ModelCall:
-    most = limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else OUTPUT_RESERVED_MAX
+def _asked(
+    said: Mapping[str, Any], model: object, limit: object, body: bytes, *, streams: bool, answers: object = 1
+) -> ModelCall:
+    most = _number(limit, OUTPUT_RESERVED_MAX) * _number(answers, 1)
     tier = next(
         (str(said[name]) for name in ("service_tier", "serviceTier", "speed") if said.get(name) not in TIERS), ""
     )
     refused = "" if said or body.strip() == b"{}" else "its body is not one plain JSON object"
     return ModelCall(str(model), min(most, OUTPUT_RESERVED_MAX) if streams else most, body, refused, tier)
+
+
+def _number(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else otherwise
 
 
 def _look_anthropic(_: str, body: bytes) -> ModelCall:
@@ -78,7 +84,7 @@ def _look_anthropic(_: str, body: bytes) -> ModelCall:
 def _look_openai(path: str, body: bytes) -> ModelCall:
     said = document_of(body)
     limit = said.get("max_output_tokens") or said.get("max_completion_tokens") or said.get("max_tokens")
-    asked = _asked(said, said.get("model", ""), limit, body, streams=bool(said.get("stream")))
+    asked = _asked(said, said.get("model", ""), limit, body, streams=bool(said.get("stream")), answers=said.get("n"))
     if said.get("background"):
         return asked._replace(refused="a background response would outlive the run's lease")
     options = said.get("stream_options")
@@ -92,11 +98,11 @@ def _look_openai(path: str, body: bytes) -> ModelCall:
 def _look_gemini(path: str, body: bytes) -> ModelCall:
     said = document_of(body)
     config = said.get("generationConfig")
-    limit = config.get("maxOutputTokens") if isinstance(config, dict) else None
+    config = config if isinstance(config, dict) else {}
+    limit, answers = config.get("maxOutputTokens"), config.get("candidateCount")
     model = path.rpartition("/models/")[2].partition(":")[0]
-    return _asked(
-        said, model, limit, body, streams=False
-    )  # it may stream a list, which cannot be cut off as events can
+    # It may stream a list, which cannot be cut off as events can.
+    return _asked(said, model, limit, body, streams=False, answers=answers)
 
 
 def _anthropic_error(status: int, words: str) -> dict[str, Any]:
