@@ -46,6 +46,18 @@ def test_an_installed_version_is_compared_with_those_that_were_tried(tmp_path: P
     assert "1.9, 1.10.2" in finding.message
 
 
+@pytest.mark.parametrize("preset", ["amp", "cursor-agent"])
+def test_a_definition_that_was_never_run_with_the_real_program_says_so(tmp_path: Path, preset: str) -> None:
+    file, program = tmp_path / "fencepost.toml", tmp_path / preset
+    file.write_text(f'[agents.a]\nengine = "cli"\npreset = "{preset}"\nprompt = "x"\n')
+    program.write_text("#!/bin/sh\necho 1.2.3\n")
+    program.chmod(0o755)
+
+    (finding,) = untried(load(str(file)), {"PATH": str(tmp_path)}, ask_version)
+
+    assert (finding.status, "was never run with a real one" in finding.message) == (Status.WARN, True)
+
+
 def test_with_which_versions_a_definition_was_tried_is_no_part_of_a_manifest(tmp_path: Path) -> None:
     file = tmp_path / "fencepost.toml"
     file.write_text(AGENTS.format(folder=tmp_path))

@@ -12,6 +12,7 @@ from fencepost.model.version import show_version, version_in
 from fencepost.operations.doctor_finding import CheckFinding, Status
 
 AskVersion = Callable[[Sequence[str], Mapping[str, str]], str]
+LOOK = "look at its first runs: how they end, what they cost, whether they resume; or install a version that was tried"
 ANSWER_SECONDS = 20.0  # a Python program that imports much takes several
 
 
@@ -41,26 +42,24 @@ def untried(config: Config, environ: Mapping[str, str], ask: AskVersion) -> Iter
         found, tried = version_in(said), definition.get("tried", [])
         if found is None:
             continue  # it is not here, which is told with its agent, or does not say
-        check = f"{name} version"
         newer = newer_than_tried(tried, said)
-        if newer is None:
-            yield CheckFinding(
-                check, Status.OK, f"{show_version(found)}; its definition was tried with {', '.join(tried)}"
-            )
-        else:
-            yield CheckFinding(
-                check,
-                Status.WARN,
-                f"{show_version(newer)} is newer than what its definition was tried with ({', '.join(tried)})",
-                "look at its first runs: how they end, what they cost, whether they resume; or install a version that was tried",
-            )
+        if tried and newer is None:
+            words = f"{show_version(found)}; its definition was tried with {', '.join(tried)}"
+            yield CheckFinding(f"{name} version", Status.OK, words)
+            continue
+        words = (
+            f"{show_version(found)} is newer than what its definition was tried with ({', '.join(tried)})"
+            if tried
+            else f"{show_version(found)}; its definition follows its documentation, and was never run with a real one"
+        )
+        yield CheckFinding(f"{name} version", Status.WARN, words, LOOK)
 
 
 def _used(config: Config) -> dict[str, Mapping[str, Any]]:
     """Return the definitions that agents are run by, as far as they can be asked."""
     names = {_preset(agent) for agent in config.agents.values()}
     known = {name: config.engines[name] for name in sorted(names) if name in config.engines}
-    return {name: one for name, one in known.items() if one.get("version_argv") and one.get("tried")}
+    return {name: one for name, one in known.items() if one.get("version_argv") and "tried" in one}
 
 
 def _preset(agent: AgentDefinition) -> str:
