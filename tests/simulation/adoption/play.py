@@ -151,7 +151,8 @@ def _strike_worker(world: AdoptionWorld, kind: str, worker: SimWorker) -> None:
         worker.frozen = True
         if kind == "rob worker":  # it thaws within its leases' time: after it, its last resort asks nobody
             worker.give_up_lock()
-            world.start_worker()
+            if all(one.frozen for one in world.workers):  # else another one is there to adopt
+                world.start_worker()
             for _ in range(8):
                 world.step()
             worker.frozen = False
