@@ -7,7 +7,6 @@ with rehearsal(payload={"month": "2026-10"}) as stage:
 
 import json
 import os
-import select
 from asyncio import run as run_loop
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 from fencepost import wiring
 from fencepost.context import RunContext
 from fencepost.flow.run_recheck import claim_for, recheck_for
+from fencepost.host.descriptors import readable
 from fencepost.host.identity import this_host
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.effect_ledger import Entry
@@ -182,7 +182,7 @@ class Rehearsal:
         told, tell = os.pipe()
 
         def answer() -> None:
-            while told not in (ready := select.select([told, *answering.fds()], [], [])[0]):
+            while told not in (ready := readable([told, *answering.fds()])):
                 answering.serve(ready)
 
         thread = Thread(target=answer, name="rehearsal", daemon=True)

@@ -1,6 +1,7 @@
 """What a script sees of `fencepost exec`: exit codes, streams, environment, messages."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -344,3 +345,17 @@ def holding(ground: Ground) -> subprocess.Popen[bytes]:
 def finish(ground: Ground, holder: subprocess.Popen[bytes]) -> None:
     Path(ground.path("go")).write_text("")
     assert ground.told(holder).code == 0
+
+
+def test_a_parent_with_a_thousand_open_files_is_no_trouble(ground: Ground) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2_048), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    try:
+        words = [sys.executable, "-m", "fencepost", "exec", "--lock", "z", "--", "sh", "-c", "exit 3"]
+        told = subprocess.run(words, env=ground.env, pass_fds=held, capture_output=True, check=False)
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert told.returncode == 3, told.stderr.decode()

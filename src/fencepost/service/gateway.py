@@ -1,11 +1,11 @@
 """The MCP gateway at work: frames from the agent to the server and back, until one of them is gone."""
 
 import os
-import select
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Protocol
 
+from fencepost.host.descriptors import readable
 from fencepost.model.mcp import FRAME_MAX
 from fencepost.service.signals import ONLY_TO_AGENT, Mailbox
 from fencepost.service.tool_gate import ToolGate
@@ -91,7 +91,7 @@ class Gateway:
     def _pump(self, source: int) -> None:
         splitter = Splitter()
         while True:
-            ready, _, _ = select.select([source, self._mailbox.fd], [], [])
+            ready = readable([source, self._mailbox.fd])
             self._interrupted()
             if source not in ready:
                 continue

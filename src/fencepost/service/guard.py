@@ -8,10 +8,10 @@ It knows nothing of the store: a supervisor that cannot renew simply stops movin
 from __future__ import annotations
 
 import os
-import select
 
 from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
+from fencepost.host.descriptors import readable
 from fencepost.model import light_signal as signal
 from fencepost.model.light import TYPE_CHECKING
 from fencepost.service.agent_tree import AgentTree
@@ -55,7 +55,7 @@ class Guard:
 
     def _watch(self, wakeup: int) -> None:
         while not self._agent_ended():
-            ready, _, _ = select.select([self._line.fd, wakeup], [], [], self._patience())
+            ready = readable([self._line.fd, wakeup], self._patience())
             if wakeup in ready:
                 os.read(wakeup, 4096)
             if self._line.fd in ready:

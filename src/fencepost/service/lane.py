@@ -6,13 +6,13 @@ or a lease cannot be renewed in time. Runs that have not begun by then go back i
 
 import gc
 import os
-import select
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from fencepost.flow.run_recheck import recheck_for
+from fencepost.host.descriptors import readable
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import ASK_PART, Claim, kill_grace
 from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
@@ -112,7 +112,7 @@ class _Keeper:
             self._advance()
             if self._is_over():
                 break
-            ready, _, _ = select.select([*fds, *self._ears(), *hint.fds()], [], [], self._patience(hint))
+            ready = readable([*fds, *self._ears(), *hint.fds()], self._patience(hint))
             if caller.output.fd in ready and not caller.output.drain():
                 fds.remove(caller.output.fd)
             self._listen(ready)
@@ -146,7 +146,7 @@ class _Keeper:
         """Give a store that is away a moment to come back; a request to stop is heard meanwhile."""
         until_ns = self._now() + round(AGAIN_SECONDS * 1e9)
         while (left := (until_ns - self._now()) / 1e9) > 0:
-            self._listen(select.select(self._ears(), [], [], left)[0])
+            self._listen(readable(self._ears(), left))
 
     def _advance(self) -> None:
         """Give the runner the next runs, then settle what is done and lease what comes after."""

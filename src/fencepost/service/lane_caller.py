@@ -5,11 +5,11 @@ Who takes the permit has the run: the process, which begins it, or the keeper, w
 
 import json
 import os
-import select
 from collections.abc import Iterator
 from contextlib import suppress
 from socket import socketpair
 
+from fencepost.host.descriptors import readable
 from fencepost.host.log_files import LogFile
 from fencepost.model.own_program import own_program
 from fencepost.model.secret_rights import is_ordinary
@@ -90,7 +90,7 @@ class LaneRunner:
 
     def last_words(self) -> Iterator[Message]:
         """Yield what the runner said before it was gone, and we have not read yet."""
-        while select.select([self._line.fd], [], [], 0)[0] and not self._line.closed:
+        while readable([self._line.fd], 0) and not self._line.closed:
             yield from self._line.receive()
 
     def tell_deadline(self, deadline_ns: int) -> None:

@@ -5,10 +5,10 @@ this one helper before it opens anything, and asks it for each lane.
 """
 
 import os
-import select
 import signal
 from collections.abc import Callable
 
+from fencepost.host.descriptors import readable
 from fencepost.host.spawn import close_others
 from fencepost.model.errors import StoreUnavailable
 from fencepost.service.guard import wake_on_child
@@ -94,7 +94,7 @@ class _Helper:
         wakeup = wake_on_child()
         while not self._line.closed or self._children:
             fds = [wakeup] if self._line.closed else [self._line.fd, wakeup]
-            ready, _, _ = select.select(fds, [], [], None)
+            ready = readable(fds)
             if self._line.fd in ready:
                 for message in self._line.receive():
                     self._obey(message)

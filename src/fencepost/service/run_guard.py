@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 from _operator import _compare_digest as compare_digest  # hmac's own, without its imports
 from _socket import AF_UNIX, SOCK_STREAM, socket
 
 from fencepost.host import cgroup as cgroups
+from fencepost.host.descriptors import readable
 from fencepost.host.libc import open_alarm, set_alarm
 from fencepost.host.log_files import LogFile
 from fencepost.model import light_signal as signal
@@ -99,7 +99,7 @@ class RunGuard:
         signal.signal(signal.SIGTERM, lambda *_: self._on_term())
         self._listener.setblocking(False)
         while not self._left:
-            ready, _, _ = select.select(self._fds(wakeup), [], [], self._patience())
+            ready = readable(self._fds(wakeup), self._patience())
             if wakeup in ready:
                 os.read(wakeup, 4096)
             if self._alarm in ready and self._alarm is not None:

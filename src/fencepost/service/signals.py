@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import select
 
+from fencepost.host.descriptors import readable
 from fencepost.model import light_signal as signal
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -49,7 +49,7 @@ class Mailbox:
 
     def wait(self, seconds: float) -> None:
         """Pause before the start; a signal ends it all."""
-        select.select([self.fd], [], [], seconds)
+        readable([self.fd], seconds)
         for number in self.collect():
             raise SignalledStop(number)
 

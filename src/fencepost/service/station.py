@@ -1,13 +1,13 @@
 """The loop of `up`, `scheduler` and `worker`: tick, reap, start attempts, and sleep until something is due."""
 
 import os
-import select
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from fencepost.flow.foresight import Foresight
 from fencepost.flow.ticker import Ticker, plan_of
+from fencepost.host.descriptors import readable
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.light import NamedTuple
 from fencepost.ports.agenda import Agenda
@@ -213,7 +213,7 @@ class Station:
             patience = min(patience, deaf if deaf > 0 else hint.poll_seconds())
         listened = hint.fds() if hint is not None and deaf <= 0 else []
         fds = [self._wakeup, *(one.fd for one in helpers), *listened]
-        ready, _, _ = select.select(fds, [], [], max(0.0, patience))
+        ready = readable(fds, max(0.0, patience))
         if self._nursery and self._nursery.fd in ready:
             self._nursery.hear()
         if self._wakeup in ready:
@@ -276,7 +276,7 @@ class Station:
         """Give lanes a moment to hand back what they have: they are not adopted."""
         give_up_ns = self._tools.clock.awake_ns() + round(LANES_SECONDS * 1e9)
         while nursery.lanes and not nursery.is_gone and self._tools.clock.awake_ns() < give_up_ns:
-            if select.select([nursery.fd], [], [], POLL_SECONDS)[0]:
+            if readable([nursery.fd], POLL_SECONDS):
                 nursery.hear()
         nursery.close()
 

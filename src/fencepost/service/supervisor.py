@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 
 from fencepost.host import cgroup
+from fencepost.host.descriptors import readable
 from fencepost.model import light_signal as signal
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import ASK_PART, Claim, Lease, kill_grace
@@ -199,7 +199,7 @@ class _Supervisor:
         while self._ended is None:
             thinking = self._model.fds() if self._model is not None else []
             waited = [line, mailbox, *answering.fds(), *thinking]
-            ready, _, _ = select.select(waited, [], [], self._patience())
+            ready = readable(waited, self._patience())
             if self._model is not None:
                 self._hear_model_gate(self._model)
             if mailbox in ready:

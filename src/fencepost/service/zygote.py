@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 from _socket import AF_UNIX, SOCK_STREAM, socket, socketpair
 
+from fencepost.host.descriptors import readable
 from fencepost.host.libc import name_process
 from fencepost.host.spawn import close_others
 from fencepost.model import light_signal as signal
@@ -118,7 +118,7 @@ class Helper:
         gc.freeze()  # a collection would touch, and so copy, every page that guards share
         wakeup = wake_on_child()
         while not self._line.closed:
-            ready, _, _ = select.select([self._line.fd, wakeup], [], [])
+            ready = readable([self._line.fd, wakeup])
             if self._line.fd in ready:
                 for message in self._line.receive():
                     self._fork(GuardPlace(str(message["folder"]), str(message["name"])))
