@@ -5,9 +5,11 @@ modules are loaded already. Polling tests start hundreds of them.
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -19,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fencepost import stores
 from fencepost.cli import main as door
 
 # They keep going, fork by themselves, or are about what an interpreter does when it starts.
@@ -103,8 +106,9 @@ def serve(path: str, alive: int) -> None:
     for name in door.COMMANDS:
         if name not in APART:
             door.load(name)
-    for module in ("psycopg", "fencepost.stores.runtime", "fencepost.stores.postgres.store"):
-        importlib.import_module(module)
+    for module in pkgutil.walk_packages(stores.__path__, f"{stores.__name__}."):
+        importlib.import_module(module.name)
+    gc.freeze()  # else each child copies the pages of all of it as soon as it looks for garbage
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(path)
     listening.listen(64)
