@@ -12,6 +12,7 @@ from tempfile import mkdtemp
 from typing import Protocol
 
 import psycopg
+from psycopg.rows import TupleRow
 
 from fencepost.model.lease import Claim, Granted, Lease
 from fencepost.model.process import Host, ProcessId
@@ -74,6 +75,24 @@ def lay_down(path: Path) -> None:
             shutil.copy(empty, name)
 
 
+_admins: dict[str, psycopg.Connection[TupleRow]] = {}
+ADMINS_MAX = 2  # a scene and a rig take turns
+
+
+def admin_of(url: str) -> psycopg.Connection[TupleRow]:
+    """Keep a connection from test to test: a new one reads what forty tables are before it can empty them."""
+    if url not in _admins:
+        forget_admins(keep=ADMINS_MAX - 1)
+        _admins[url] = psycopg.connect(url, autocommit=True)
+    return _admins[url]
+
+
+@atexit.register
+def forget_admins(keep: int = 0) -> None:
+    while len(_admins) > keep:
+        _admins.pop(next(iter(_admins))).close()
+
+
 class SqliteRig:
     kind = "sqlite"
 
@@ -116,8 +135,11 @@ class PostgresRig:
         self.url = url
         self._open: list[AnyStore] = []
         self.store = self.open_another()
-        self._admin = psycopg.connect(url, autocommit=True)
         self._reset()
+
+    @property
+    def _admin(self) -> psycopg.Connection[TupleRow]:
+        return admin_of(self.url)
 
     def open_another(self) -> AnyStore:
         store = open_postgres(self.url, new_id="conformance", allow_lossy=True)
@@ -145,13 +167,12 @@ class PostgresRig:
     def close(self) -> None:
         for store in self._open:
             store.close()
-        self._admin.close()
 
     def _reset(self) -> None:
         self._admin.execute(MANUAL_CLOCK)
         self._admin.execute("UPDATE manual_clock SET us = %s", [NOON_US])
         self._admin.execute(EMPTY_ALL)
-        self._admin.execute("UPDATE fencepost.meta SET value = '0' WHERE key = 'fence_high'")
+        self._admin.execute(MEMORIES)
 
 
 QUEUE_DIFFERS = """
@@ -179,6 +200,11 @@ DO $$ DECLARE name text; is_used boolean; BEGIN
         IF is_used THEN EXECUTE format('TRUNCATE fencepost.%I CASCADE', name); END IF;
     END LOOP;
 END $$
+"""
+MEMORIES = b"""
+UPDATE fencepost.meta SET value = '0' WHERE key = 'fence_high';
+UPDATE fencepost.meta SET value = '1' WHERE key = 'schema_needs';
+DELETE FROM fencepost.meta WHERE key IN ('tzdata', 'tzdata_underway') OR key LIKE 'moved:%'
 """
 MANUAL_CLOCK = f"""
 CREATE TABLE IF NOT EXISTS manual_clock AS SELECT {NOON_US}::bigint AS us;

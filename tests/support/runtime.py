@@ -27,11 +27,6 @@ MYSELF = ProcessId(Host("tower", "machine-1", "boot-1", "pid:1"), 4711, "12345")
 TENANT = "default"
 SUCCEEDED = Settlement(RunState.SUCCEEDED)
 DEAD = Settlement(RunState.DEAD, Reason.EXIT_CODE)
-TABLES = (
-    "tick, run, attempt, checkpoint, completion, schedule, schedule_version, agent, pause, audit, watermark, tally, "
-    "old_log, seal, wish, notice, access_key, hook, ready, running, served, dead, delivery, gathering, meter, "
-    "folded, unfolded, cell, guarded_tick, manifest, audit_pack"
-)
 
 T = TypeVar("T")
 
@@ -68,13 +63,6 @@ class Runtime:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.kind = rig.kind
-        if isinstance(rig, PostgresRig):
-            tables = ", ".join(f"fencepost.{name}" for name in TABLES.split(", "))
-            rig._admin.execute(f"TRUNCATE {tables}")
-            rig._admin.execute(
-                "DELETE FROM fencepost.meta WHERE key IN ('tzdata', 'tzdata_underway') OR key LIKE 'moved:%'"
-            )
-            rig._admin.execute("UPDATE fencepost.meta SET value = '1' WHERE key = 'schema_needs'")
         self.store = RuntimeStore(rig.store)
         self.definitions: dict[str, dict[str, ScheduleDefinition]] = {}
         self.agents: dict[str, dict[str, AgentDefinition]] = {}
