@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
+# Tests start programs by the thousand, and five processes read every test: each file is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 # Five on two cores: most tests wait for a lease to run out or a process to end.
 JOBS ?= 5
 

@@ -1,8 +1,10 @@
 """Real servers for the tests that ask for them; nothing here is imported or started for the others."""
 
+import importlib
+import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +19,26 @@ if TYPE_CHECKING:
     from tests.support.s3 import S3Server
     from tests.support.site import Site
 
+ROOT = Path(__file__).parents[1]
+
 # How long a generator takes says how busy the machine is, and nothing about the code.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
 # ruff: noqa: PLC0415  # imported where they are needed, so that a test of the model pays for none of it
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each of several workers read the test files from another one on: what one has compiled, the others load."""
+    if session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    names = sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.glob("tests/**/test_*.py"))
+    first = len(names) * worker // workers
+    for name in names[first:] + names[:first]:
+        with suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):  # collecting it will say so
+            importlib.import_module(name)
 
 
 @pytest.fixture(scope="session", autouse=True)
