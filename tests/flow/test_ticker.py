@@ -222,9 +222,9 @@ def test_a_year_of_downtime_costs_a_few_rows_and_milliseconds(runtime: Runtime) 
     runtime.cron(cron="* * * * * *", timezone="Europe/Berlin")
     runtime.tick()
     runtime.go_to("2028-01-15T08:00:00")
-    began = time.perf_counter()
+    began = time.process_time()  # ours alone: a busy machine says nothing about the code
     runtime.tick()
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
     rows = runtime.ticks()
     assert len(rows) <= 4

@@ -142,9 +142,9 @@ def test_a_year_of_seconds_is_proved_in_seconds(runtime: Runtime) -> None:
     runtime.tick()
     runtime.go_to("2028-01-15T08:00:00")
     runtime.tick()
-    began = time.perf_counter()
+    began = time.process_time()  # ours alone: a busy machine says nothing about the code
     assert totals(runtime) == (365 * 86_400 + 3600, 365 * 86_400 + 3600, 0, 0, 0)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_one_shots_are_owed_once(runtime: Runtime) -> None:

@@ -129,7 +129,7 @@ def test_a_lock_that_is_never_given_up_is_said_to_all_at_once(callers: Callers) 
         threads.append(threading.Thread(target=callers._write, args=(number, store, marking(number))))
         threads[-1].start()
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
     other.execute("ROLLBACK")
 
     assert [isinstance(answer, StoreUnavailable) for answer in callers.answers.values()] == [True] * 4
