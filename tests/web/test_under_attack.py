@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.support.proxy import FaultyProxy, Pass, Silence
+from tests.support.sender import SECRET
 from tests.support.site import Site, greeted
 
 SLOW, HEAVY = 500, 60
@@ -90,20 +91,78 @@ def test_slow_and_heavy_clients_are_cut_off_within_bounds_and_others_served_mean
     assert announced.status_code == 413
 
 
-def test_a_body_whose_length_is_said_in_two_ways_is_refused_and_nothing_after_it_is_read(site: Site) -> None:
-    site.configure(CONFIG)
-    site.up("--port", "0", command="web")
-    port, _ = greeted(site)
-    smuggled = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
-    head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+HOOK = "POST /hooks/default/push HTTP/1.1\r\nHost: HOST\r\n"
+LOOK = "GET /healthz HTTP/1.1\r\nHost: HOST\r\n"
+TWO_WAYS = {  # what two servers could read in two ways, so that a second request hides in the first
+    "a length and chunks": HOOK + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths": HOOK + "Content-Length: 2\r\nContent-Length: 3\r\n\r\nab",
+    "one length twice": HOOK + "Content-Length: 2\r\nContent-Length: 2\r\n\r\nab",
+    "lengths in a list": HOOK + "Content-Length: 2, 2\r\n\r\nab",
+    "a signed length": HOOK + "Content-Length: +2\r\n\r\nab",
+    "chunks twice": HOOK + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks that are not last": HOOK + "Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+    "an unknown encoding": HOOK + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "a chunk without a size": HOOK + "Transfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n0\r\n\r\n",
+    "a chunk's bare line feed": HOOK + "Transfer-Encoding: chunked\r\n\r\n1\nx\r\n0\r\n\r\n",
+    "a bare line feed": LOOK.replace("HOST\r\n", "HOST\n") + "X-A: b\r\n\r\n",
+    "a bare carriage return": LOOK + "X-A: b\rX-C: d\r\n\r\n",
+    "a folded header": LOOK + "X-A: b\r\n c\r\n\r\n",
+    "a space before the colon": LOOK + "X-A : b\r\n\r\n",
+    "a head without its end": LOOK + "\rX",
+    "a NUL": LOOK + "X-A: b\0c\r\n\r\n",
+    "a host in the address": LOOK.replace("/healthz", "http://elsewhere/healthz") + "\r\n",
+    "a tunnel": "CONNECT elsewhere:80 HTTP/1.1\r\nHost: HOST\r\n\r\n",
+    "another version": LOOK.replace("1.1", "9.9") + "\r\n",
+}
+
+
+def told(port: int, text: str) -> bytes:
+    """Send something and return all that is said until the server has closed the connection."""
     with socket.create_connection(("127.0.0.1", port)) as one:
         one.settimeout(30)
-        one.sendall((head + "0\r\n\r\n" + smuggled).encode())
+        one.sendall(text.replace("HOST", f"127.0.0.1:{port}").encode())
         answer = b""
         while part := one.recv(10_000):
             answer += part
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert answer.count(b"HTTP/1.1 ") == 1, answer
+    return answer
+
+
+def test_what_can_be_read_in_two_ways_is_refused_and_nothing_after_it_is_read(site: Site) -> None:
+    site.configure(CONFIG)
+    site.up("--port", "0", command="web")
+    port, _ = greeted(site)
+    for name, text in TWO_WAYS.items():
+        answer = told(port, text + LOOK + "\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 "), (name, answer)
+        assert answer.count(b"HTTP/1.1 ") == 1, (name, answer)
+
+
+def test_nothing_is_taken_for_the_answer_to_the_request_before_it(site: Site) -> None:
+    site.configure(CONFIG)
+    site.up("--port", "0", command="web")
+    port, _ = greeted(site)
+    whole = HOOK + "Content-Length: 2\r\n\r\nab"
+
+    assert told(port, whole + "no request") == b""
+    switched = told(port, LOOK + "Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n" + LOOK + "\r\n")
+    assert switched.startswith(b"HTTP/1.1 200 ")
+    assert switched.count(b"HTTP/1.1 ") == 1, "what follows may be in another language"
+
+
+def test_a_trailer_is_no_header(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    try:
+        (tmp_path / "secret").write_text(SECRET)
+        (tmp_path / "secret").chmod(0o600)
+        site.configure(CONFIG.replace("github", "bearer").replace("env:HOOK_SECRET", f"file:{tmp_path}/secret"))
+        site.up("--port", "0", command="web")
+        port, _ = greeted(site)
+        shown = f"Authorization: Bearer {SECRET}\r\n"
+        head = HOOK + "Connection: close\r\nTransfer-Encoding: chunked\r\n"
+        assert told(port, f"{head}\r\n2\r\n{{}}\r\n0\r\n{shown}\r\n").startswith(b"HTTP/1.1 401 ")
+        assert told(port, f"{head}{shown}\r\n2\r\n{{}}\r\n0\r\n\r\n").startswith(b"HTTP/1.1 202 ")
+    finally:
+        site.close()
 
 
 def test_one_address_does_not_take_all_connections(site: Site) -> None:

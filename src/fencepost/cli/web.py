@@ -15,7 +15,7 @@ EXAMPLES = """\
   fencepost web                             on 127.0.0.1:7420, or the next port
   fencepost web --port 8080 --allow-host fencepost.example.com
 """
-NEEDED = ("fastapi", "jinja2", "uvicorn", "prometheus_client")
+NEEDED = ("fastapi", "httptools", "jinja2", "uvicorn", "prometheus_client")
 MISSING = "the web door is not installed; install it with: pip install 'fencepost[web]'"
 PORT_MAX = 65_535
 END_SECONDS = 10

@@ -10,6 +10,7 @@ from starlette.types import Message, Receive, Scope
 BODY_MAX = 1_048_576
 READ_SECONDS = 10.0
 FIELDS_MAX = 100
+HEADERS_READ = "fencepost.headers"  # where they are kept in a scope
 
 
 class RequestRefused(Exception):
@@ -56,31 +57,51 @@ class Load:
 
 
 class Carried:
-    """What one request holds of it."""
+    """What one request holds of it, in a `with` block."""
 
     def __init__(self, load: Load, sender: str) -> None:
         self._load = load
         self._sender = sender
         self._bytes = 0
 
+    def charge(self, load: Load, sender: str) -> None:
+        """Hold from now on what is taken in another room, or as another sender's."""
+        assert not self._bytes
+        self._load, self._sender = load, sender
+
     def take(self, size: int) -> None:
         """Hold some more, or refuse it."""
         self._load.take(self._sender, size)
         self._bytes += size
 
-    def let_go(self) -> None:
+    def __enter__(self) -> "Carried":
+        """Begin with nothing."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Let go of all of it."""
-        self._load.give_back(self._sender, self._bytes)
-        self._bytes = 0
+        if self._bytes:
+            self._load.give_back(self._sender, self._bytes)
+
+
+def headers_of(scope: Scope) -> dict[str, str | None]:
+    """Return the headers by their names in lower case; None for what came twice, of which it is not known which was meant."""
+    found: dict[str, str | None] | None = scope.get(HEADERS_READ)
+    if found is None:
+        found = scope[HEADERS_READ] = {}
+        for key, value in scope["headers"]:
+            name = key.decode("latin-1")
+            found[name] = None if name in found else value.decode("latin-1")
+    return found
 
 
 def header(scope: Scope, name: str) -> str | None:
-    """Return a header, or None; one that came twice is refused, since it is not known which was meant."""
-    wanted = name.lower().encode("ascii")
-    found = [value for key, value in scope["headers"] if key == wanted]
-    if len(found) > 1:
+    """Return a header, or None; one that came twice is refused."""
+    found = headers_of(scope)
+    value = found.get(name)
+    if value is None and name in found:
         raise RequestRefused(400, "bad_request", f"the header {name} came more than once.")
-    return found[0].decode("latin-1") if found else None
+    return value
 
 
 def form_field(body: bytes, name: str) -> str:

@@ -5,10 +5,10 @@ needs a key, and one that changes something needs the role `admin` unless it nam
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import NamedTuple
 
 from starlette.routing import BaseRoute, Match, Route
@@ -37,6 +37,7 @@ from fencepost.web.store_threads import StoreThreads
 Tell = Callable[[str], None]
 COOKIE = "fencepost_session"
 TENANT_HEADER = "x-fencepost-tenant"
+API = "/api/v1"
 MCP_PATH = "/mcp"
 OPEN = "open"  # a route's own word that it checks its callers itself
 REQUEST_SECONDS = 30.0  # until an answer begins
@@ -90,12 +91,25 @@ class Gatekeeper:
     """Stands before the whole application."""
 
     def __init__(
-        self, app: ASGIApp, *, routes: Sequence[BaseRoute], desk: StoreThreads, hosts: frozenset[str], tell: Tell
+        self,
+        app: ASGIApp,
+        *,
+        routes: Sequence[BaseRoute],
+        desk: StoreThreads,
+        hosts: frozenset[str],
+        tell: Tell,
+        direct: Mapping[object, ASGIApp] = MappingProxyType({}),
     ) -> None:
         self.app = app
+        self._direct = direct  # by its endpoint: what answers for a route in the application's place
         self._tell = tell
         self._tell_at = 0.0
         self.routes = routes
+        self._by_room: dict[str, list[Route]] = {}
+        for route in routes:
+            if isinstance(route, Route):
+                assert "{" not in _room_of(route.path), "it would be found nowhere"
+                self._by_room.setdefault(_room_of(route.path), []).append(route)
         self._desk = desk
         self._hosts = hosts
         self._failures = 0  # within the last seconds
@@ -109,12 +123,12 @@ class Gatekeeper:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        with ExitStack() as holding:
-            await self._serve(scope, receive, _with_headers(send), holding)
+        with Carried(self._strangers_load, (scope.get("client") or ("somewhere",))[0]) as carried:
+            await self._serve(scope, receive, _with_headers(send), carried)
 
-    async def _serve(self, scope: Scope, receive: Receive, guarded: Send, holding: ExitStack) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, guarded: Send, carried: Carried) -> None:
         try:
-            receive = await self._admit(scope, receive, holding)
+            app, receive = await self._admit(scope, receive, carried)
         except RequestRefused as refused:
             close = (
                 {"Connection": "close"} if refused.status == HTTPStatus.BAD_REQUEST else None
@@ -128,10 +142,10 @@ class Gatekeeper:
         except FencepostError as error:
             await problem_of(error)(scope, receive, guarded)
             return
-        await self._answer(scope, receive, guarded)
+        await self._answer(app, scope, receive, guarded)
 
-    async def _admit(self, scope: Scope, receive: Receive, holding: ExitStack) -> Receive:
-        """Check everything that can be checked before a handler runs, cheapest first."""
+    async def _admit(self, scope: Scope, receive: Receive, carried: Carried) -> tuple[ASGIApp, Receive]:
+        """Check everything that can be checked before a handler runs, cheapest first; return what is to answer."""
         _check_framing(scope)
         self._check_host(scope)
         if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
@@ -140,11 +154,10 @@ class Gatekeeper:
         role = wanted_role(route, scope["method"])
         is_open = route is not None and role == OPEN
         session: Secret | None = None
-        carried = Carried(self._strangers_load, (scope.get("client") or ("somewhere",))[0])
         if not is_open:
             caller, session = await self._known(scope)
             caller = await self._as_named(scope, caller)
-            carried = Carried(self._known_load, caller.tenant)
+            carried.charge(self._known_load, caller.tenant)
             scope.setdefault("state", {})["admission"] = RequestCaller(caller, csrf_of(session) if session else "")
             if not caller.role.covers(Role(role)):
                 raise RequestRefused(
@@ -153,11 +166,10 @@ class Gatekeeper:
         changes = scope["method"] not in SAFE_METHODS
         if changes:
             self._check_origin(scope)
-        holding.callback(carried.let_go)
         body = await read_body(scope, receive, carried, limit=body_limit(route)) if changes else b""
         if changes and session is not None:
             _check_csrf(scope, body, session)
-        return replayed(body, receive) if changes else receive
+        return self._direct.get(scope.get("endpoint"), self.app), replayed(body, receive) if changes else receive
 
     def _check_host(self, scope: Scope) -> None:
         host = header(scope, "host")
@@ -179,8 +191,10 @@ class Gatekeeper:
             raise RequestRefused(403, "wrong_origin", "requests from other sites' pages are refused.")
 
     def _route(self, scope: Scope) -> BaseRoute | None:
-        for route in self.routes:
-            if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
+        for route in self._by_room.get(_room_of(scope["path"]), ()):
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
                 return route
         return None
 
@@ -229,7 +243,7 @@ class Gatekeeper:
     def _forgive(self) -> None:
         self._failures -= 1
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer, and answer for it when it has not begun to in time."""
         begun = False
         clock = asyncio.get_running_loop().time
@@ -245,11 +259,16 @@ class Gatekeeper:
 
         try:
             async with asyncio.timeout(REQUEST_SECONDS) as limit:
-                await self.app(scope, receive, noted)
+                await app(scope, receive, noted)
         except TimeoutError:  # what has begun is cut off by the server, which sees that it was not finished
             if not begun:
                 detail = f"there was no answer within {REQUEST_SECONDS:g} seconds; try again later."
                 await ProblemResponse(503, "too_slow", detail)(scope, receive, send)
+
+
+def _room_of(path: str) -> str:
+    """Return the first word of a path, behind the API's own beginning: routes of other rooms need not be looked at."""
+    return path.removeprefix(API).lstrip("/").partition("/")[0]
 
 
 def _check_framing(scope: Scope) -> None:

@@ -11,7 +11,7 @@ from threading import Event
 from typing import ClassVar, NamedTuple
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from fencepost import wiring
 from fencepost.model.errors import Misconfigured, StoreUnavailable
@@ -45,10 +45,11 @@ class WebAddress(NamedTuple):
     how: str = "--port P"  # to choose another port
 
 
-class TimedProtocol(H11Protocol):
-    """A connection whose request line and headers come in time, or which is closed."""
+class TimedProtocol(HttpToolsProtocol):
+    """A connection whose request line and headers come in time and within bounds, or which is closed."""
 
     _head: asyncio.TimerHandle | None = None
+    _unread = 0  # bytes since a head, or a part of a body, was last complete
     _address = ""
     _by_address: ClassVar[Counter[str]] = Counter()
 
@@ -64,11 +65,36 @@ class TimedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came; a head that comes byte by byte does not move its deadline."""
+        self._unread += len(data)
         super().data_received(data)
+        if self._unread > HEAD_BYTES_MAX:
+            self.send_400_response("Headers too long.")
         if self._is_busy():
             self._stop_waiting()
         else:
             self._await_head()
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer."""
+        if not self.url.startswith(b"/"):
+            raise ValueError("an address that names a host of its own")  # only the header Host is checked
+        self._unread = 0
+        super().on_headers_complete()
+        self.headers = []  # what trailers say goes nowhere
+        if self.parser.should_upgrade():
+            self.cycle.keep_alive = False  # what follows may be in another language
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._unread = 0
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP; behind a request that is still to be answered, it would be taken for that answer."""
+        if self._is_busy() and (self.pipeline or self.cycle.response_started or not self.cycle.more_body):
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
@@ -169,7 +195,6 @@ def _serve(url: str, address: WebAddress, offer: ServedApp, *, parent: int | Non
             server_header=False,
             proxy_headers=False,
             limit_concurrency=CONNECTIONS_MAX,
-            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
             timeout_keep_alive=5,
             timeout_graceful_shutdown=5,
         )

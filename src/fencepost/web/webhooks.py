@@ -14,12 +14,14 @@ from fencepost.model.webhook import Hook
 from fencepost.operations.run_queries import Store
 from fencepost.operations.webhook_delivery import HookRequest, Received, receive
 from fencepost.web.door import Door, door_of
+from fencepost.web.requests import headers_of
 from fencepost.web.security import OPEN, access
 
 router = APIRouter(tags=["hooks"])
 HOOKS_MAX = 10_000
 KEPT = ("accepted", "coalesced")
-Name = Annotated[str, Path(max_length=200)]
+NAME_MAX = 200
+Name = Annotated[str, Path(max_length=NAME_MAX)]
 
 
 class DeliveryAnswer(BaseModel):
@@ -92,5 +94,4 @@ def _deliver(
 
 def _single(request: Request) -> dict[str, str]:
     """Return the headers that came once; of one that came twice it is not known which was signed."""
-    names = Counter(name for name, _ in request.headers.items())
-    return {name: value for name, value in request.headers.items() if names[name] == 1}
+    return {name: value for name, value in headers_of(request.scope).items() if value is not None}
