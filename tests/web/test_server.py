@@ -1,5 +1,6 @@
 """The server as a process: its port, its link, its deadlines, and its end with the parent."""
 
+import asyncio
 import os
 import pty
 import signal
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from fencepost.model.own_program import own_program
+from fencepost.web.server import WebAddress, listen
 from tests.support.site import LINK, SERVED, Site, greeted
 
 
@@ -60,6 +62,25 @@ def test_headers_without_an_end_are_refused(site: Site) -> None:
         flood.settimeout(30)
         flood.sendall(b"GET /healthz HTTP/1.1\r\nX-A: " + b"a" * 40_000)
         assert b"400" in flood.recv(100)
+
+
+def test_an_answer_is_sent_at_once_and_waits_for_no_word_about_its_head() -> None:
+    async def sends_at_once() -> int:
+        accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        class Noting(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                served: socket.socket = transport.get_extra_info("socket")
+                accepted.set_result(served.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+        listener = listen(WebAddress(port=0), patience=0)
+        async with await asyncio.get_running_loop().create_server(Noting, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            found = await accepted
+            writer.close()
+        return found
+
+    assert asyncio.run(sends_at_once())
 
 
 def test_a_taken_port_is_said_and_the_default_looks_for_the_next(site: Site) -> None:

@@ -161,7 +161,7 @@ def serve_mcp(url: str, address: WebAddress, *, acts: bool) -> int:
 def _serve(url: str, address: WebAddress, offer: ServedApp, *, parent: int | None = None) -> int:
     machine_facts.keep_to_ourselves()
     rights = tenant_secrets.own_rights()
-    listener = _listen(address, patience=0 if parent is None else PREDECESSOR_SECONDS)
+    listener = listen(address, patience=0 if parent is None else PREDECESSOR_SECONDS)
     port = int(listener.getsockname()[1])
 
     group = wiring.commit_group(url)
@@ -270,7 +270,7 @@ async def _watch(server: uvicorn.Server, parent: int, parent_now: Callable[[], i
     server.should_exit = True
 
 
-def _listen(address: WebAddress, *, patience: float) -> socket.socket:
+def listen(address: WebAddress, *, patience: float) -> socket.socket:
     """Listen at the first port that is free. The first of them may be our predecessor's still, and is waited for."""
     ports = [address.port] if address.port is not None else range(PORT, PORT + PORTS_TRIED)
     for _ in range(round(patience / PARENT_SECONDS)):
@@ -293,7 +293,9 @@ def _listen(address: WebAddress, *, patience: float) -> socket.socket:
 
 
 def _bound(address: WebAddress, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # With the protocol named, asyncio sends at once: else an answer's body waits 40 ms for a word about its head.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address.host.strip("[]"), port))
