@@ -7,6 +7,15 @@ ANSWER_SECONDS = 60
 SECRET = "a-secret-of-enough-length"
 
 
+def posted(port: int, path: str, name: str) -> bytes:
+    """Spell a delivery as it is sent."""
+    content = json.dumps({"n": name})
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {SECRET}\r\n"
+        f"Idempotency-Key: {name}\r\nContent-Length: {len(content)}\r\n\r\n{content}"
+    ).encode()
+
+
 class Sender:
     """One connection that posts and reads the answer, and no more: a library of many uses costs more than the server."""
 
@@ -20,12 +29,8 @@ class Sender:
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
-        content = json.dumps({"n": name})
         try:
-            writer.write(
-                f"POST {self._path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nAuthorization: Bearer {SECRET}\r\n"
-                f"Idempotency-Key: {name}\r\nContent-Length: {len(content)}\r\n\r\n{content}".encode()
-            )
+            writer.write(posted(self._port, self._path, name))
             async with asyncio.timeout(ANSWER_SECONDS):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 length = int(head.partition("content-length:")[2].partition("\r\n")[0])

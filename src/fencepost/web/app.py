@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fencepost.model.errors import FencepostError, Unverifiable
 from fencepost.web import completions, health, login, metrics, webhooks
@@ -41,7 +41,7 @@ def create_app(door: Door, *, hosts: frozenset[str], tell: Tell = lambda _: None
 
         app.router.routes.append(mcp_route(door))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # as FastAPI says to extend it
-    direct = {webhooks.deliver: Direct(app, webhooks.deliver)}
+    direct: dict[object, ASGIApp] = {webhooks.deliver: Direct(app, webhooks.deliver)}
     return Gatekeeper(app, routes=app.routes, desk=door.desk, hosts=hosts, tell=tell, direct=direct)
 
 

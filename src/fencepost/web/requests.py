@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope
@@ -74,7 +74,7 @@ class Carried:
         self._load.take(self._sender, size)
         self._bytes += size
 
-    def __enter__(self) -> "Carried":
+    def __enter__(self) -> Self:
         """Begin with nothing."""
         return self
 
