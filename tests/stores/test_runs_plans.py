@@ -13,6 +13,7 @@ from fencepost.model.moment import FOREVER_US
 from fencepost.stores.postgres import dialect as postgres
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.sqlite import dialect as sqlite
+from fencepost.stores.sqlite.spans import SPANS
 from tests.stores.rig import open_sqlite
 
 if TYPE_CHECKING:
@@ -279,7 +280,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
 
 @pytest.mark.parametrize("name", [*HOT, *FIGURES])
 def test_sqlite_uses_the_index(file: apsw.Connection, name: str) -> None:
-    plan = [str(row[-1]) for row in file.execute(f"EXPLAIN QUERY PLAN {sqlite.STATEMENTS[name]}", VALUES)]
+    text, *_ = sqlite.STATEMENTS[name].split(";\n")
+    plan = [str(row[-1]) for row in file.execute(f"EXPLAIN QUERY PLAN {text}", VALUES)]
     scans = [line for line in plan if re.match(r"SCAN (run|schedule|tick|attempt|other)\b(?! USING)", line)]
     assert scans == [], plan
     named = FIGURES.get(name) or HOT[name]
@@ -287,6 +289,13 @@ def test_sqlite_uses_the_index(file: apsw.Connection, name: str) -> None:
     if named.endswith("_pkey"):
         wanted = ["PRIMARY KEY", "sqlite_autoindex"]
     assert any(index in line for index in wanted for line in plan), plan
+
+
+@pytest.mark.parametrize("name", SPANS)
+def test_sqlite_reads_no_more_than_a_span(file: apsw.Connection, name: str) -> None:
+    values = {**VALUES, "first": "a", "last": "b", "now_us": 5}
+    plan = [str(row[-1]) for row in file.execute(f"EXPLAIN QUERY PLAN {SPANS[name]}", values)]
+    assert any(re.search(r"PRIMARY KEY \((run_)?id>\? AND (run_)?id<\?\)", line) for line in plan), plan
 
 
 def test_sqlite_counts_who_waits_without_looking_at_each(file: apsw.Connection) -> None:

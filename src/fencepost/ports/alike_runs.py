@@ -20,6 +20,9 @@ Spell = Callable[[Row], LeasedRun]
 # manifest_hash, payload.
 _ID, _AGENT, _TRIGGER, _KEY, _HASH, _PAYLOAD = 0, 2, 3, 4, 7, 8
 kind_of = itemgetter(_AGENT, _TRIGGER, _HASH)
+_id_of: Callable[[Row], str] = itemgetter(_ID)
+_agent_of: Callable[[Row], str] = itemgetter(_AGENT)
+_hash_of: Callable[[Row], str] = itemgetter(_HASH)
 
 
 class AlikeRuns(Sequence[LeasedRun]):
@@ -51,20 +54,20 @@ class AlikeRuns(Sequence[LeasedRun]):
     @property
     def ids(self) -> list[str]:
         """The runs' names."""
-        return [row[_ID] for row in self._rows]  # type: ignore[misc]  # a store's row has no types
+        return list(map(_id_of, self._rows))
 
     @property
     def agents(self) -> list[str]:
         """The agents that these are runs of."""
-        return sorted({str(row[_AGENT]) for row in self._rows})
+        return sorted(set(map(_agent_of, self._rows)))
 
     def by_manifest(self) -> dict[str, list[str]]:
         """Return the runs' names by the hash of their manifest."""
-        if len(hashes := {str(row[_HASH]) for row in self._rows}) == 1:
+        if len(hashes := set(map(_hash_of, self._rows))) == 1:
             return {hashes.pop(): self.ids}
         found: dict[str, list[str]] = defaultdict(list)
         for row in self._rows:
-            found[str(row[_HASH])].append(str(row[_ID]))
+            found[_hash_of(row)].append(_id_of(row))
         return found
 
     def kinds(self) -> Iterable[tuple[LeasedRun, list[list[object]]]]:

@@ -7,7 +7,7 @@ import os
 import apsw
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING, Callable
+from fencepost.model.light import TYPE_CHECKING, Any, Callable, Mapping
 from fencepost.stores import sql
 from fencepost.stores.sqlite.copy import Copied, FenceCopy
 
@@ -26,6 +26,7 @@ LOOK_MS = 3  # how often a waiting writer looks: SQLite itself waits longer each
 GAP_MS = 6  # what a long work leaves to others between its parts: all of them look in it
 REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)  # the row itself is refused, at every try
 STATEMENTS_KEPT = 512  # compiled; the wrapper keeps a hundred, and a station has more than that in turn
+OF_BATCHES = ("lane_take", "settle_batch", "end_batch")  # written in the quickest of several ways, which spans.py knows
 
 
 def _spelled(text: str) -> str:
@@ -49,7 +50,14 @@ class SqliteTransaction:
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Run a named statement and return its rows."""
-        return self._connection.execute(STATEMENTS[name], values).fetchall()
+        if name in OF_BATCHES:
+            from fencepost.stores.sqlite import spans
+
+            return spans.WORKS[name](spans.Pen(self._execute, self._connection.changes), STATEMENTS[name], values)
+        return self._execute(STATEMENTS[name], values)
+
+    def _execute(self, text: str, values: Mapping[str, Any]) -> list[Row]:
+        return self._connection.execute(text, values).fetchall()
 
     def later(self, name: str, /, **values: object) -> Later:
         """Run a named statement now: there is no server to travel to."""

@@ -46,7 +46,7 @@ SELECT * FROM lane_row
 -- :name lane_take
 -- What `lane_next` would find, leased and begun in the same breath, with the fence that `next_fence` would give. It is for
 -- runs that nobody had before, of no schedule, that want only themselves: if one of them is not like that, none is
--- taken, so that nobody is passed by.
+-- taken, so that nobody is passed by. It is looked first and taken then, by what was seen: see spans.py.
 WITH RECURSIVE each_tenant (tenant) AS (
     SELECT min(tenant) FROM run INDEXED BY run_lane WHERE state = 'ready' AND in_process
     UNION ALL
@@ -74,25 +74,24 @@ first AS MATERIALIZED (
                           AND since_us <= wall_us() AND until_us > wall_us())
      ORDER BY served NULLS FIRST, tenant, rank
      LIMIT 1),
-next AS MATERIALIZED (
-    SELECT id, schedule IS NULL AND fence IS NULL AND attempt = 0 AND manifest = ''
-               AND resources = '[[' || :itself || ', "run:' || id || '"]]' AS is_plain
-      FROM run INDEXED BY run_lane
-     WHERE state = 'ready' AND in_process AND tenant = (SELECT tenant FROM first) AND rank = (SELECT rank FROM first)
-       AND place_us <= wall_us() AND ready_us <= wall_us()
-     ORDER BY place_us, id
-     LIMIT :limit),
 now AS MATERIALIZED (
     SELECT us, max(us, 1 + (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'fence_high')) AS fence
       FROM (SELECT wall_us() AS us))
+SELECT id, tenant, agent, trigger, idempotency_key, request_key, origin, manifest_hash, payload, lease_max, priority,
+       created_us, waiting_us, ready_us, reserved_micro, counted_us, give_up_us, rank, place_us, requests,
+       (SELECT fence FROM now), true, (SELECT us FROM now),
+       schedule IS NULL AND fence IS NULL AND attempt = 0 AND manifest = ''
+       AND resources = '[[' || :itself || ', "run:' || id || '"]]' AS is_plain
+  FROM run INDEXED BY run_lane
+ WHERE state = 'ready' AND in_process AND tenant = (SELECT tenant FROM first) AND rank = (SELECT rank FROM first)
+   AND place_us <= wall_us() AND ready_us <= wall_us()
+ ORDER BY place_us, id
+ LIMIT :limit;
+
 UPDATE run
    SET state = 'running', reason = NULL, attempt = 1, stop = NULL, lease_id = :lease_id, worker = :worker,
-       fence = now.fence, started_us = now.us
-  FROM now
- WHERE id IN (SELECT id FROM next) AND state = 'ready' AND NOT EXISTS (SELECT 1 FROM next WHERE NOT is_plain)
-RETURNING id, tenant, agent, trigger, idempotency_key, request_key, origin, manifest_hash, payload, lease_max, priority,
-          created_us, waiting_us, ready_us, reserved_micro, counted_us, give_up_us, rank, place_us, requests, run.fence,
-          true, 0
+       fence = @fence, started_us = @now_us
+ WHERE id IN (SELECT value FROM json_each(@ids)) AND state = 'ready'
 
 -- :name lane_lines
 -- As `ready_lines`, of the runs that lanes carry out.

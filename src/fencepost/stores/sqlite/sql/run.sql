@@ -137,10 +137,13 @@ UPDATE run
 RETURNING run.id
 
 -- :name insert_attempts
+WITH given AS MATERIALIZED (
+    SELECT :runs -> 'ids' -> key AS ids, value ->> 'number' AS number, value ->> 'fence' AS fence,
+           value ->> 'worker' AS worker, value ->> 'started' AS started
+      FROM json_each(:runs, '$.given'))
 INSERT INTO attempt (run_id, number, fence, worker, started_us)
-SELECT each.value, one.value ->> 'number', one.value ->> 'fence', one.value ->> 'worker',
-       CASE WHEN one.value ->> 'started' THEN wall_us() END
-  FROM json_each(:runs, '$.given') AS one, json_each(:runs -> 'ids' -> one.key) AS each
+SELECT each.value, number, fence, worker, CASE WHEN started THEN wall_us() END
+  FROM given, json_each(given.ids) AS each
 
 -- :name lock_runs
 -- The whole file is locked already.
