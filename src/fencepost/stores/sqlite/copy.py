@@ -3,6 +3,8 @@
 The copy is on disk *before* the grant commits, so a crash between the two leaves it ahead by one
 grant. It therefore keeps two numbers: the fence that the database had committed, and the one about
 to be. A database behind the committed one was restored, rolled back or deleted.
+
+Its file serves as the line of those who wait for the database, too: it is there, and SQLite has no lock of its own on it.
 """
 
 from __future__ import annotations
@@ -55,6 +57,29 @@ class FenceCopy:
         os.pwrite(fd, record.encode(), 0)
         if not self._throwaway:
             os.fsync(fd)
+
+    def stand_in_line(self) -> bool:
+        """Show who writes all the time that we wait; that ends with `leave_line`, or with our death."""
+        return self._flock("LOCK_SH")
+
+    def leave_line(self) -> None:
+        """Wait no more."""
+        self._flock("LOCK_UN")
+
+    def is_line_empty(self) -> bool:
+        """Tell whether no other writer waits."""
+        return self._flock("LOCK_EX") and self._flock("LOCK_UN")
+
+    def _flock(self, how: str) -> bool:
+        import fcntl
+
+        try:
+            fcntl.flock(self._open(), getattr(fcntl, how) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return how != "LOCK_SH"  # no grant has made the file yet, so that none can stand in line
+        return True
 
     def close(self) -> None:
         """Let go of the file."""

@@ -10,6 +10,7 @@ from fencepost.model.errors import StoreUnavailable
 from fencepost.model.light import TYPE_CHECKING, Any, Callable, Mapping
 from fencepost.stores import sql
 from fencepost.stores.sqlite.copy import Copied, FenceCopy
+from fencepost.stores.sqlite.lock_line import GAP_MS, LOOK_MS, LockLine
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
@@ -22,8 +23,6 @@ NEEDLESS = (  # in one file: schemas, types of values, locks of rows
     *(" FOR UPDATE SKIP LOCKED", " FOR NO KEY UPDATE", " FOR UPDATE", " FOR SHARE"),
 )
 BUSY_MS = 5_000
-LOOK_MS = 3  # how often a waiting writer looks: SQLite itself waits longer each time, and so misses short gaps
-GAP_MS = 6  # what a long work leaves to others between its parts: all of them look in it
 REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)  # the row itself is refused, at every try
 STATEMENTS_KEPT = 512  # compiled; the wrapper keeps a hundred, and a station has more than that in turn
 OF_BATCHES = ("lane_take", "settle_batch", "end_batch")  # written in the quickest of several ways, which spans.py knows
@@ -82,10 +81,13 @@ class SqliteDialect:
     """One connection to one file."""
 
     works_apart = False
-    __slots__ = ("_connection", "_copy", "_seen", "group", "path", "store_id")
+    __slots__ = ("_connection", "_copy", "_line", "_seen", "group", "path", "store_id")
 
-    def __init__(self, path: str, connection: apsw.Connection, copy: FenceCopy, *, store_id: str) -> None:
+    def __init__(
+        self, path: str, connection: apsw.Connection, copy: FenceCopy, line: LockLine, *, store_id: str
+    ) -> None:
         self.path = path
+        self._line = line
         self.store_id = store_id
         self._connection = connection
         self._copy = copy
@@ -103,11 +105,14 @@ class SqliteDialect:
         """Take the write lock at once: a read that upgrades later would fail without waiting."""
         if self.group is not None:
             return self.group.write(work, self._lead)
-        return self._transact("BEGIN IMMEDIATE", work)
+        try:
+            return self._transact(self._line.begin, work)
+        finally:
+            self._line.note_end()
 
     def read(self, work: Callable[[SqliteTransaction], T], /, *, patient: bool = False) -> T:  # noqa: ARG002 - alone
         """See one state and write nothing."""
-        return self._transact("BEGIN", work)
+        return self._transact(lambda: self._connection.execute("BEGIN"), work)
 
     def give_way(self) -> None:
         """Leave the lock alone for a moment: who waits for it does not stand in a line."""
@@ -123,9 +128,9 @@ class SqliteDialect:
 
         self.write(follow)
 
-    def _transact(self, begin: str, work: Callable[[SqliteTransaction], T]) -> T:
+    def _transact(self, begin: Callable[[], object], work: Callable[[SqliteTransaction], T]) -> T:
         with errors_of(self.path):
-            self._connection.execute(begin)
+            begin()
             try:
                 self._check_files()
                 answer = work(SqliteTransaction(self._connection, self._copy, self.store_id))
@@ -141,7 +146,7 @@ class SqliteDialect:
         works: list[GroupedWork] = []
         try:
             with errors_of(self.path):
-                self._connection.execute("BEGIN IMMEDIATE")
+                self._line.begin()
                 self._check_files()
                 works = take()
                 for one in works:
@@ -156,6 +161,7 @@ class SqliteDialect:
             if not isinstance(error, Exception):
                 raise
         finally:
+            self._line.note_end()
             for one in works:
                 one.is_over = True
 

@@ -15,6 +15,7 @@ from fencepost.stores.leases import SqlLeases
 from fencepost.stores.schema import check_schema, missing_migrations, unheard
 from fencepost.stores.sqlite.copy import Copied, FenceCopy, sync_folder
 from fencepost.stores.sqlite.dialect import BUSY_MS, SqliteDialect, SqliteTransaction, connect, errors_of
+from fencepost.stores.sqlite.lock_line import LockLine
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock
@@ -88,7 +89,8 @@ class Opening:
                 newest = newest_schema()
                 meta, _ = self._bring_up(connection, copy, new_id, newest)
                 check_schema(f"sqlite:{self.path}", meta, newest=newest)
-                dialect = SqliteDialect(self.path, connection, copy, store_id=meta["store_id"])
+                line = LockLine(connection, copy, self._clock, busy_ms=self._busy_ms)
+                dialect = SqliteDialect(self.path, connection, copy, line, store_id=meta["store_id"])
                 return SqliteStore(dialect, meta, catch_up(dialect, copy, meta))
             except BaseException:
                 connection.close()
