@@ -76,12 +76,12 @@ def test_an_acknowledgement_before_the_commit_is_noticed(tmp_path: Path, monkeyp
     assert first_fault(tape, facts, tmp_path) is not None
 
 
-def hasty(dialect: SqliteDialect, begin: str, work: Callable[[SqliteTransaction], T]) -> T:
+def hasty(dialect: SqliteDialect, begin: Callable[[], object], work: Callable[[SqliteTransaction], T]) -> T:
     """Do the work, and leave its commit to whoever comes next."""
     connection = dialect._connection
     if connection.in_transaction:
         connection.execute("COMMIT")
-    connection.execute(begin)
+    begin()
     return work(SqliteTransaction(connection, dialect._copy, dialect.store_id))
 
 
