@@ -145,8 +145,8 @@ def test_the_fence_of_a_resource_only_rises(scene: EffectScene, name: str) -> No
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_no_statement_that_names_a_fence_is_left_out_here(dialect: str) -> None:
-    of_sqlite = dict(sqlite.STATEMENTS.complete())
-    texts = of_sqlite if dialect == "sqlite" else {name: text.decode() for name, text in postgres.STATEMENTS.items()}
+    of_postgres = {name: text.decode() for name, text in postgres.STATEMENTS.complete().items()}
+    texts = dict(sqlite.STATEMENTS.complete()) if dialect == "sqlite" else of_postgres
     found = {name: Counter(conditions(text)) for name, text in texts.items()}
     for name, tables in SAME.items():
         assert found.pop(name) == {"=": len(tables.split())}, name

@@ -12,13 +12,26 @@ from typing import overload
 
 from fencepost.model.lease import Lease
 from fencepost.model.outcome import Settlement
-from fencepost.ports.runs import Ended, LeasedRun, Report
+from fencepost.model.run import RunState
+from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
 
 Row = tuple[object, ...]
 Spell = Callable[[Row], LeasedRun]
-# The first places of a row, in this order: id, tenant, agent, trigger, idempotency_key, request_key, origin,
-# manifest_hash, payload.
-_ID, _AGENT, _TRIGGER, _KEY, _HASH, _PAYLOAD = 0, 2, 3, 4, 7, 8
+# What is known of such a run without asking: it is of no schedule, and in its first attempt.
+KNOWN: dict[str, object] = {
+    **dict.fromkeys(("schedule", "version", "occurrence", "tick_us", "period_start_us", "period_end_us")),
+    **dict.fromkeys(("backfill_from_us", "last_success_us", "reason", "stop", "started_us", "ended_us", "exit_code")),
+    **dict.fromkeys(("cost_micro", "summary", "log", "discarded_us")),
+    "state": RunState.RUNNING.value,
+    "attempt": 1,
+    "lines_up": False,
+    "resume": False,
+}
+SHARED = ("manifest", "resources", "lease_id", "fence", "worker")  # follow from the lease and the hash
+TAKEN = tuple(name for name in RunRow._fields if name not in KNOWN and name not in SHARED)  # the places of a row
+_ID, _AGENT, _TRIGGER, _KEY, _HASH, _PAYLOAD = map(
+    TAKEN.index, ("id", "agent", "trigger", "idempotency_key", "manifest_hash", "payload")
+)
 kind_of = itemgetter(_AGENT, _TRIGGER, _HASH)
 _id_of: Callable[[Row], str] = itemgetter(_ID)
 _agent_of: Callable[[Row], str] = itemgetter(_AGENT)

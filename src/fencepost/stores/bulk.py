@@ -7,6 +7,7 @@ from itertools import repeat
 from fencepost.model.overlap import TurnedAway, admit_to_line
 from fencepost.ports.requests import Ask, BatchPart, NewBatch, TriggeredRun
 from fencepost.stores.manifests import spelled_of
+from fencepost.stores.run_columns import BATCH
 from fencepost.stores.run_rows import audit
 from fencepost.stores.transaction import Later, Transaction
 
@@ -59,15 +60,7 @@ def _insert(tx: Transaction, batch: NewBatch, part: BatchPart) -> Later:
         "insert_keyed_batch" if part.request_keys else "insert_batch",
         wishes=json.dumps(list(zip(*columns, strict=True)), check_circular=False),
         itself=json.dumps(like.tenant),
-        tenant=like.tenant,
-        agent=like.agent,
-        trigger=like.trigger,
-        **spelled_of(like)._asdict(),
-        manifest_hash=like.manifest_hash,
-        lease_max=like.lease_max,
-        priority=like.priority,
         now_us=like.ready_us,
         queue_for_us=like.queue_for_us,
-        reserved_micro=like.reserved_micro,
-        in_process=like.in_process,
+        **{**{name: getattr(like, name) for name in BATCH}, **spelled_of(like)._asdict()},
     )

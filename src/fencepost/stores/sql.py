@@ -1,7 +1,7 @@
 """Loads named statements from .sql files: `-- :name NAME` starts one, the next name or the file's end closes it.
 
 What both dialects say alike stands once, in `sql/` beside this module, and is spelled for each of them when it is loaded. What
-they say differently stands in `sql/` of each dialect.
+they say differently stands in `sql/` of each dialect. `{run_fact}` and its like stand for the columns of a run, see `run_columns`.
 """
 
 import os
@@ -25,13 +25,16 @@ class Statements(dict[str, str]):
         self._unread = [
             path for name in FIRST for within in self._folders if os.path.exists(path := f"{within}/{name}")
         ]
+        self._unfilled: dict[str, str] = {}  # texts that still say `{...}`
         self._listed = False  # the other files
         self._reading = allocate_lock()  # a worker asks from several threads, and one may be in the middle of a file
 
     def __missing__(self, name: str) -> str:
         with self._reading:
-            while name not in self and self._has_more():
+            while name not in self and name not in self._unfilled and self._has_more():
                 self._read(self._unread.pop(0))
+            if name in self._unfilled:
+                self._fill(name)
         if name in self:
             return self[name]
         raise KeyError(name)
@@ -41,6 +44,8 @@ class Statements(dict[str, str]):
         with self._reading:
             while self._has_more():
                 self._read(self._unread.pop(0))
+            for name in [*self._unfilled]:
+                self._fill(name)
         return self
 
     def _has_more(self) -> bool:
@@ -56,8 +61,18 @@ class Statements(dict[str, str]):
             spelled = self._spelled(APART.join(text for _, text in found)).split(APART)  # all at once is quicker
             found = [(name, text) for (name, _), text in zip(found, spelled, strict=True)]
         for name, text in found:
-            assert name not in self, f"two statements are called {name}"
-            self[name] = text
+            known = name in self or name in self._unfilled
+            assert not known, f"two statements are called {name}"
+            (self._unfilled if "{" in text else self)[name] = text
+
+    def _fill(self, name: str) -> None:
+        """Put the columns of a run where a statement names them."""
+        from fencepost.stores.run_columns import COLUMNS  # late: `exec` and `lease` know nothing of runs
+
+        text = self._unfilled.pop(name)
+        for word, columns in COLUMNS.items():
+            text = text.replace(f"{{{word}}}", self._spelled(columns))
+        self[name] = text
 
 
 def load(package_file: str, spelled: Callable[[str], str]) -> Statements:

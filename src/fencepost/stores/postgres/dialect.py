@@ -20,7 +20,23 @@ def _spelled(text: str) -> str:
     return VALUE.sub(r"%(\1)s", text.replace("%", "%%"))
 
 
-STATEMENTS = {name: text.encode() for name, text in sql.load(__file__, _spelled).complete().items()}
+class SentStatements(dict[str, bytes]):
+    """The named statements as they are sent."""
+
+    _texts = sql.load(__file__, _spelled)
+
+    def __missing__(self, name: str) -> bytes:
+        self[name] = sent = self._texts[name].encode()
+        return sent
+
+    def complete(self) -> "SentStatements":
+        """Read all of them."""
+        for name in self._texts.complete():
+            self[name]
+        return self
+
+
+STATEMENTS = SentStatements()
 TRIES = 5
 PAUSE = b"SELECT pg_sleep(random() * 0.05)"  # the server has both dice and a clock
 

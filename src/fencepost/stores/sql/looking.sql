@@ -1,5 +1,5 @@
 -- :name look_runs
-SELECT * FROM fencepost.run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant AND created_us >= :since_us
    AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule)
    AND (:agent = '' OR agent = :agent)
@@ -8,14 +8,14 @@ SELECT * FROM fencepost.run_fact
  LIMIT :limit
 
 -- :name look_prefix
-SELECT * FROM fencepost.run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant AND id >= :prefix AND id < :beyond
  ORDER BY id
  LIMIT :limit
 
 -- :name look_alive
 -- The runs of a schedule that had not ended at an instant.
-SELECT * FROM fencepost.run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant AND schedule = :schedule
    AND created_us <= :at_us AND (ended_us IS NULL OR ended_us >= :at_us)
  ORDER BY created_us, id
@@ -119,7 +119,7 @@ SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, dispo
  LIMIT :limit
 
 -- :name look_ended
-SELECT * FROM fencepost.run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant AND state IN ('succeeded', 'dead', 'cancelled')
  ORDER BY created_us DESC, id DESC
  LIMIT :limit

@@ -26,9 +26,9 @@ SELECT occurrence, version, tick_us, disposition, run_id
  LIMIT 1
 
 -- :name runs_of_tick
-SELECT * FROM fencepost.run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant AND schedule = :schedule AND tick_us = :tick_us
  ORDER BY created_us, id
 
 -- :name runs_of_origin
-SELECT * FROM fencepost.run_fact WHERE origin = :origin ORDER BY created_us, id
+SELECT * FROM {run_fact} WHERE origin = :origin ORDER BY created_us, id

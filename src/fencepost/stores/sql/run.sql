@@ -1,5 +1,5 @@
 -- :name lock_run
-SELECT * FROM fencepost.run_fact WHERE id = :id AND tenant = :tenant FOR UPDATE
+SELECT * FROM {run_fact} WHERE id = :id AND tenant = :tenant FOR UPDATE
 
 -- :name agent_in_force
 SELECT definition, hash FROM fencepost.agent WHERE tenant = :tenant AND name = :agent AND retired_us IS NULL
@@ -25,10 +25,10 @@ INSERT INTO fencepost.pause (tenant, schedule, since_us, until_us, note, by_whom
 VALUES (:tenant, :schedule, :since_us, :until_us, :note, :by_whom)
 
 -- :name run
-SELECT * FROM fencepost.run_fact WHERE id = :id AND tenant = :tenant
+SELECT * FROM {run_fact} WHERE id = :id AND tenant = :tenant
 
 -- :name runs
-SELECT * FROM fencepost.run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant
    AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule)
    AND (:agent = '' OR agent = :agent)

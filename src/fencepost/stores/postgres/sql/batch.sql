@@ -20,7 +20,7 @@ first AS (
 SELECT head.*
   FROM fencepost.ready
  CROSS JOIN LATERAL (
-       SELECT * FROM fencepost.lane_row
+       SELECT * FROM {lane_row}
         WHERE lane_row.id = ready.id AND lane_row.state = 'ready'
           AND (ready.schedule IS NULL
                OR (NOT EXISTS (SELECT 1 FROM fencepost.keys(lane_row.resources) AS mine
@@ -83,20 +83,16 @@ taken AS (
       FROM next, now
      WHERE run.ctid = next.place AND run.id = next.id AND run.state = 'ready'
        AND NOT EXISTS (SELECT 1 FROM next AS other WHERE NOT other.is_plain)
-    RETURNING run.id, run.tenant, run.agent, run.trigger, run.idempotency_key, run.request_key, run.origin,
-              run.manifest_hash, run.payload, run.lease_max, run.priority, run.created_us, run.waiting_us, run.ready_us,
-              run.reserved_micro, run.counted_us, run.give_up_us, run.rank, run.place_us, run.requests, run.fence,
-              next.queued),
+    RETURNING {taken_run}, run.fence, next.queued),
 gone AS (
     DELETE FROM fencepost.ready USING taken WHERE ready.ctid = taken.queued AND ready.id = taken.id RETURNING 1),
 begun AS (
     INSERT INTO fencepost.running (lease_id, id, tenant) SELECT %(lease_id)s, id, tenant FROM taken),
 served AS (
     SELECT fencepost.note_served(tenant, max(fence)) FROM taken GROUP BY tenant)
-SELECT id, tenant, agent, trigger, idempotency_key, request_key, origin, manifest_hash, payload, lease_max, priority,
-       created_us, waiting_us, ready_us, reserved_micro, counted_us, give_up_us, rank, place_us, requests, fence,
+SELECT {taken_run}, run.fence,
        (SELECT count(*) FROM gone) = (SELECT count(*) FROM taken), (SELECT count(*) FROM served)
-  FROM taken
+  FROM taken AS run
 
 -- :name lane_lines
 -- As `ready_lines`, of the runs that lanes carry out.
@@ -122,7 +118,7 @@ SELECT tenant, rank
 SELECT head.*
   FROM fencepost.ready
  CROSS JOIN LATERAL (
-       SELECT * FROM fencepost.lane_row
+       SELECT * FROM {lane_row}
         WHERE lane_row.id = ready.id AND lane_row.state = 'ready'
           AND (ready.schedule IS NULL
                OR (NOT EXISTS (SELECT 1 FROM fencepost.keys(lane_row.resources) AS mine
@@ -148,7 +144,7 @@ SELECT run_id, content FROM fencepost.checkpoint
 -- :name runs_of_lease
 SELECT run_fact.*
   FROM fencepost.running
- CROSS JOIN LATERAL (SELECT * FROM fencepost.run_fact WHERE id = running.id AND state = 'running' OFFSET 0) AS run_fact
+ CROSS JOIN LATERAL (SELECT * FROM {run_fact} WHERE id = running.id AND state = 'running' OFFSET 0) AS run_fact
  WHERE running.lease_id = %(lease_id)s
  ORDER BY run_fact.place_us, run_fact.id
 

@@ -1,7 +1,7 @@
 -- :name look_dead
 SELECT run_fact.*
   FROM fencepost.dead
-  JOIN fencepost.run_fact ON run_fact.id = dead.id
+  JOIN {run_fact} ON run_fact.id = dead.id
  WHERE dead.tenant = %(tenant)s AND dead.created_us >= %(since_us)s
    AND (%(schedule)s = '' OR run_fact.schedule = %(schedule)s) AND (%(agent)s = '' OR run_fact.agent = %(agent)s)
    AND (NOT %(kept)s OR dead.is_kept) AND (dead.created_us, dead.id) < (%(before_us)s, %(before_id)s)
@@ -11,7 +11,7 @@ SELECT run_fact.*
 -- :name look_live
 -- What runs, oldest first, then what waits, in the order in which it is leased.
 SELECT *
-  FROM fencepost.run_fact
+  FROM {run_fact}
  WHERE id IN (SELECT id FROM fencepost.ready WHERE tenant = %(tenant)s
               UNION ALL SELECT id FROM fencepost.running WHERE tenant = %(tenant)s)
    AND tenant = %(tenant)s AND state IN ('ready', 'running')
@@ -64,7 +64,7 @@ SELECT (SELECT count(*) FROM fencepost.running WHERE tenant = %(tenant)s),
        (SELECT min(due_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us IS NOT NULL)
 
 -- :name look_named_runs
-SELECT * FROM fencepost.run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = %(tenant)s AND id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
 
 -- :name look_lingering

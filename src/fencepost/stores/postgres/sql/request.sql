@@ -29,15 +29,10 @@ SELECT CASE WHEN most <= %(enough)s THEN most
 -- Runs that are alike but for their payloads, and that nobody gave a key: each is new, all are made, and the key that an
 -- agent gets is the run's id.
 WITH made AS (
-    INSERT INTO fencepost.run (id, tenant, agent, trigger, idempotency_key,
-                               manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
-                               state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                               project, in_process, kept)
-    SELECT id, %(tenant)s, %(agent)s, %(trigger)s, id,
-           %(manifest)s::text, %(manifest_hash)s, payload, '[[' || %(itself)s::text || ', "run:' || id || '"]]', %(lease_max)s, false,
-           %(priority)s::bigint, -%(priority)s::bigint,
-           'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
-           %(project)s, %(in_process)s, 0
+    INSERT INTO fencepost.run ({batch_run}, id, idempotency_key, payload, resources, lines_up, project, rank,
+                               state, created_us, waiting_us, ready_us, counted_us, place_us, give_up_us, kept)
+    SELECT {batch_run_values}, id, id, payload, '[[' || %(itself)s::text || ', "run:' || id || '"]]', false, %(project)s,
+           -%(priority)s::bigint, 'ready', now_us, now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, 0
       FROM (SELECT one ->> 0 AS id, one ->> 1 AS payload
               FROM jsonb_array_elements(%(wishes)s::jsonb) AS one
             OFFSET 0) AS wish,  -- so that each value is looked up once
@@ -52,15 +47,11 @@ SELECT %(in_process)s, %(tenant)s, -%(priority)s::bigint, now_us, id, now_us, fa
 -- :name insert_keyed_batch
 -- As `insert_batch`; a run whose key is known already is not made again, and those that are made are returned.
 WITH made AS (
-    INSERT INTO fencepost.run (id, tenant, agent, trigger, idempotency_key, request_key,
-                               manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
-                               state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                               project, in_process, kept)
-    SELECT one ->> 0, %(tenant)s, %(agent)s, %(trigger)s, one ->> 2, one ->> 3,
-           %(manifest)s::text, %(manifest_hash)s, one ->> 1, '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', %(lease_max)s, false,
-           %(priority)s::bigint, -%(priority)s::bigint,
-           'ready', now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, %(reserved_micro)s, now_us,
-           %(project)s, %(in_process)s, 0
+    INSERT INTO fencepost.run ({batch_run}, id, idempotency_key, request_key, payload, resources, lines_up, project, rank,
+                               state, created_us, waiting_us, ready_us, counted_us, place_us, give_up_us, kept)
+    SELECT {batch_run_values}, one ->> 0, one ->> 2, one ->> 3, one ->> 1,
+           '[[' || %(itself)s::text || ', "run:' || (one ->> 0) || '"]]', false, %(project)s,
+           -%(priority)s::bigint, 'ready', now_us, now_us, now_us, now_us, now_us, now_us + %(queue_for_us)s::bigint, 0
       FROM jsonb_array_elements(%(wishes)s::jsonb) AS one, (SELECT %(now_us)s::bigint AS now_us) AS clock
     ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
     RETURNING id),

@@ -71,10 +71,10 @@ SELECT tenant, name, definition, retired_us IS NULL, once_done, failures, last_s
    FOR UPDATE SKIP LOCKED
 
 -- :name runs_named
-SELECT * FROM fencepost.run_fact WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
+SELECT * FROM {run_fact} WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
 
 -- :name try_runs
-SELECT * FROM fencepost.run_fact
+SELECT * FROM {run_fact}
  WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND state = 'ready'
    FOR UPDATE SKIP LOCKED
 
@@ -266,7 +266,7 @@ SELECT run.id, run.stop
 -- :name lost_runs
 SELECT run_fact.*
   FROM fencepost.running
- CROSS JOIN LATERAL (SELECT * FROM fencepost.run_fact WHERE id = running.id AND state = 'running' OFFSET 0) AS run_fact
+ CROSS JOIN LATERAL (SELECT * FROM {run_fact} WHERE id = running.id AND state = 'running' OFFSET 0) AS run_fact
   LEFT JOIN fencepost.lease_fact ON lease_fact.id = run_fact.lease_id
  WHERE lease_fact.id IS NULL OR lease_fact.lost OR lease_fact.remaining_ns <= 0
  ORDER BY run_fact.fence
@@ -293,7 +293,7 @@ SELECT min(ready_us) FROM fencepost.ready WHERE is_later AND ready_us > (SELECT 
 -- What has waited too long and never started.
 SELECT run_fact.*
   FROM fencepost.ready
- CROSS JOIN LATERAL (SELECT * FROM fencepost.run_fact WHERE id = ready.id AND state = 'ready' OFFSET 0) AS run_fact
+ CROSS JOIN LATERAL (SELECT * FROM {run_fact} WHERE id = ready.id AND state = 'ready' OFFSET 0) AS run_fact
  WHERE ready.is_fresh AND ready.give_up_us IS NOT NULL AND ready.give_up_us <= (SELECT fencepost.clock_us())
    AND run_fact.started_us IS NULL
  ORDER BY ready.give_up_us

@@ -97,26 +97,11 @@ RETURNING tenant, schedule, occurrence
 -- :name insert_runs
 -- A run whose key is known already is not made again; what comes back was made.
 WITH made AS (
-    INSERT INTO fencepost.run (id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
-                               period_start_us, period_end_us, backfill_from_us, last_success_us,
-                               idempotency_key, request_key, origin,
-                               manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
-                               state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                               project, in_process, kept)
-    SELECT id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
-           period_start_us, period_end_us, backfill_from_us, last_success_us,
-           idempotency_key, request_key, origin,
-           manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, -priority,
-           'ready', now_us, greatest(now_us, ready_us), ready_us, ready_us,
-           greatest(now_us, ready_us) + queue_for_us, reserved_micro, counted_us,
-           project, in_process, 0
-      FROM jsonb_to_recordset(%(runs)s::jsonb) AS one (
-           id text, tenant text, agent text, schedule text, version bigint, trigger text, occurrence text, tick_us bigint,
-           period_start_us bigint, period_end_us bigint, backfill_from_us bigint, last_success_us bigint,
-           idempotency_key text, request_key text, origin text,
-           manifest text, manifest_hash text, payload text, resources text, lease_max bigint, lines_up boolean,
-           priority bigint, ready_us bigint, queue_for_us bigint, reserved_micro bigint, counted_us bigint,
-           in_process boolean, project text),
+    INSERT INTO fencepost.run ({new_run}, project, rank,
+                               state, created_us, waiting_us, place_us, give_up_us, kept)
+    SELECT {new_run}, project, -priority,
+           'ready', now_us, greatest(now_us, ready_us), ready_us, greatest(now_us, ready_us) + queue_for_us, 0
+      FROM jsonb_to_recordset(%(runs)s::jsonb) AS one ({new_run_types}, queue_for_us bigint, project text),
            (SELECT fencepost.clock_us() AS now_us) AS clock
     ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
     RETURNING id, in_process, tenant, rank, place_us, ready_us, created_us, give_up_us, agent, schedule, project),

@@ -27,7 +27,7 @@ first AS MATERIALIZED (
                           AND since_us <= wall_us() AND until_us > wall_us())
      ORDER BY served NULLS FIRST, tenant, rank
      LIMIT 1)
-SELECT * FROM lane_row
+SELECT * FROM {lane_row}
  WHERE state = 'ready' AND tenant = (SELECT tenant FROM first) AND rank = (SELECT rank FROM first)
    AND place_us <= wall_us() AND ready_us <= wall_us()
    AND (schedule IS NULL
@@ -77,8 +77,7 @@ first AS MATERIALIZED (
 now AS MATERIALIZED (
     SELECT us, max(us, 1 + (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'fence_high')) AS fence
       FROM (SELECT wall_us() AS us))
-SELECT id, tenant, agent, trigger, idempotency_key, request_key, origin, manifest_hash, payload, lease_max, priority,
-       created_us, waiting_us, ready_us, reserved_micro, counted_us, give_up_us, rank, place_us, requests,
+SELECT {taken_run},
        (SELECT fence FROM now), true, (SELECT us FROM now),
        schedule IS NULL AND fence IS NULL AND attempt = 0 AND manifest = ''
        AND resources = '[[' || :itself || ', "run:' || id || '"]]' AS is_plain
@@ -124,7 +123,7 @@ SELECT tenant, rank
 -- :name lane_heads
 -- As `line_heads`; the whole file is locked already. A run without a schedule
 -- leases only itself, so there is nothing to look up for it.
-SELECT * FROM lane_row
+SELECT * FROM {lane_row}
  WHERE state = 'ready' AND tenant = :tenant AND rank = :rank
    AND place_us <= wall_us() AND ready_us <= wall_us()
    AND id NOT IN (SELECT value FROM json_each(:passed))
@@ -146,7 +145,7 @@ SELECT run_id, content FROM checkpoint
  WHERE run_id IN (SELECT value FROM json_each(:ids))
 
 -- :name runs_of_lease
-SELECT * FROM run_fact WHERE lease_id = :lease_id AND state = 'running' ORDER BY place_us, id
+SELECT * FROM {run_fact} WHERE lease_id = :lease_id AND state = 'running' ORDER BY place_us, id
 
 -- :name begun_of_lease
 SELECT run_id FROM attempt

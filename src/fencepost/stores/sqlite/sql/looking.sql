@@ -1,5 +1,5 @@
 -- :name look_dead
-SELECT * FROM run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant AND created_us >= :since_us AND state = 'dead'
    AND (:schedule = '' OR schedule = :schedule) AND (:agent = '' OR agent = :agent)
    AND (NOT :kept OR discarded_us IS NULL) AND (created_us, id) < (:before_us, :before_id)
@@ -8,7 +8,7 @@ SELECT * FROM run_fact
 
 -- :name look_live
 -- What runs, oldest first, then what waits, in the order in which it is leased.
-SELECT * FROM run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant AND state IN ('ready', 'running')
  ORDER BY state DESC, iif(state = 'running', 0, priority) DESC, iif(state = 'running', started_us, ready_us), id
  LIMIT :limit
@@ -58,7 +58,7 @@ SELECT (SELECT count(*) FROM run WHERE +tenant = :tenant AND state = 'running'),
        (SELECT min(due_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us IS NOT NULL)
 
 -- :name look_named_runs
-SELECT * FROM run_fact
+SELECT * FROM {run_fact}
  WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids))
 
 -- :name look_lingering

@@ -26,26 +26,19 @@ SELECT CASE WHEN most <= :enough THEN most
 -- :name insert_batch
 -- Runs that are alike but for their payloads, and that nobody gave a key: each is new, all are made, and the key that an
 -- agent gets is the run's id.
-INSERT INTO run (id, tenant, agent, trigger, idempotency_key,
-                 manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
-                 state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                 project, in_process)
-SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 0,
-       :manifest, :manifest_hash, value ->> 1, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
-       'ready', :now_us, :now_us, :now_us, :now_us, :now_us + :queue_for_us, :reserved_micro, :now_us,
-       :project, :in_process
+INSERT INTO run ({batch_run}, id, idempotency_key, payload, resources, lines_up, project, rank,
+                 state, created_us, waiting_us, ready_us, counted_us, place_us, give_up_us)
+SELECT {batch_run_values}, value ->> 0, value ->> 0, value ->> 1, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', 0, :project,
+       -:priority, 'ready', :now_us, :now_us, :now_us, :now_us, :now_us, :now_us + :queue_for_us
   FROM json_each(:wishes)
 
 -- :name insert_keyed_batch
 -- As `insert_batch`; a run whose key is known already is not made again, and those that are made are returned.
-INSERT INTO run (id, tenant, agent, trigger, idempotency_key, request_key,
-                 manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
-                 state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                 project, in_process)
-SELECT value ->> 0, :tenant, :agent, :trigger, value ->> 2, value ->> 3,
-       :manifest, :manifest_hash, value ->> 1, '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', :lease_max, 0, :priority, -:priority,
-       'ready', :now_us, :now_us, :now_us, :now_us, :now_us + :queue_for_us, :reserved_micro, :now_us,
-       :project, :in_process
+INSERT INTO run ({batch_run}, id, idempotency_key, request_key, payload, resources, lines_up, project, rank,
+                 state, created_us, waiting_us, ready_us, counted_us, place_us, give_up_us)
+SELECT {batch_run_values}, value ->> 0, value ->> 2, value ->> 3, value ->> 1,
+       '[[' || :itself || ', "run:' || (value ->> 0) || '"]]', 0, :project,
+       -:priority, 'ready', :now_us, :now_us, :now_us, :now_us, :now_us, :now_us + :queue_for_us
   FROM json_each(:wishes)
  WHERE true
 ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING

@@ -88,10 +88,10 @@ SELECT tenant, name, definition, retired_us IS NULL, once_done, failures, last_s
  ORDER BY tenant, name
 
 -- :name runs_named
-SELECT * FROM run_fact WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT * FROM {run_fact} WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- :name try_runs
-SELECT * FROM run_fact WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'ready'
+SELECT * FROM {run_fact} WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'ready'
 
 -- :name agents_of
 -- The runs without a schedule whose agent is still defined.
@@ -245,7 +245,7 @@ SELECT run.id, run.stop
  WHERE lease.keeper = :keeper AND lease.state = 'held' AND run.fence = lease.fence AND run.stop IS NOT NULL
 
 -- :name lost_runs
-SELECT run_fact.* FROM run_fact
+SELECT run_fact.* FROM {run_fact}
   LEFT JOIN lease_fact ON lease_fact.id = run_fact.lease_id
  WHERE run_fact.state = 'running'
    AND (lease_fact.id IS NULL OR lease_fact.lost OR lease_fact.remaining_ns <= 0)
@@ -267,7 +267,7 @@ SELECT min(ready_us) FROM run WHERE state = 'ready' AND ready_us > wall_us()
 
 -- :name overdue_runs
 -- What has waited too long and never started.
-SELECT * FROM run_fact
+SELECT * FROM {run_fact}
  WHERE state = 'ready' AND started_us IS NULL AND give_up_us <= wall_us()
  ORDER BY give_up_us
  LIMIT :limit

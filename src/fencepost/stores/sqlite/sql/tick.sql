@@ -78,20 +78,11 @@ RETURNING tenant, schedule, occurrence
 
 -- :name insert_runs
 -- A run whose key is known already is not made again; what comes back was made.
-INSERT INTO run (id, tenant, agent, schedule, version, trigger, occurrence, tick_us,
-                 period_start_us, period_end_us, backfill_from_us, last_success_us, idempotency_key, request_key, origin,
-                 manifest, manifest_hash, payload, resources, lease_max, lines_up, priority, rank,
-                 state, created_us, waiting_us, ready_us, place_us, give_up_us, reserved_micro, counted_us,
-                 project, in_process)
-SELECT value ->> 'id', value ->> 'tenant', value ->> 'agent', value ->> 'schedule', value ->> 'version',
-       value ->> 'trigger', value ->> 'occurrence', value ->> 'tick_us',
-       value ->> 'period_start_us', value ->> 'period_end_us', value ->> 'backfill_from_us',
-       value ->> 'last_success_us', value ->> 'idempotency_key', value ->> 'request_key', value ->> 'origin',
-       value ->> 'manifest', value ->> 'manifest_hash', value ->> 'payload', value ->> 'resources',
-       value ->> 'lease_max', value ->> 'lines_up', value ->> 'priority', -(value ->> 'priority'),
-       'ready', wall_us(), max(wall_us(), value ->> 'ready_us'), value ->> 'ready_us', value ->> 'ready_us',
-       max(wall_us(), value ->> 'ready_us') + (value ->> 'queue_for_us'), value ->> 'reserved_micro', value ->> 'counted_us',
-       value ->> 'project', value ->> 'in_process'
+INSERT INTO run ({new_run}, project, rank,
+                 state, created_us, waiting_us, place_us, give_up_us)
+SELECT {new_run_values}, value ->> 'project', -(value ->> 'priority'),
+       'ready', wall_us(), max(wall_us(), value ->> 'ready_us'), value ->> 'ready_us',
+       max(wall_us(), value ->> 'ready_us') + (value ->> 'queue_for_us')
   FROM json_each(:runs)
  WHERE true
 ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key IS NOT NULL DO NOTHING
