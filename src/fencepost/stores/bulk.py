@@ -6,9 +6,9 @@ from itertools import repeat
 
 from fencepost.model.overlap import TurnedAway, admit_to_line
 from fencepost.ports.requests import Ask, BatchPart, NewBatch, TriggeredRun
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.manifests import spelled_of
 from fencepost.stores.run_columns import BATCH
-from fencepost.stores.run_rows import audit
 from fencepost.stores.transaction import Later, Transaction
 
 
@@ -30,7 +30,9 @@ def put_batch(tx: Transaction, ask: Ask, batch: NewBatch, parts: Iterable[BatchP
         "runs": made,
         "known": len(answers) - len(made),
     }
-    audit(tx, ask.tenant, actor=ask.by, verb=batch.like.trigger, subject=f"agent:{batch.like.agent}", detail=detail)
+    write_audit(
+        tx, ask.tenant, actor=ask.by, verb=batch.like.trigger, subject=f"agent:{batch.like.agent}", detail=detail
+    )
     return answers
 
 
@@ -53,7 +55,7 @@ def _answers(tx: Transaction, ask: Ask, batch: NewBatch, sent: Sequence[tuple[Ba
 
 
 def _insert(tx: Transaction, batch: NewBatch, part: BatchPart) -> Later:
-    """Insert a part: runs that nobody gave a key are all new; of others, those that are new are returned."""
+    """Insert a part. Runs without a caller's key are all new; of runs with one, the new ones are returned."""
     like = batch.like
     columns = part if part.request_keys else part[:2]
     return tx.later(

@@ -11,8 +11,8 @@ from fencepost.model.new_run import NewRun
 from fencepost.model.webhook import held_until_us
 from fencepost.ports.requests import Ask, Grounds, Placement
 from fencepost.ports.webhooks import DecideDeliveries, Delivered, DeliveryAnswer, HookParcels, Parcel
+from fencepost.stores.audit_writing import audit_entry, write_entries
 from fencepost.stores.requests import LookAhead, detail_of, grounds_of, target_to_run
-from fencepost.stores.run_rows import audit_entry
 from fencepost.stores.ticks import make_room, send_runs
 from fencepost.stores.transaction import Dialect, Transaction
 
@@ -80,7 +80,7 @@ def _found(parcel: Parcel, known: Mapping[str, Delivered]) -> Delivered | None:
 
 
 def _first_ones(parcels: Sequence[Parcel], known: Mapping[str, Delivered]) -> list[Parcel]:
-    """Return those that are new, of several that are the same one the first."""
+    """Return the new deliveries; of several that are the same, the first."""
     seen: set[str] = set()
     news = []
     for parcel in parcels:
@@ -143,7 +143,7 @@ def _put(
         for one in decided:
             if isinstance(one, Placement):
                 make_room(tx, one.displaces, one.stops)
-        tx.later("write_audit", entries=json.dumps(entries))
+        write_entries(tx, entries)
     return placed
 
 
@@ -169,7 +169,7 @@ def _gather(
         subject = f"run:{run_id}"
         entries.append(audit_entry(ask.tenant, actor=ask.by, verb="coalesce", subject=subject, detail=detail))
     if entries:
-        tx.later("write_audit", entries=json.dumps(entries))
+        write_entries(tx, entries)
     tx.later("put_gathering", tenant=ask.tenant, hook=news.hook, run_id=run_id, first_us=first_us, count=count)
     return placed
 

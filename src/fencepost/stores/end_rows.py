@@ -10,9 +10,10 @@ from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason
 from fencepost.ports.alike_runs import AlikeEnds
 from fencepost.ports.runs import Ended, Report, RunRow
+from fencepost.stores.audit_writing import batch_entry, write_audit, write_entries
 from fencepost.stores.lease_rows import storable
 from fencepost.stores.notices import end_notice, end_notices, put_notices
-from fencepost.stores.run_rows import audit, batch_entry, note_ends
+from fencepost.stores.run_rows import note_ends
 from fencepost.stores.transaction import Later, Row, Transaction
 
 
@@ -36,10 +37,10 @@ def write_ends(tx: Transaction, ends: Ends) -> tuple[Later, Callable[[], None]]:
     if _are_alike(ends):
         kinds = [ends[0]]
         settled = _settle_alike(tx, ends)
-        tx.later("write_audit", entries=json.dumps([_entry(ends)]))
+        write_entries(tx, [_entry(ends)])
     else:
         settled = _settle_each(tx, ends)
-        tx.later("write_audit", entries=json.dumps(_entries(ends)))
+        write_entries(tx, _entries(ends))
         for one in ends:
             if one.settlement.alarm:
                 _audit_alarm(tx, one)
@@ -150,11 +151,11 @@ def _entry(group: Ends) -> dict[str, str]:
 def _audit_alarm(tx: Transaction, one: End | Ended) -> None:
     """Put down that a person should look; the decision says so once, when its bound is passed."""
     said = {"reason": one.settlement.reason, "last_log": one.report.last_log, "fence": one.fence}
-    audit(tx, one.run.tenant, actor="settler", verb="alarm", subject=f"run:{one.run.id}", detail=said)
+    write_audit(tx, one.run.tenant, actor="settler", verb="alarm", subject=f"run:{one.run.id}", detail=said)
 
 
 def note_terminal(tx: Transaction, ends: Ends, rows: Sequence[Row]) -> None:
-    """Tell the schedules of those that ended for good."""
+    """Tell the schedules which of their runs ended for good."""
     ended_us: dict[str, int] = dict(rows)
     over = [one for one in ends if one.settlement.state.terminal]
     note_ends(tx, [(one.run, one.settlement.state, int(ended_us[one.run.id])) for one in over])

@@ -10,12 +10,13 @@ from fencepost.model.lease import Claim, Held, Lease
 from fencepost.model.run import RunState
 from fencepost.ports.alike_runs import AlikeRuns
 from fencepost.ports.runs import LaneRequest, LeasedRun, RunRow
+from fencepost.stores.audit_writing import batch_entry, write_entries
 from fencepost.stores.lane_candidates import Key, LaneOffer, offers_among
 from fencepost.stores.lane_facts import Hunch, LaneStandings
 from fencepost.stores.lane_takes import take_alike
 from fencepost.stores.lease_rows import claim_values, held_of, kept, owed_by, waiter_of
 from fencepost.stores.manifests import Manifests
-from fencepost.stores.run_rows import batch_entry, run_of
+from fencepost.stores.run_rows import run_of
 from fencepost.stores.transaction import Later, Row, Transaction
 
 LOOKS_MAX = 4  # at a line of which no run could go
@@ -229,7 +230,7 @@ def _audit_leased(tx: Transaction, claim: Claim, fence: int, alike: Mapping[tupl
         )
         for (attempt, manifest_hash), ids in alike.items()
     ]
-    tx.later("write_audit", entries=json.dumps(entries))
+    write_entries(tx, entries)
 
 
 _TAKEN = [RunRow._fields.index(name) for name in ("state", "reason", "attempt", "lease_id", "fence", "worker", "stop")]

@@ -7,11 +7,12 @@ from fencepost.model.lease import HELD, Held, Lease, fate_of
 from fencepost.model.process import Host
 from fencepost.model.run import RunState
 from fencepost.ports.runs import Adoptable, RunRow
+from fencepost.stores.audit_writing import audit_entry, write_entries
 from fencepost.stores.earlier_attempts import session_of, sessions_of
 from fencepost.stores.lease_grants import lease_again
 from fencepost.stores.lease_places import beside
 from fencepost.stores.lease_rows import held_of, kept, leases_of
-from fencepost.stores.run_rows import audit_entry, run_of
+from fencepost.stores.run_rows import run_of
 from fencepost.stores.transaction import Dialect, Row, Transaction
 
 
@@ -91,7 +92,7 @@ def _leave(tx: Transaction, leases: Sequence[Lease], leave_us: int) -> dict[str,
     if ours:
         tx.later("leave_leases", leases=kept(ours), leave_us=leave_us)
         entries = [_entry("leave", lease, held[lease.id].keeper) for lease in ours]
-        tx.later("write_audit", entries=json.dumps(entries))
+        write_entries(tx, entries)
     return {lease.run_id: fates[lease.id] for lease in leases if fates[lease.id] != HELD}
 
 
@@ -100,7 +101,7 @@ def _adopt(tx: Transaction, leases: Sequence[Lease], keeper: str, adopt_keys: Ma
     new = {row[0] for row in tx.rows("adopt_leases", leases=kept(leases), **values)}
     entries = [_entry("adopt", one._replace(epoch=one.epoch + 1), keeper) for one in leases if one.id in new]
     if entries:
-        tx.later("write_audit", entries=json.dumps(entries))
+        write_entries(tx, entries)
     again = _adopted_before(tx, [one for one in leases if one.id not in new], keeper)
     return {one.id: one._replace(epoch=one.epoch + 1) for one in leases if one.id in new or one.id in again}
 

@@ -6,7 +6,6 @@ recorded before, holds its lease at that moment.
 
 from __future__ import annotations
 
-from fencepost.model import light_json as json
 from fencepost.model.effect_ledger import (
     AMBIGUOUS,
     COMPLETED,
@@ -24,6 +23,7 @@ from fencepost.model.effect_ledger import (
 )
 from fencepost.model.errors import Busy, LeaseLost
 from fencepost.model.light import TYPE_CHECKING
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_rows import check_not_moved, still_ours
 
 if TYPE_CHECKING:
@@ -231,9 +231,7 @@ def _asked(lease: Lease, call: EffectCall) -> dict[str, object]:
 
 def _audit(tx: Transaction, entry: Entry, *, actor: str, verb: str, found: str) -> None:
     detail = {"scope": entry.scope, "found": found, "begun_by": entry.run_id, "fence": entry.fence}
-    subject = f"ledger:{entry.key}"
-    row = {"tenant": entry.tenant, "actor": actor, "verb": verb, "subject": subject, "detail": json.dumps(detail)}
-    tx.rows("write_audit", entries=json.dumps([row]))
+    write_audit(tx, entry.tenant, actor=actor, verb=verb, subject=f"ledger:{entry.key}", detail=detail)
 
 
 def _still_its(tx: Transaction, rows: list[Row], lease: Lease, call: EffectCall) -> None:

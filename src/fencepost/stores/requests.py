@@ -23,12 +23,13 @@ from fencepost.ports.requests import (
     WaitingLine,
 )
 from fencepost.ports.runs import RunRow
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.bulk import put_batch
 from fencepost.stores.lane_turn import SqlBatches
 from fencepost.stores.manifests import FRESH_US, keep_manifests
 from fencepost.stores.moving import check_stays
 from fencepost.stores.pruning import watermark_of
-from fencepost.stores.run_rows import audit, lock_run, run_of
+from fencepost.stores.run_rows import lock_run, run_of
 from fencepost.stores.ticks import MONTH_US, has_budget, has_time_budget, live_run, make_room, put_runs, send_runs
 from fencepost.stores.transaction import Later, Transaction
 
@@ -75,7 +76,7 @@ class SqlRequests(SqlBatches):
                 if run.id not in made:
                     known_by_key(tx, run.tenant, run.schedule or run.agent, run.request_key or "")
             detail = {"runs": len(made), "known": len(runs) - len(made)}
-            audit(tx, ask.tenant, actor=ask.by, verb="backfill", subject=f"schedule:{ask.target}", detail=detail)
+            write_audit(tx, ask.tenant, actor=ask.by, verb="backfill", subject=f"schedule:{ask.target}", detail=detail)
             return [run.id for run in runs if run.id in made]
 
         return self._dialect.write(work)
@@ -133,7 +134,9 @@ def place_run(tx: Transaction, ask: Ask, placement: Placement) -> RequestedRun:
     make_room(tx, placement.displaces, placement.stops)
     if ask.origin is not None:
         tx.rows("discard", id=ask.origin, tenant=ask.tenant)
-    audit(tx, ask.tenant, actor=ask.by, verb=run.trigger, subject=f"run:{run.id}", detail=detail_of(run, placement))
+    write_audit(
+        tx, ask.tenant, actor=ask.by, verb=run.trigger, subject=f"run:{run.id}", detail=detail_of(run, placement)
+    )
     (row,) = found()
     return RequestedRun(run_of(row), is_new=True)
 

@@ -12,13 +12,14 @@ from fencepost.model.lease import Claim, Held, Refused, keys_of, project_in
 from fencepost.model.project import Workplace
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import LeasedRun, Offer, RunRow, Standing
+from fencepost.stores.audit_writing import audit_entry, write_entries
 from fencepost.stores.concurrency_slots import ConcurrencySlots, doors_of, outside_of
 from fencepost.stores.earlier_attempts import earlier_of
 from fencepost.stores.lease_grants import Grant, Ground, Key, lease_again, write_grants
 from fencepost.stores.lease_places import beside, places_in
 from fencepost.stores.lease_rows import kept, leases_of
 from fencepost.stores.run_lines import LOOKS_MAX, Lines
-from fencepost.stores.run_rows import audit_entry, end_ready, run_of
+from fencepost.stores.run_rows import end_ready, run_of
 from fencepost.stores.run_standings import Standings
 from fencepost.stores.ticks import SqlTicks
 from fencepost.stores.transaction import Row, Transaction
@@ -173,7 +174,7 @@ def _has(rows: dict[Key, Row], *keys: Iterable[Key]) -> bool:
 
 
 def _holders(tx: Transaction, keys: Sequence[Key]) -> tuple[list[Held], set[str]]:
-    """Return who holds these, those without time locked; and the ids of those that another transaction is busy with."""
+    """Return the leases on these, with rows locked where the time is up; and the ids that another transaction has locked."""
     text = json.dumps(keys)
     found = {held.id: held for held in leases_of(tx.rows("holders", keys=text))}
     over = {held.id: held for held in leases_of(tx.rows("try_expired", keys=text))}
@@ -188,7 +189,7 @@ def _take(tx: Transaction, granted: Sequence[tuple[RunRow, Grant]], store_id: st
     values = json.dumps({"ids": ids, "given": given})
     taken = tx.later("take_runs", runs=values)
     tx.later("insert_attempts", runs=values)
-    tx.later("write_audit", entries=json.dumps([_entry(run, grant) for run, grant in granted]))
+    write_entries(tx, [_entry(run, grant) for run, grant in granted])
     kept = earlier_of(tx, [run for run, _ in granted])
     assert len(taken()) == len(granted), "the runs were locked while they were ready"
     return [

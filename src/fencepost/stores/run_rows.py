@@ -1,7 +1,7 @@
 """What several of the queue's verbs do with a run's rows, inside their transaction."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from fencepost.model.pause import OPEN_END, failures_after, pause_on_failure
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import EndedRun, EveryTrigger
 from fencepost.ports.runs import RunRow
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.notices import end_notice, put_notices
 from fencepost.stores.transaction import Row, Transaction
 
@@ -61,7 +62,7 @@ def end_ready(tx: Transaction, run: RunRow, reason: Reason, *, actor: str) -> No
     ended = tx.rows("end_ready", ids=json.dumps([run.id]), state=state.value, reason=reason.value)
     assert ended, "the run was locked while it was ready"
     verb = "give_up" if state is RunState.DEAD else "cancel"
-    audit(tx, run.tenant, actor=actor, verb=verb, subject=f"run:{run.id}", detail={"reason": reason.value})
+    write_audit(tx, run.tenant, actor=actor, verb=verb, subject=f"run:{run.id}", detail={"reason": reason.value})
     put_notices(tx, end_notice(run, None, Settlement(state, reason), None))
     note_ends(tx, [(run, state, int(ended[0][1]))])
 
@@ -120,24 +121,3 @@ def _due_again(schedule: LockedSchedule, run: RunRow, ended_us: int) -> int | No
         return None
     owed = trigger.due(EndedRun(run.id, from_us(ended_us)), applied_at=from_us(ended_us))
     return to_us(owed.tick_at) if owed else None
-
-
-def audit(tx: Transaction, tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> None:
-    """Write down who did what, in the same transaction."""
-    entry = audit_entry(tenant, actor=actor, verb=verb, subject=subject, detail=detail)
-    tx.later("write_audit", entries=json.dumps([entry]))
-
-
-def audit_entry(tenant: str, *, actor: str, verb: str, subject: str, detail: Mapping[str, object]) -> dict[str, str]:
-    """Spell one row of the audit."""
-    return {"tenant": tenant, "actor": actor, "verb": verb, "subject": subject, "detail": json.dumps(detail)}
-
-
-def batch_entry(
-    tenant: str, lease_id: str, run_ids: Sequence[str], *, actor: str, verb: str, detail: Mapping[str, object]
-) -> dict[str, str]:
-    """Spell what was decided about runs of one lease: one row, which names all of them if they are several."""
-    several = len(run_ids) > 1
-    subject = f"batch:{lease_id}" if several else f"run:{run_ids[0]}"
-    said = {**detail, "runs": list(run_ids)} if several else detail
-    return audit_entry(tenant, actor=actor, verb=verb, subject=subject, detail=said)

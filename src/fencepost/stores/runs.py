@@ -11,13 +11,14 @@ from fencepost.model.lease import LOST, MOVED, Lease, keys_of
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import AttemptRow, Completion, Ended, LeasedRun, Report, RunRow, Starting
+from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.earlier_attempts import checkpoint_of
 from fencepost.stores.end_rows import End, note_terminal, write_ends
 from fencepost.stores.lease_rows import held_of, still_ours
 from fencepost.stores.leases import take_away
 from fencepost.stores.run_ends import end_runs, heeding
 from fencepost.stores.run_leases import SqlRunLeases
-from fencepost.stores.run_rows import audit, end_ready, lock_run, run_of
+from fencepost.stores.run_rows import end_ready, lock_run, run_of
 from fencepost.stores.run_starts import start_all
 from fencepost.stores.transaction import RowRefused, Transaction
 
@@ -155,7 +156,7 @@ class SqlRuns(SqlRunLeases):
                 end_ready(tx, run, Reason.CANCELLED, actor=by)
             elif run.state == RunState.RUNNING:
                 tx.rows("ask_to_stop", ids=json.dumps([run.id]), reason=Reason.CANCELLED.value)
-                audit(tx, tenant, actor=by, verb="cancel", subject=f"run:{run.id}", detail={"state": run.state})
+                write_audit(tx, tenant, actor=by, verb="cancel", subject=f"run:{run.id}", detail={"state": run.state})
             return run
 
         return self._dialect.write(work)
@@ -167,7 +168,7 @@ class SqlRuns(SqlRunLeases):
         def work(tx: Transaction) -> bool:
             done = tx.rows("discard", id=run_id, tenant=tenant)
             if done:
-                audit(tx, tenant, actor=by, verb="discard", subject=f"run:{run_id}", detail=said)
+                write_audit(tx, tenant, actor=by, verb="discard", subject=f"run:{run_id}", detail=said)
             return bool(done)
 
         return self._dialect.write(work)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fencepost.model.new_run import NewRun
 from fencepost.model.run import TriggerKind
 from fencepost.ports.ticks import NewTick, TickPlan
+from fencepost.stores.audit_writing import audit_entry
 from fencepost.stores.manifests import spelled_of
 
 DENIED_MAX = 4  # one for each kind of limit
@@ -66,7 +67,7 @@ def _move(plan: TickPlan) -> dict[str, object]:
     }
 
 
-def _entry(plan: TickPlan) -> dict[str, object]:
+def _entry(plan: TickPlan) -> dict[str, str]:
     counts: dict[str, int] = defaultdict(int)
     for tick in plan.ticks:
         counts[tick.disposition] += tick.count
@@ -77,10 +78,4 @@ def _entry(plan: TickPlan) -> dict[str, object]:
         detail["waits"] = plan.held.disposition
     if plan.trouble:
         detail = {"version": plan.due.version, "trouble": plan.trouble}
-    return {
-        "tenant": plan.due.tenant,
-        "actor": "ticker",
-        "verb": "tick",
-        "subject": f"schedule:{plan.due.name}",
-        "detail": json.dumps(detail),
-    }
+    return audit_entry(plan.due.tenant, actor="ticker", verb="tick", subject=f"schedule:{plan.due.name}", detail=detail)
