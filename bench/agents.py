@@ -133,8 +133,8 @@ def measure(place: Place, number: int, rounds: int) -> dict[str, object]:
     started = monotonic() - began
     until(lambda: all(len(agents) == 1 for agents in place.guards().values()))  # nothing is being prepared any more
     guards = place.guards()
-    everybody = [*helpers, *guards, *(agent for agents in guards.values() for agent in agents)]
-    spent = sum(map(used, everybody)) - before
+    processes = [*helpers, *guards, *(agent for agents in guards.values() for agent in agents)]
+    spent = sum(map(used, processes)) - before
     pss = [kilobytes(pid, "Pss") / 1024 for pid in guards]
     connections = execute(place.url, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
     kept = share(place, guards)

@@ -52,7 +52,7 @@ def timed(url: str, schedules: dict[str, ScheduleDefinition]) -> dict[str, objec
                 begin = time.perf_counter()
                 try:
                     store.dialect.write(lambda tx: tx.rows("set_meta", key="bench", value="x"))
-                except StoreUnavailable as error:  # it was locked for longer than anybody waits
+                except StoreUnavailable as error:  # it was locked for longer than a program waits
                     refused.append(error)
                 waits[0] = max(waits[0], time.perf_counter() - begin)
 

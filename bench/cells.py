@@ -67,7 +67,7 @@ def raw_swaps(cells: Cells, count: int) -> float:
         began = time.perf_counter()
         tag = cells.swap(name, tag, document, seconds=30).tag
         spent.append(time.perf_counter() - began)
-        assert tag is not None, "nobody else swaps this one"
+        assert tag is not None, "no other swaps this one"
     cells.swap(name, tag, None, seconds=30)
     return statistics.median(spent) * 1000
 
@@ -82,7 +82,7 @@ def leases(url: str, count: int) -> float:
         claim = Claim(os.urandom(16).hex(), "default", ("lock:bench",), f"bench-{number}", 60.0, process, starts=True)
         began = time.perf_counter()
         answer = store.acquire(claim)
-        assert isinstance(answer, Granted), "nobody else takes this one"
+        assert isinstance(answer, Granted), "no other takes this one"
         store.release(answer.lease, clean=True)
         spent.append(time.perf_counter() - began)
     store.close()

@@ -1,6 +1,6 @@
 """How fast old records go: a store with many ended runs, pruned page by page, as the leading scheduler does it.
 
-Prints how many runs and ticks go in a second, and the longest page: nobody waits longer than that for the pruner.
+Prints how many runs and ticks go in a second, and the longest page: no other program waits longer than that for the pruner.
 """
 
 import json

@@ -75,7 +75,7 @@ byte dead_for;
 #define MUST_KILL (told || fuse == 0)
 #endif
 
-/* Time does not pass over somebody who has to act now. */
+/* Time does not pass over a process that has to act now. */
 #define GUARD_LATE (HOLDER_MOVES && alive && (killing -> kill_left == 0 : MUST_KILL))
 #define SWEEPER_LATE (RIVAL_MOVES && !rival && free_for == TAKE)
 #ifdef TIMELY                    /* a healthy network and a supervisor that renews in time   */

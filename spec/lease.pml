@@ -14,7 +14,7 @@
 #define NAME(i) ((i) / 2)
 
 /* The store. */
-bool held, due;          /* due: the time is up, though nobody has reaped the lease yet */
+bool held, due;          /* due: the time is up, though the lease is not reaped yet */
 byte holder;             /* name of the worker that holds it                            */
 byte fence;              /* the last fence handed out                                   */
 byte epoch = 1;          /* incarnation of the store                                    */
@@ -34,7 +34,7 @@ byte grants;             /* grants so far; a grant's number is its true order   
 byte lease_grant;        /* the grant that the store's lease belongs to                 */
 byte passed;             /* newest grant whose raise or write the gate let through      */
 byte started;            /* newest grant whose agent has started                        */
-bool fresh[ATTEMPTS];    /* nobody wrote since this attempt read                        */
+bool fresh[ATTEMPTS];    /* no other wrote since this attempt read                      */
 bool given[32];          /* fences handed out, by epoch                                 */
 bool bad_order, bad_zombie, bad_lost, bad_self, bad_double, bad_overlap, bad_release, bad_renew, bad_reap;
 
@@ -249,7 +249,7 @@ init { atomic { byte i; do :: i < ATTEMPTS -> run attempt(i); i++ :: else -> bre
 
 ltl order       { [] !bad_order }    /* what the gate lets through never goes back to an older grant          */
 ltl zombie      { [] !bad_zombie }   /* no write of an older grant lands after a newer grant's agent started  */
-ltl lost_update { [] !bad_lost }     /* nobody wrote between an agent's read and its first write              */
+ltl lost_update { [] !bad_lost }     /* no other wrote between an agent's read and its first write            */
 ltl own_write   { [] !bad_self }     /* the newest grant is never refused                                     */
 ltl unique      { [] !bad_double }   /* no fence is handed out twice                                          */
 ltl apart       { [] !bad_overlap }  /* nothing is granted while it is held                                   */

@@ -1,4 +1,4 @@
-/* Progress: a dead holder is replaced, if everybody who can act goes on acting (weak fairness).
+/* Progress: a dead holder is replaced, if every process that can act goes on acting (weak fairness).
 
    Grant 1 is a zombie that never stops renewing, grant 2 holds the lease and dies at some point, and
    two rivals want it. Each rival also sweeps, so no sweeper is needed that must not die; one of the

@@ -58,7 +58,7 @@ bool saw_stale, saw_missed;
 #define CURRENT (version == seen)
 #endif
 
-/* Judged only when nobody is at work, so that a transaction under way is not called a loss. */
+/* Judged only when no process is at work, so that a transaction under way is not called a loss. */
 inline judge() {
   ALL_SLOTS
     if :: runs[s] > 1 -> bad_twice = 1 :: else fi;
@@ -67,7 +67,7 @@ inline judge() {
   END_SLOTS
 }
 
-/* Slots that tzdata moved behind the cursor before anybody looked at them. */
+/* Slots that tzdata moved behind the cursor before they were looked at. */
 inline record_overtaken() {
 #ifndef FORGET_OVERTAKEN
   ALL_SLOTS

@@ -49,7 +49,7 @@ RULES = (
     ("an ambiguous end is taken for a failure", "model/retry.py", "if is_ambiguous(failed, retry):", "if False:", "model/test_retry.py"),
     ("a drain that waits no longer", "model/retry.py", "if now < deadline_at:", "if False:", "model/test_retry.py"),
     # doors
-    ("a signature that anybody has", "model/webhook.py", "found |= compare_digest(", "found |= True or compare_digest(", "web/test_webhooks.py"),
+    ("a signature that all have", "model/webhook.py", "found |= compare_digest(", "found |= True or compare_digest(", "web/test_webhooks.py"),
     ("an old delivery is as good as a new one", "model/webhook.py", "<= TOLERANCE_SECONDS", "<= 10**9", "web/test_webhooks.py"),
     ("an answer of yesterday", "model/signature.py", "> TOLERANCE_SECONDS", "> 10**9", "model/test_signature_and_address.py"),
     ("an entry of the audit that was changed", "model/audit_chain.py", "if previous is not None and hash_of(found.entry, previous) != found.hash:", "if False:", "model/test_audit_chain.py"),

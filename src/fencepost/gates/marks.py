@@ -159,7 +159,7 @@ def make_folder(directory: int, place: Place) -> int:
     folder = open_folder(directory, place)
     if folder is None:
         raise Misconfigured(
-            f"{place.folder} belongs to another user in a directory where everybody may write; put the target elsewhere."
+            f"{place.folder} belongs to another user in a directory where every user may write; put the target elsewhere."
         )
     with suppress(FileExistsError):
         _hide_from_git(folder)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Have nobody look for garbage meanwhile: among a million new values it takes longer than to make them."""
+    """Look for no garbage meanwhile: among a million new values that takes longer than to make them."""
     was_on = gc.isenabled()
     gc.disable()
     try:

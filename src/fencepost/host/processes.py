@@ -200,8 +200,8 @@ class _Hunt:
     """Judges whether a look that finds no process means that there is none.
 
     A process can start a successor and end between the moment it is listed and the moment it is read. So an empty
-    look counts when everything unclear in it was so before it began; on a host so busy that this does not come
-    about, many empty looks in a row must do.
+    look counts when everything unclear in it was unclear before it began. A very busy host may never show such a
+    look: there, many empty looks in a row count as one.
 
     A process that an empty look has missed was started while it lasted. So the next one need not ask again those who were
     found to be strangers, which makes it twenty times as quick: neighbours who fork a lot must not delay a takeover.

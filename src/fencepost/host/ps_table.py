@@ -14,7 +14,7 @@ class PsTable:
 
     __slots__ = ()
 
-    looks_needed = looks_max = 5  # ps does not tell whom it missed, so a clear look means little
+    looks_needed = looks_max = 5  # ps does not tell which processes it missed, so a clear look means little
 
     def row(self, pid: int) -> ProcessRow | None:
         """Return the process with this pid."""

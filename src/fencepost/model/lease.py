@@ -81,7 +81,7 @@ class Claim(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A lease as the store sees it, with whom to ask about it."""
+    """A lease as the store sees it, with the process to ask about it."""
 
     id: str
     tenant: str

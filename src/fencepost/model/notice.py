@@ -158,7 +158,7 @@ def text_of(event: str, at: str, body: Mapping[str, Any]) -> str:
 
 
 def last_lines(log: str | None) -> str:
-    """Return the end of a log as a message carries it: a few lines, of which none steers a terminal or a chat."""
+    """Return the end of a log as a message carries it: a few lines, without characters that steer a terminal or a chat."""
     lines = ["".join(one if one.isprintable() else "�" for one in line) for line in (log or "").splitlines()]
     return "\n".join(lines[-LOG_LINES_MAX:])[-LOG_MAX:]
 

@@ -89,7 +89,7 @@ class _Remembered:
         self._audit: dict[str, list[AuditRow]] = {}  # by verb
 
     def alive_at(self, schedule: str, at_us: int, *, limit: int) -> list[RunRow]:
-        """Return the runs that had not ended at an instant; ask anew only for what lies beyond those that were read."""
+        """Return the runs that had not ended at an instant; ask the store only beyond what was read before."""
         if self._alive is None:
             newest_us = max(one.decided_us for one in self._kept if one.disposition == DispositionKind.OVERLAP)
             self._alive = self._look.runs(schedule=schedule, before=(newest_us + 1, ""), limit=RUNS_MAX)

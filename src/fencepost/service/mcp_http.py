@@ -68,7 +68,7 @@ class RemoteServer:
         self._threads: list[Thread] = []
 
     def start(self, receive: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
-        """Remember whom to tell."""
+        """Remember the client to tell."""
         self._receive = receive
         self._ended = ended
 

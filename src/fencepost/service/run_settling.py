@@ -25,7 +25,7 @@ class RunEnds:
         self._bench, self._tools = bench, bench.tools
 
     def record(self, leased: LeasedRun, outcome: Outcome, *, started: bool, gone: bool = True) -> EndRecord:
-        """Return the end of a run of which no guard could tell."""
+        """Return the end of a run whose guard could not report it."""
         run, lease = leased.run, leased.lease
         return EndRecord(
             lease.store,

@@ -68,7 +68,7 @@ def spell(value: object) -> str:
 
 
 def read(text: str) -> Any:  # noqa: ANN401  # what it was
-    """Return the value of which this is the text."""
+    """Return the value that this text spells."""
     return unpack(json.loads(text))
 
 

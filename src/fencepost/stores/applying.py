@@ -1,7 +1,7 @@
 """An apply, however large, that never keeps others waiting: planned outside of any lock, decided in one short transaction.
 
 A small one is decided and written down at once. A large one is staged in steps that mean nothing yet; one row decides on
-all of them; then they are written down one by one. Whoever is killed before the decision has changed nothing, and what
+all of them; then they are written down one by one. A program that is killed before the decision has changed nothing, and what
 was staged is thrown away later. After it, the next apply or ticker goes on, and no tick is decided in between.
 """
 
@@ -32,7 +32,7 @@ HOLD_US = 40_000  # for so long a transaction goes on with the next step while o
 
 
 class ApplyDecision(NamedTuple):
-    """What is to be made true, and of which state of the registry it was planned."""
+    """What an apply shall make true, and the state of the registry for which it was planned."""
 
     planned: Plan
     hooks: HookChanges

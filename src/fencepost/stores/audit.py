@@ -44,7 +44,7 @@ class SqlAudit:
             if not tx.rows("put_seal", **made._asdict()):
                 return None
             placed = tx.rows("put_links", links=json.dumps(links))
-            assert len(placed) == len(links), "whoever has the seal has its entries"
+            assert len(placed) == len(links), "a seal is kept with its entries"
             put_notices(tx, [_head(made)])
             return made
 

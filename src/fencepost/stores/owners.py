@@ -1,4 +1,4 @@
-"""To whom a file's definitions belong, inside of an apply: what the registry holds is met in the name of the owner."""
+"""Which owner the definitions of a file belong to, inside of an apply: the registry is compared in the owner's name."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Meeting(NamedTuple):
 
 
 def meet(tx: Transaction, wanted: Wanted) -> Meeting:
-    """Find out to whom a file belongs, and what the registry holds that it may touch."""
+    """Find out which owner a file has, and which definitions of the registry it may touch."""
     if wanted.file is None:
         known = _known(tx, wanted, wanted.source)
         return Meeting(wanted, known, Owner(wanted.source), None, is_first=False, is_settled=True)

@@ -45,7 +45,7 @@ class SqlWorkplaces:
         self._dialect.write(lambda tx: tx.rows("drop_workplaces", id=worker, places="[]"))
 
     def workplaces(self) -> list[Working]:
-        """Return what workers said, of those that are heard of."""
+        """Return what the workers said that were heard of lately."""
         return self._dialect.read(lambda tx: [_working(row) for row in tx.rows("workplaces")])
 
     def parties(self, resource: str, slots: int) -> tuple[list[rules.Held], list[rules.Waiter]]:

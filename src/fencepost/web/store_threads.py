@@ -50,7 +50,7 @@ class StoreThreads:
         self._size = threads
         self._stuck = 0
         self._lines: dict[Hashable, list[InLine]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # an event loop forgets a task that nobody else knows
+        self._tasks: set[asyncio.Task[None]] = set()  # an event loop forgets a task that is not kept elsewhere
 
     async def ask(self, operation: Callable[Concatenate[Store, P], T], /, *args: P.args, **values: P.kwargs) -> T:
         """Carry out one operation on the store; raise StoreUnavailable when it takes too long.
@@ -98,7 +98,7 @@ class StoreThreads:
             self._waiting -= 1
 
     async def _serve_line(self, line: Hashable, operation: Callable[[Store, Sequence[Any]], Sequence[Any]]) -> None:
-        """Hand over what waits in a line, again and again until nobody waits there."""
+        """Hand over what waits in a line, again and again until none waits there."""
         waiting = self._lines[line]
         try:
             while waiting:

@@ -23,7 +23,7 @@ def own_rights() -> Rights:
 
 
 def gate_opener(rights: Rights) -> Callable[[str, str], Gate]:
-    """Return how gates are opened for tenants: what a reference means is handed over only to those that may have it."""
+    """Return how gates are opened for tenants: a secret is handed only to a tenant that may have it."""
     from fencepost.operations.gate_kinds import open_gate as open_kind
 
     return lambda name, tenant: open_kind(name, lambda one: fetch_secret(one, tenant, rights, what=f"gate {name}"))

@@ -49,7 +49,7 @@ def mutations() -> dict[str, Mutation]:
             "rob worker",
         ),
         "a thawed worker kills": Mutation(lambda: [patch.object(Worker, "_bury", _bury_without_asking)], "rob worker"),
-        "a thawed worker's last resort asks nobody": Mutation(
+        "a thawed worker's last resort does not ask first": Mutation(
             lambda: [patch.object(guard_handle, "Fate", _NoFate)], "rob worker, cut", start=4
         ),
         "reaped while its guard lives": Mutation(

@@ -66,7 +66,7 @@ def more_mutations() -> dict[str, Mutation]:
         "prune what has just ended": Mutation(
             lambda: [_sql(prune_run_page=(OLD, "true"), prune_runs=(OLD, ":horizon_us > 0"))], pruning_of
         ),
-        "prune what nobody has looked at": Mutation(
+        "prune what was not looked at": Mutation(
             lambda: [_sql(prune_run_page=(LOOKED_AT, "true"), prune_runs=(LOOKED_AT, "true"))], pruning_of
         ),
         "prune beyond the watermark": Mutation(lambda: [patch.object(pruning, "_mark", lambda *_: None)], pruning_of),
@@ -74,7 +74,7 @@ def more_mutations() -> dict[str, Mutation]:
         "prune ticks whose runs are there": Mutation(
             lambda: [patch.object(pruning, "_tick_page", _every_tick(pruning._tick_page))], pruning_of
         ),
-        "an end that is lost because nobody tells the time": Mutation(
+        "an end that is lost because the time is not told": Mutation(
             lambda: [patch.object(Attempt, "PATIENT", False)],
             "cut | run agent | port_fault=0.05",
         ),
@@ -101,7 +101,7 @@ def more_mutations() -> dict[str, Mutation]:
             ],
             lanes,
         ),
-        "a lane that looks at nobody": Mutation(
+        "a lane that looks at no run": Mutation(
             lambda: [
                 patch.object(Look, "has_room", lambda *_: True),
                 patch.object(lane_leases, "_free_of_others", lambda _, offers, __: offers),

@@ -136,5 +136,5 @@ class Passes:
 
 
 def _digest(shown: str) -> bytes:
-    """Return what a key is looked up by: how long that takes tells nothing of the keys that there are."""
+    """Return the hash that a key is looked up by: the time of a look tells nothing about other keys."""
     return sha256(shown.encode(errors="surrogateescape")).digest()

@@ -49,7 +49,7 @@ def _postgres_words(marks: str, table: str, resource: str = "", tenant: str = ""
 
 
 def _tenant_of(resource: str, tenant: str) -> str:
-    """Return the tenant to whom a resource belongs; none where all tenants share it, or where any resource will do."""
+    """Return the tenant that a resource belongs to; none where all tenants share it, or where any resource will do."""
     return tenant if resource and key_of(tenant, resource)[0] == tenant else ""
 
 

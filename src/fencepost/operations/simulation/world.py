@@ -131,8 +131,8 @@ class Stage:
     def _simulated_budgets(self) -> Iterator[tuple[str, SimulatedBudget]]:
         """Make one for each schedule whose budget can be reckoned.
 
-        Its ticks are known, no run uses its own budget up, and the time that runs take is not limited: how long those
-        have been at work that are handed over to the store, it does not know.
+        Its ticks are known, no run uses up the whole budget, and there is no limit to the time of its runs: a
+        simulated budget does not see how long the runs took that the real store carries.
         """
         for name, meaning in self.meanings.items():
             budget, expected = meaning.policies.budget, self.scenario.expects(name)

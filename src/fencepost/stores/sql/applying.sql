@@ -31,7 +31,7 @@ DELETE FROM fencepost.apply_step WHERE id = :id AND number <= :number
 DELETE FROM fencepost.applying WHERE tenant = :tenant AND id = :id
 
 -- :name left_steps
--- The next steps of an apply that nobody has decided on for so long that nobody will.
+-- The next steps of an apply that has been undecided for so long that its program must be gone.
 SELECT id, min(number) FROM fencepost.apply_step
  WHERE tenant = :tenant AND staged_us < fencepost.clock_us() - :left_us AND id NOT IN (SELECT id FROM fencepost.applying)
  GROUP BY id

@@ -8,7 +8,7 @@ ON CONFLICT (tenant, name) DO UPDATE
                        FROM jsonb_array_elements(resource.owed_gates::jsonb || excluded.owed_gates::jsonb))
 
 -- :name import_lease
--- As lost: whoever held it then is no holder now, but its processes may still be about.
+-- As lost: its holder of that time holds it no more, but the holder's processes may still be there.
 INSERT INTO fencepost.lease (id, tenant, resources, fence, run_id, holder, label, host, machine, boot, pid_namespace,
                              pid, pid_started, guard_pid, guard_started, cgroup, ttl_ms, renewals, granted_us,
                              started_us, lost_us, lost_why, state, expires_us)

@@ -40,8 +40,8 @@ SELECT head.*
 
 -- :name lane_take
 -- What `lane_next` would find, leased and begun in the same breath, with the fence that `next_fence` would give. It is for
--- runs that nobody had before, of no schedule, that want only themselves: if one of them is not like that, none is
--- taken, so that nobody is passed by. Keeps the queue's own tables itself, and says whether all of them were found there.
+-- runs that were never leased, of no schedule, that lease only themselves: if one of them is not like that, none is
+-- taken, so that no run is passed by. Keeps the queue's own tables itself, and says whether all of them were found there.
 WITH RECURSIVE line (tenant, rank) AS (
     (SELECT tenant, rank FROM fencepost.ready WHERE in_process = true ORDER BY tenant, rank LIMIT 1)
     UNION ALL
@@ -113,7 +113,7 @@ SELECT tenant, rank
  ORDER BY served NULLS FIRST, tenant, rank
 
 -- :name lane_heads
--- As `line_heads`, with the rows locked; whom somebody else is busy with is left to them. A run without a schedule
+-- As `line_heads`, with the rows locked; a row that another worker has locked is left to it. A run without a schedule
 -- leases only itself, so there is nothing to look up for it.
 SELECT head.*
   FROM fencepost.ready

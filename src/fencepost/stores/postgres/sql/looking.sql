@@ -45,7 +45,7 @@ SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, dispo
  LIMIT %(limit)s
 
 -- :name look_audit
--- What was decided about many runs at once names them all; whoever asks for one of them finds it.
+-- What was decided about many runs at once names them all: a look for one of them finds it.
 SELECT seq, at_us, actor, verb, subject, detail
   FROM fencepost.audit
  WHERE tenant = %(tenant)s AND (%(verb)s = '' OR verb = %(verb)s) AND (%(subject)s = '' OR subject = %(subject)s

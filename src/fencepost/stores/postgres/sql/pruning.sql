@@ -1,5 +1,5 @@
 -- :name prune_runs
--- Looks again: whoever changed one of these in the meantime has kept it.
+-- Looks again: one that was changed in the meantime stays.
 DELETE FROM fencepost.run
  WHERE id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb)) AND tenant = %(tenant)s
    AND state IN ('succeeded', 'dead', 'cancelled') AND ended_us <= %(horizon_us)s

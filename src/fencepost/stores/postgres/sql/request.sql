@@ -26,7 +26,7 @@ SELECT CASE WHEN most <= %(enough)s THEN most
   FROM (SELECT pg_relation_size('fencepost.ready') / 80 AS most) AS room
 
 -- :name insert_batch
--- Runs that are alike but for their payloads, and that nobody gave a key: each is new, all are made, and the key that an
+-- Runs that are alike but for their payloads, and that have no caller's key: each is new, all are made, and the key that an
 -- agent gets is the run's id.
 WITH made AS (
     INSERT INTO fencepost.run ({batch_run}, id, idempotency_key, payload, resources, lines_up, project, rank,

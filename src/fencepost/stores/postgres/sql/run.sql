@@ -20,7 +20,7 @@ SELECT tenant, rank
 -- :name line_heads
 -- Which runs may go, in order. One whose resources are held, or whose schedule has no room, hides none behind it.
 -- Who works in a project goes when it is its turn there, or works apart in a worktree.
--- Those passed are an array, not a join: a join may lose the index's order, and then everybody who waits is looked at.
+-- Those passed are an array, not a join: a join may lose the index's order, and then every run that waits is looked at.
 SELECT ready.id, ready.schedule, run.resources, run.lease_max
   FROM fencepost.ready
  CROSS JOIN LATERAL (SELECT * FROM fencepost.run WHERE id = ready.id AND state = 'ready' OFFSET 0) AS run

@@ -67,7 +67,7 @@ SELECT run.tenant, run.schedule, counted_us,
                         AND (state IN ('ready', 'running') OR started_us IS NOT NULL) OFFSET 0) AS run
 
 -- :name move_cursors
--- Compare and set: whoever decided the same stretch of time first has moved the cursor.
+-- Compare and set: the scheduler that decided the same stretch of time first has moved the cursor.
 UPDATE fencepost.schedule
    SET cursor_us = next.cursor_us, due_us = next.due_us, skip_next = next.skip_next, seen = next.seen,
        last_run = coalesce(next.last_run, schedule.last_run),
@@ -114,7 +114,7 @@ queued AS (
 SELECT id FROM made
 
 -- :name announce
--- A hint for workers that listen; whoever misses it looks by itself a moment later.
+-- A hint for workers that listen; a worker that misses it looks by itself a moment later.
 SELECT pg_notify('fencepost', %(what)s)
 
 -- :name write_audit

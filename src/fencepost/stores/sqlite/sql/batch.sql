@@ -45,8 +45,8 @@ SELECT * FROM {lane_row}
 
 -- :name lane_take
 -- What `lane_next` would find, leased and begun in the same breath, with the fence that `next_fence` would give. It is for
--- runs that nobody had before, of no schedule, that want only themselves: if one of them is not like that, none is
--- taken, so that nobody is passed by. It is looked first and taken then, by what was seen: see spans.py.
+-- runs that were never leased, of no schedule, that lease only themselves: if one of them is not like that, none is
+-- taken, so that no run is passed by. It is looked first and taken then, by what was seen: see spans.py.
 WITH RECURSIVE each_tenant (tenant) AS (
     SELECT min(tenant) FROM run INDEXED BY run_lane WHERE state = 'ready' AND in_process
     UNION ALL

@@ -1,5 +1,5 @@
 -- :name prune_runs
--- Looks again: whoever changed one of these in the meantime has kept it.
+-- Looks again: one that was changed in the meantime stays.
 DELETE FROM run
  WHERE id IN (SELECT value FROM json_each(:ids)) AND tenant = :tenant
    AND state IN ('succeeded', 'dead', 'cancelled') AND ended_us <= :horizon_us

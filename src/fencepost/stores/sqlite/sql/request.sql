@@ -24,7 +24,7 @@ SELECT CASE WHEN most <= :enough THEN most
   FROM (SELECT page_count * page_size / 200 AS most FROM pragma_page_count, pragma_page_size)
 
 -- :name insert_batch
--- Runs that are alike but for their payloads, and that nobody gave a key: each is new, all are made, and the key that an
+-- Runs that are alike but for their payloads, and that have no caller's key: each is new, all are made, and the key that an
 -- agent gets is the run's id.
 INSERT INTO run ({batch_run}, id, idempotency_key, payload, resources, lines_up, project, rank,
                  state, created_us, waiting_us, ready_us, counted_us, place_us, give_up_us)

@@ -50,7 +50,7 @@ SELECT run.tenant, run.schedule, run.counted_us,
  WHERE run.counted_us > :since_us AND (run.state IN ('ready', 'running') OR run.started_us IS NOT NULL)
 
 -- :name move_cursors
--- Compare and set: whoever decided the same stretch of time first has moved the cursor.
+-- Compare and set: the scheduler that decided the same stretch of time first has moved the cursor.
 UPDATE schedule
    SET cursor_us = next.value ->> 'cursor_us', due_us = next.value ->> 'due_us', skip_next = next.value ->> 'skip_next',
        seen = next.value ->> 'seen',
@@ -89,7 +89,7 @@ ON CONFLICT (tenant, coalesce(schedule, agent), request_key) WHERE request_key I
 RETURNING id
 
 -- :name announce
--- Nobody listens to a file; workers look by themselves.
+-- A file cannot be listened to; workers look by themselves.
 SELECT :what
 
 -- :name write_audit
