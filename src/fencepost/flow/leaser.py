@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore
 
 OBSERVED_TTLS = 2  # a lease that shows no sign of life for this many ttls, by our own clock, is over
-ORPHAN_SECONDS = 1.0  # for what a dead holder left: whoever looks has other work, and looks again
+ORPHAN_SECONDS = 1.0  # for what a dead holder left: the worker that looks has other work, and looks again
 
 
 class Leaser:
