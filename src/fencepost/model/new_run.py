@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from fencepost.model.run import TriggerKind
 from fencepost.model.slots import spell_resources
 
 KEY_FORM = "fencepost-run-1"
+RECIPES_KEPT = 256
 
 
 class NewRun(NamedTuple):
@@ -92,6 +94,7 @@ class RunRecipe:
     policies: Policies
 
     @classmethod
+    @lru_cache(maxsize=RECIPES_KEPT)
     def of(cls, target: RunTarget) -> "RunRecipe":
         """Read a target's definitions."""
         agent = agent_from_json(target.manifest)

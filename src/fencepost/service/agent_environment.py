@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.instant import format_instant
@@ -58,7 +59,7 @@ def run_variables(run: RunRow, lease: Lease, *, folder: RunFolder, key: str) -> 
         "STORE_ID": lease.store,
         "PAYLOAD": folder.payload,
         "SOCKET": folder.socket,
-        "EXE": own_executable(),
+        "EXE": _executable(),
         **resuming,
     }
     named = {f"FENCEPOST_{name}": value for name, value in values.items()}
@@ -115,6 +116,9 @@ def likeness(run: RunRow, lease: Lease) -> tuple[object, ...] | None:
     if run.schedule is not None or run.tick_us is not None:
         return None
     return (lease.id, run.tenant, run.agent, run.trigger, run.manifest, run.resume, run.last_success_us)
+
+
+_executable = lru_cache(maxsize=1)(own_executable)  # it stays where it is, and looking for it takes system calls
 
 
 def _instant(us: int | None) -> str:

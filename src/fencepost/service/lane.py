@@ -80,7 +80,7 @@ class _Keeper:
     def __init__(self, bench: WorkerTools, store: RuntimeStore, caller: LaneRunner, mailbox: Mailbox) -> None:
         self._bench, self._tools, self._store = bench, bench.tools, store
         self._caller, self._mailbox = caller, mailbox
-        self._id = new_id(bench.tools.clock)
+        self._id, self._me = new_id(bench.tools.clock), bench.tools.processes.myself()
         self._folder = plan_run_folder(self._id)
         self._grace = kill_grace(bench.ttl_seconds)
         self._counts_sleep = store.facts().counts_sleep
@@ -173,7 +173,7 @@ class _Keeper:
             resources=(),
             run_id=self._id,
             ttl_seconds=self._bench.ttl_seconds,
-            supervisor=self._tools.processes.myself(),
+            supervisor=self._me,
             guard=self._caller.guard.process,
             label="lane",
         )
@@ -205,7 +205,9 @@ class _Keeper:
             self._hand = turned.leased
             kept = self._batches.add(turned.leased[0].lease, term)
             self._last_resort.watch(kept, self._caller.guard.kill)
-        elif wanted is not None:
+        else:  # there is time to tell it now: the next run need not wait
+            self._caller.tell_deadline(self._batches.deadline_ns)
+        if wanted is not None and not turned.leased:
             self._looked_ns = self._now() + round(POLL_SECONDS * 1e9)
         if turned.leased or done:
             self._busy_ns = self._now()
@@ -231,10 +233,14 @@ class _Keeper:
         if not chunk:
             return
         self._caller.tell_deadline(self._batches.deadline_ns)
+        if self._batches.is_late:  # this process stood still since it asked, and the guard has only now heard of it
+            self._hand = chunk
+            self._end("lost")
+            return
         messages = messages_of(chunk, self._bench, self._folder)
         self._given, self._given_number = chunk, len(chunk)
-        self._watch_next()
         self._caller.give(messages)
+        self._watch_next()
 
     def _next_of(self, hand: Sequence[LeasedRun]) -> tuple[Sequence[LeasedRun], Sequence[LeasedRun]]:
         if isinstance(hand, AlikeRuns):

@@ -22,11 +22,15 @@ class PostgresEar:
 
     def take(self) -> Sequence[str] | None:
         """Return what was said since the last time, without waiting; None if nothing can be heard any more."""
+        said = []
         try:
-            return [one.payload for one in self._connection.notifies(timeout=0)]
+            self._connection.pgconn.consume_input()
+            while note := self._connection.pgconn.notifies():
+                said.append(note.extra.decode())
         except psycopg.Error:
             self.close()
             return None
+        return said
 
     def close(self) -> None:
         """Let go of the connection."""
