@@ -155,7 +155,7 @@ def data_files(folder: Path) -> set[str]:
     return {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
-        if path.is_file() and path.suffix not in {".py", ".pyc"}
+        if path.is_file() and path.suffix != ".py" and path.parent.name != "__pycache__"
     }
 
 
