@@ -31,6 +31,11 @@ SELECT 'r' || n, 't' || (n % 5), 'agent', 's' || n, 1, 'cron', '', '{}', '', '{}
        '[["t0", "schedule:s' || n || '"]]', 1, FALSE, n % 3, -(n % 3), CASE WHEN n % 4 = 0 THEN 'succeeded' WHEN n % 20 = 1 THEN 'running' ELSE 'ready' END,
        n, n, n, n, n, 9000000000000000 + n, n, 'l' || n, 'o' || n, 'k' || n, n, 'o' || n, n % 7 = 0 FROM n;
 INSERT INTO $attempt (run_id, number, fence, worker) SELECT 'r' || n, 1, n, 'w' FROM n;
+INSERT INTO $past_common (tenant, number, hash, newest_us, agent, trigger, manifest_hash, resources, lease_max, lines_up,
+                          priority, rank, attempt, resume, reserved_micro, in_process)
+SELECT 't' || n, n, n, 0, 'agent', 'cron', '', '[]', 1, FALSE, 0, 0, 1, FALSE, 0, FALSE FROM n WHERE n <= 100;
+INSERT INTO $past_run (id, tenant, schedule, created_us, tick_us, counted_us, fence, started, ended, common, occurrence, worker)
+SELECT 'p' || n, 't' || (n % 5), 's' || n % 100, n, n, n, n, 1, 2, 1 + n % 100, 'p' || n, 'w' FROM n;
 INSERT INTO $lease (id, tenant, resources, fence, run_id, label, host, machine, boot, pid_namespace, pid, pid_started,
                     ttl_ms, granted_us, $expires, keeper, keeper_socket)
 SELECT 'l' || n, 't0', '[]', n, 'r' || n, '', 'h', 'm', 'b', 'p', n, '', 1000, 0, $over,
@@ -96,6 +101,14 @@ VALUES: dict[str, Any] = {
     "day_us": 5,
     "month_us": 5,
     "hour_us": 5,
+    "prefix": "p77",
+    "beyond": "p78",
+    "live": False,
+    "at_us": 7,
+    "horizon_us": MANY,
+    "spending_us": MANY,
+    "ended_us": MANY,
+    "newest": "",
 }
 HOT = {
     "due_schedules": "schedule_due",
@@ -146,6 +159,44 @@ HOT = {
     "look_spending": "run_counted run_by_tick",
     "look_ticks": "tick_by_time",
 }
+# The same among those that were moved: what both forms are asked for is looked up in each.
+PAST = {
+    "look_runs": "past_run_by_age past_run_by_tick past_run_counted",
+    "runs": "past_run_by_age past_run_by_tick past_run_counted",
+    "look_ended": "past_run_by_age",
+    "look_prefix": "past_run_pkey",
+    "look_named_runs": "past_run_pkey",
+    "look_attempts": "past_run_pkey",
+    "look_alive": "past_run_by_age past_run_by_tick past_run_counted",
+    "look_spending": "past_run_counted past_run_by_tick",
+    "attempts": "past_run_pkey",
+    "past_run": "past_run_pkey",
+    "touch_past_run": "past_run_pkey",
+    "runs_of_tick": "past_run_by_tick past_run_counted",
+    "spending": "past_run_counted past_run_by_tick",
+    "spending_beside": "past_run_counted past_run_by_tick",
+    "chart_days": "past_run_counted past_run_by_tick",
+    "runless_ticks": "past_run_pkey",
+    "tickless_runs": "past_run_by_tick past_run_counted",
+    "every_links": "past_run_by_tick past_run_counted",
+    "first_starts": "past_run_by_tick past_run_counted",
+    "tallies": "past_run_by_tick past_run_counted",
+    "prune_run_page": "past_run_by_age",
+    "prune_tick_page": "past_run_pkey",
+    "past_to_prune": "past_run_pkey",
+    "past_attempts_to_prune": "past_run_pkey",
+    "drop_past_runs": "past_run_pkey",
+    "past_misfits": "past_run_pkey",
+    "past_page": "run_by_age",
+    "meter_asked_again": "past_run_asked_again",
+    "chart_attempts": "past_run_by_age past_run_counted past_run_by_tick",
+    "chart_made": "past_run_by_age past_run_counted past_run_by_tick",
+    "chart_bins": "past_run_by_age past_run_counted past_run_by_tick",
+    "chart_bins_of_projects": "past_run_by_age past_run_counted past_run_by_tick",
+    "chart_bins_of_workers": "past_run_by_age past_run_counted past_run_by_tick",
+}
+LISTS = ("look_runs", "runs", "look_ended", "prune_run_page")
+NEWEST = {"before_us": MANY, "state": "", "schedule": "", "agent": "", "kept": False}
 # PostgreSQL keeps what waits and what runs in tables of their own.
 MOVED = {
     "run_live": "ready_of_schedule running_of_schedule",
@@ -210,6 +261,31 @@ def test_postgresql_uses_the_index(server: psycopg.Connection, name: str) -> Non
     assert not large & set(scanned), scanned
     wanted = FIGURES.get(name) or MOVED.get(HOT[name], HOT[name])
     assert set(wanted.split()) & {node.get("Index Name") for node in nodes}
+
+
+def test_postgresql_reads_of_the_moved_only_what_is_asked_for(server: psycopg.Connection) -> None:
+    for name, wanted in PAST.items():
+        values = {**VALUES, **(LATELY if name in FIGURES else {"state": "", "kept": False})}
+        row = server.execute(b"EXPLAIN (FORMAT JSON) " + postgres.STATEMENTS[name], values).fetchone()
+        assert row
+        nodes = list(flattened(row[0][0]["Plan"]))
+        scanned = {node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"}
+        assert not {"past_run", "run", "attempt"} & scanned, (name, scanned)
+        assert set(wanted.split()) & {node.get("Index Name") for node in nodes}, name
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_postgresql_reads_no_more_of_both_forms_than_a_page(server: psycopg.Connection, name: str) -> None:
+    statement = b"EXPLAIN (ANALYZE, FORMAT JSON) " + postgres.STATEMENTS[name]
+    row = server.execute(statement, {**VALUES, **NEWEST}).fetchone()
+    assert row
+    read = {
+        node["Relation Name"]: node["Actual Rows"] * node["Actual Loops"]
+        for node in flattened(row[0][0]["Plan"])
+        if node.get("Index Name") in ("run_by_age", "past_run_by_age")
+    }
+    assert set(read) == {"run", "past_run"}
+    assert sum(read.values()) <= 4 * VALUES["limit"], read
 
 
 @pytest.mark.parametrize(
@@ -298,6 +374,17 @@ def test_sqlite_reads_no_more_than_a_span(file: apsw.Connection, name: str) -> N
     assert any(re.search(r"PRIMARY KEY \((run_)?id>\? AND (run_)?id<\?\)", line) for line in plan), plan
 
 
+def test_sqlite_reads_of_the_moved_only_what_is_asked_for(file: apsw.Connection) -> None:
+    for name, named in PAST.items():
+        plan = [str(row[-1]) for row in file.execute(f"EXPLAIN QUERY PLAN {sqlite.STATEMENTS[name]}", VALUES)]
+        scans = [line for line in plan if re.match(r"SCAN (past_run|run|attempt)\b(?! USING)", line)]
+        assert scans == [], (name, plan)
+        wanted = (
+            ["past_run USING PRIMARY KEY"] if named == "past_run_pkey" else [f"INDEX {one}" for one in named.split()]
+        )
+        assert any(index in line for index in wanted for line in plan), (name, plan)
+
+
 def test_sqlite_counts_who_waits_without_looking_at_each(file: apsw.Connection) -> None:
     plan = file.execute(f"EXPLAIN QUERY PLAN {sqlite.STATEMENTS['waiting_of_agent']}", VALUES)
     assert any("COVERING INDEX run_live" in str(row[-1]) for row in plan)
@@ -315,6 +402,9 @@ def test_sqlite_counts_who_waits_without_looking_at_each(file: apsw.Connection) 
         "next_ready",
         "next_due",
         "overdue_runs",
+        *LISTS,
+        *("look_prefix", "look_named_runs", "look_attempts", "attempts", "runs_of_tick", "past_run", "past_to_prune"),
+        *("past_misfits", "look_spending", "spending", "spending_beside"),
     ],
 )
 def test_sqlite_takes_few_steps_among_many_rows(file: apsw.Connection, name: str) -> None:
@@ -328,7 +418,7 @@ def test_sqlite_takes_few_steps_among_many_rows(file: apsw.Connection, name: str
 
     file.set_progress_handler(step, 100)
     try:
-        file.execute(sqlite.STATEMENTS[name], VALUES).fetchall()
+        file.execute(sqlite.STATEMENTS[name], {**VALUES, **(NEWEST if name in LISTS else {})}).fetchall()
     finally:
         file.set_progress_handler(None)
     assert hundreds < 100

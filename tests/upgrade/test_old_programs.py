@@ -119,9 +119,9 @@ def test_a_program_that_is_at_work_is_told_when_its_tables_go(now: Site) -> None
     now.configure('[agents.a]\ncommand = ["true"]\n')
 
     def contract(store: RuntimeStore) -> None:
-        store.dialect.write(lambda tx: raw(tx, "ALTER TABLE {}attempt RENAME COLUMN last_log TO last_words"))
+        store.dialect.write(lambda tx: raw(tx, "ALTER TABLE {}checkpoint RENAME COLUMN content TO words"))
         with pytest.raises(StoreUnavailable, match=r"no longer has what this Fencepost asks for .*Upgrade this one"):
-            store.attempts("r1")
+            store.checkpoint("r1")
 
     with_store(now, contract)
 

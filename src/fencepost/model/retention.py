@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
 from fencepost.model.moment import MICROSECOND
@@ -9,6 +10,8 @@ from fencepost.model.moment import MICROSECOND
 RETENTION_MIN = timedelta(days=1)
 # Budgets count a month, and a run that waited in the queue is judged by the month in which it was asked for.
 SPENDING_KEPT_FOR = timedelta(days=64)
+# What has ended for so long is looked at by no budget of a day or an hour, and seldom by a person.
+MOVED_AFTER = timedelta(days=2)
 # A new tzdata looks at the slots of the last two days before the cursor again, and must find what it knows of them.
 BESIDE_CURSOR = timedelta(days=3)
 
@@ -18,6 +21,18 @@ def check_retention(kept_for: timedelta) -> timedelta:
     if kept_for < RETENTION_MIN:
         raise Invalid("retention is at least 1d: a person must have the time to look at what ended badly.")
     return kept_for
+
+
+class PastBounds(NamedTuple):
+    """Which runs are past: those that ended, and were counted for the budgets, up to these instants."""
+
+    ended_us: int
+    spending_us: int  # only of those that cost something
+
+
+def past_bounds(now_us: int) -> PastBounds:
+    """Return which runs no policy looks at any more."""
+    return PastBounds(now_us - MOVED_AFTER // MICROSECOND, now_us - SPENDING_KEPT_FOR // MICROSECOND)
 
 
 @dataclass(frozen=True, slots=True)

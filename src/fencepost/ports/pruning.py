@@ -1,6 +1,8 @@
-"""What the pruner asks of a store: let go of old records, a page at a time, and remember what they came to."""
+"""What the pruner and the mover ask of a store: let go of old records or make them narrow, a page at a time."""
 
 from typing import NamedTuple
+
+from fencepost.model.moment import FOREVER_US
 
 BEGINNING_US = -(1 << 62)
 
@@ -19,6 +21,21 @@ class PrunedPage(NamedTuple):
 
     gone: int
     next: PrunePlace | None
+
+
+class PastPlace(NamedTuple):
+    """Where a pass through the runs of all tenants stands."""
+
+    tenant: str = ""  # of whom it has all but those behind the next two; '': before all tenants
+    at_us: int = FOREVER_US
+    id: str = ""
+
+
+class MovedPage(NamedTuple):
+    """How many runs of a page were moved, and where the next page begins; None: there is none any more."""
+
+    moved: int
+    next: PastPlace | None
 
 
 class Watermark(NamedTuple):

@@ -12,6 +12,7 @@ from fencepost.model.webhook import held_until_us
 from fencepost.ports.requests import Ask, Grounds, Placement
 from fencepost.ports.webhooks import DecideDeliveries, Delivered, DeliveryAnswer, HookParcels, Parcel
 from fencepost.stores.audit_writing import audit_entry, write_entries
+from fencepost.stores.past_runs import touch
 from fencepost.stores.requests import LookAhead, detail_of, grounds_of, target_to_run
 from fencepost.stores.ticks import make_room, send_runs
 from fencepost.stores.transaction import Dialect, Transaction
@@ -70,7 +71,7 @@ def _known(tx: Transaction, ask: Ask, parcels: HookParcels) -> dict[str, Deliver
     runs = tx.later("asked_again_many", **asked) if ids else list
     found = {ids[key]: Delivered("duplicate", run_id, parcels.digest_in(told)) for key, run_id, told in runs()}
     for name, run_id, digest in remembered():
-        tx.later("touch_run", id=run_id)
+        touch(tx, run_id)
         found[name] = Delivered("duplicate", run_id, digest)
     return found
 

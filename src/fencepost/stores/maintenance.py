@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from fencepost.model.errors import Busy, Invalid
-from fencepost.stores import audit_packs
+from fencepost.stores import audit_packs, past_runs
 from fencepost.stores.audit_packs import plain_rows
 from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_grants import lift
@@ -16,6 +16,8 @@ RESTORED = "store restored"
 BATCH = 500
 NUMBERED = {"audit": "seq", "notice": "seq", "pause": "id"}  # another tenant's rows may have these numbers
 KEPT = ("meta", "resource", "lease", "waiter", "workplace")  # these have rules of their own; all others are replaced
+
+LAST = "manifest"  # to be emptied: its rows stay as long as a past run rests on them
 
 TableRow = tuple[str, Mapping[str, Any]]
 
@@ -98,12 +100,14 @@ def _snapshot(tx: Transaction, tenant: str | None) -> Snapshot:
 
 
 def _all_rows(tables: Tables, tenant: str | None) -> Iterator[TableRow]:
-    """Yield every row; packs as the entries that are in them, since their form is this store's own business."""
+    """Yield every row; packed entries and past runs as plain ones, since their form is this store's own business."""
     for name in tables.names():
         if name == "audit":  # the packed ones first: they are older, and get their numbers in this order elsewhere
             yield from ((name, row) for row in plain_rows(tables.rows(audit_packs.TABLE, tenant)))
-        if name != audit_packs.TABLE:
+        if name != audit_packs.TABLE and name not in past_runs.TABLES:
             yield from ((name, row) for row in tables.rows(name, tenant))
+        if name in past_runs.PLAIN:
+            yield from ((name, past_runs.plain_row(row)) for row in tables.rows(past_runs.PLAIN[name], tenant))
 
 
 def _is_empty(tx: Transaction, tenant: str | None) -> bool:
@@ -143,7 +147,7 @@ def _replace(tx: Transaction, rows: Iterable[TableRow], *, tenant: str | None, a
 def _replace_tables(tx: Transaction, rows: Iterable[TableRow], tenant: str | None) -> None:
     tables = tx.tables()
     names = tables.names()
-    for name in names:
+    for name in sorted(names, key=LAST.__eq__):
         if name not in KEPT:
             tables.clear(name, tenant)
     for (name, _), group in groupby(rows, key=lambda one: (one[0], tuple(one[1]))):

@@ -47,6 +47,8 @@ class SqlPruning:
             old = [str(row[0]) for row in rows if row[-1]]
             gone = len(old) if dry else _let_runs_go(tx, horizon, old)
             if not dry and len(rows) < limit:
+                folded_until(tx, horizon.tenant, "run")  # no run moves meanwhile
+                tx.rows("prune_past_commons", tenant=horizon.tenant)
                 tx.rows("prune_manifests", tenant=horizon.tenant, fresh_us=FRESH_US)
             return PrunedPage(gone, PrunePlace("runs", "", rows[-1][1], rows[-1][0]) if len(rows) == limit else None)
 
@@ -136,9 +138,15 @@ def _let_runs_go(tx: Transaction, horizon: Horizon, old: Sequence[str]) -> int:
     if not old:
         return 0
     folded_us = folded_until(tx, horizon.tenant, "run")
-    rows = tx.rows("prune_runs", tenant=horizon.tenant, ids=json.dumps(old), horizon_us=horizon.horizon_us)
+    which = {"tenant": horizon.tenant, "ids": json.dumps(old), "horizon_us": horizon.horizon_us}
+    rows = tx.rows("prune_runs", **which)
+    past = tx.rows("past_to_prune", **which) if len(rows) < len(old) else []
+    rows += past
     ids = json.dumps([row[0] for row in rows])
     attempts = tx.rows("prune_attempts", ids=ids)
+    if past:
+        attempts += tx.rows("past_attempts_to_prune", ids=ids)
+        tx.rows("drop_past_runs", ids=ids)
     _remember_logs(tx, horizon.tenant, attempts)
     for what in ("checkpoints", "completions", "deliveries", "gatherings"):
         tx.rows(f"prune_{what}", ids=ids)

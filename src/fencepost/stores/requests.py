@@ -28,6 +28,7 @@ from fencepost.stores.bulk import put_batch
 from fencepost.stores.lane_turn import SqlBatches
 from fencepost.stores.manifests import FRESH_US, keep_manifests
 from fencepost.stores.moving import check_stays
+from fencepost.stores.past_runs import touch
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import lock_run, run_of
 from fencepost.stores.ticks import MONTH_US, has_budget, has_time_budget, live_run, make_room, put_runs, send_runs
@@ -161,7 +162,7 @@ def known_by_key(tx: Transaction, tenant: str, target: str, key: str) -> RunRow 
 
 
 def _touched(tx: Transaction, run: RunRow) -> RunRow:
-    tx.rows("touch_run", id=run.id)
+    touch(tx, run.id)
     return run._replace(requests=run.requests + 1)
 
 

@@ -14,8 +14,10 @@ from fencepost.model.trigger import EndedRun, EveryTrigger
 from fencepost.ports.runs import RunRow
 from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.notices import end_notice, put_notices
+from fencepost.stores.past_runs import seen
 from fencepost.stores.transaction import Row, Transaction
 
+_WIDTH = len(RunRow._fields)
 _LINES_UP, _RESUME, _MANIFEST = (RunRow._fields.index(name) for name in ("lines_up", "resume", "manifest"))
 
 
@@ -31,8 +33,8 @@ class LockedSchedule(NamedTuple):
 
 
 def run_of(row: Row, manifest: str | None = None) -> RunRow:
-    """Read a row of the view run_fact, or of lane_row with the manifest that it leaves out."""
-    fields = list(row)
+    """Read a row of the view run_fact, or of run_seen, which has more, or of lane_row with the manifest that it leaves out."""
+    fields = list(row[:_WIDTH])
     if manifest is not None:
         fields[_MANIFEST] = manifest
     fields[_LINES_UP], fields[_RESUME] = bool(row[_LINES_UP]), bool(row[_RESUME])
@@ -50,9 +52,9 @@ def _schedule_of(row: Sequence[Any]) -> LockedSchedule:
 
 
 def lock_run(tx: Transaction, run_id: str, tenant: str) -> RunRow | None:
-    """Lock a run, its schedule's row first, and return it as it is now."""
+    """Lock a run, its schedule's row first, and return it as it is now; a past one needs no lock."""
     tx.later("lock_schedules_of", ids=json.dumps([run_id]))
-    locked = tx.rows("lock_run", id=run_id, tenant=tenant)
+    locked = seen(tx, "lock_run", id=run_id, tenant=tenant)
     return run_of(locked[0]) if locked else None
 
 

@@ -16,6 +16,7 @@ from fencepost.stores.earlier_attempts import checkpoint_of
 from fencepost.stores.end_rows import End, note_terminal, write_ends
 from fencepost.stores.lease_rows import held_of, still_ours
 from fencepost.stores.leases import take_away
+from fencepost.stores.past_runs import seen
 from fencepost.stores.run_ends import end_runs, heeding
 from fencepost.stores.run_leases import SqlRunLeases
 from fencepost.stores.run_rows import end_ready, lock_run, run_of
@@ -123,7 +124,7 @@ class SqlRuns(SqlRunLeases):
 
     def run(self, run_id: str, *, tenant: str) -> RunRow | None:
         """Return one run."""
-        rows = self._dialect.read(lambda tx: tx.rows("run", id=run_id, tenant=tenant))
+        rows = self._dialect.read(lambda tx: seen(tx, "run", id=run_id, tenant=tenant))
         return run_of(rows[0]) if rows else None
 
     def runs(

@@ -7,6 +7,7 @@ from fencepost.stores.audit import SqlAudit
 from fencepost.stores.history import SqlHistory
 from fencepost.stores.lease_custody import SqlCustody
 from fencepost.stores.notices import SqlNotices
+from fencepost.stores.past_runs import SqlPastRuns
 from fencepost.stores.pruning import SqlPruning
 from fencepost.stores.requests import SqlRequests
 from fencepost.stores.transaction import Dialect, Transaction
@@ -79,6 +80,10 @@ class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, S
     def notices(self) -> SqlNotices:
         """Return the verbs of the outbox."""
         return SqlNotices(self._dialect)
+
+    def past_runs(self) -> SqlPastRuns:
+        """Return the verbs about runs that nobody changes any more."""
+        return SqlPastRuns(self._dialect)
 
     def close(self) -> None:
         """Let go of the connection."""

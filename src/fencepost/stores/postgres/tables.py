@@ -26,7 +26,7 @@ CLEAR = sql.SQL("DELETE FROM {table}{which}")
 # Which rows are a tenant's: by its name, or by the run that they tell of.
 BY_TENANT = {
     "tenant": sql.SQL(" WHERE tenant = %s"),
-    "run_id": sql.SQL(" WHERE run_id IN (SELECT id FROM fencepost.run WHERE tenant = %s)"),
+    "run_id": sql.SQL(" WHERE run_id IN (SELECT id FROM fencepost.run_seen WHERE tenant = %s)"),
 }
 COLUMNS = b"SELECT column_name FROM information_schema.columns WHERE table_schema = 'fencepost' AND table_name = %s"
 ADD = sql.SQL(

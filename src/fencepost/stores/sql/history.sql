@@ -20,15 +20,15 @@ SELECT occurrence, slot, slot_until, tick_us, tick_until_us, count, disposition,
 -- :name runless_ticks
 SELECT tick.occurrence, tick.tick_us
   FROM fencepost.tick
-  LEFT JOIN fencepost.run ON run.id = tick.run_id
  WHERE tick.tenant = :tenant AND tick.schedule = :schedule
-   AND tick.tick_us >= :from_us AND tick.tick_us < :until_us
-   AND tick.disposition = 'run' AND run.id IS NULL
+   AND tick.tick_us >= :from_us AND tick.tick_us < :until_us AND tick.disposition = 'run'
+   AND NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.id = tick.run_id)
+   AND NOT EXISTS (SELECT 1 FROM fencepost.past_run WHERE past_run.id = tick.run_id)
  ORDER BY tick.tick_us
 
 -- :name tickless_runs
 SELECT run.id, run.tick_us
-  FROM fencepost.run
+  FROM fencepost.run_seen AS run
   LEFT JOIN fencepost.tick
     ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = run.occurrence
    AND tick.run_id = run.id
@@ -45,13 +45,18 @@ SELECT version, min(started_us)
            AND trigger IN ('cron', 'every', 'at')
         UNION ALL
         SELECT version, started_us
+          FROM fencepost.past_plain
+         WHERE tenant = :tenant AND schedule = :schedule AND started_us IS NOT NULL
+           AND trigger IN ('cron', 'every', 'at')
+        UNION ALL
+        SELECT version, started_us
           FROM fencepost.schedule_version
          WHERE tenant = :tenant AND name = :schedule AND started_us IS NOT NULL) AS each
  GROUP BY version
 
 -- :name every_links
 SELECT run.id, run.tick_us, run.ended_us, tick.occurrence IS NOT NULL
-  FROM fencepost.run
+  FROM fencepost.run_seen AS run
   LEFT JOIN fencepost.tick
     ON tick.tenant = run.tenant AND tick.schedule = run.schedule AND tick.occurrence = 'every:' || run.id
  WHERE run.tenant = :tenant AND run.schedule = :schedule

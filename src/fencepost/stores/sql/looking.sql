@@ -1,5 +1,5 @@
 -- :name look_runs
-SELECT * FROM {run_fact}
+SELECT * FROM fencepost.run_seen
  WHERE tenant = :tenant AND created_us >= :since_us
    AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule)
    AND (:agent = '' OR agent = :agent)
@@ -8,14 +8,14 @@ SELECT * FROM {run_fact}
  LIMIT :limit
 
 -- :name look_prefix
-SELECT * FROM {run_fact}
+SELECT * FROM fencepost.run_seen
  WHERE tenant = :tenant AND id >= :prefix AND id < :beyond
  ORDER BY id
  LIMIT :limit
 
 -- :name look_alive
 -- The runs of a schedule that had not ended at an instant.
-SELECT * FROM {run_fact}
+SELECT * FROM fencepost.run_seen
  WHERE tenant = :tenant AND schedule = :schedule
    AND created_us <= :at_us AND (ended_us IS NULL OR ended_us >= :at_us)
  ORDER BY created_us, id
@@ -44,9 +44,11 @@ SELECT coalesce(sum(micro) FILTER (WHERE counted_us >= :day_us), 0)::bigint,
                CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
                     ELSE coalesce(cost_micro, reserved_micro) END AS micro,
                CASE WHEN :timed AND counted_us >= :day_us
-                    THEN (SELECT sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us)
-                            FROM fencepost.attempt WHERE attempt.run_id = run.id) END AS took_us
-          FROM fencepost.run
+                    THEN coalesce((SELECT sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us)
+                                     FROM fencepost.attempt WHERE attempt.run_id = run_seen.id),
+                                  (SELECT past_attempt.ended_us - past_attempt.started_us
+                                     FROM fencepost.past_attempt WHERE past_attempt.run_id = run_seen.id)) END AS took_us
+          FROM fencepost.run_seen
          WHERE tenant = :tenant AND schedule = :schedule AND counted_us >= :since_us
            AND (state IN ('ready', 'running') OR started_us IS NOT NULL)) AS each
 
@@ -119,7 +121,7 @@ SELECT schedule, version, slot, slot_until, count, tick_us, tick_until_us, dispo
  LIMIT :limit
 
 -- :name look_ended
-SELECT * FROM {run_fact}
+SELECT * FROM fencepost.run_seen
  WHERE tenant = :tenant AND state IN ('succeeded', 'dead', 'cancelled')
  ORDER BY created_us DESC, id DESC
  LIMIT :limit

@@ -11,15 +11,17 @@ RETURNING id
 
 -- :name prune_run_page
 -- The oldest runs, each with whether it may go: it has ended long ago, no person has to look at it or at an effect of it,
--- no budget counts it, and the run that it was made of is gone already.
+-- no budget counts it, and the run that it was made of is gone already. That is counted: to see that none exists, PostgreSQL
+-- would read all runs.
 SELECT id, created_us, schedule, state,
        state IN ('succeeded', 'dead', 'cancelled') AND ended_us <= :horizon_us
        AND (state <> 'dead' OR discarded_us <= :horizon_us)
        AND (counted_us <= :spending_us OR started_us IS NULL OR coalesce(cost_micro, reserved_micro) = 0)
-       AND NOT EXISTS (SELECT 1 FROM fencepost.run AS first WHERE first.id = run.origin)
+       AND (SELECT count(*) FROM fencepost.run AS first WHERE first.id = run_seen.origin) = 0
+       AND (SELECT count(*) FROM fencepost.past_run AS first WHERE first.id = run_seen.origin) = 0
        AND NOT EXISTS (SELECT 1 FROM fencepost.ledger
-                        WHERE ledger.tenant = :tenant AND ledger.state = 'in_progress' AND ledger.run_id = run.id)
-  FROM fencepost.run
+                        WHERE ledger.tenant = :tenant AND ledger.state = 'in_progress' AND ledger.run_id = run_seen.id)
+  FROM fencepost.run_seen
  WHERE tenant = :tenant AND created_us <= :horizon_us AND (created_us, id) > (:after_us, :after)
  ORDER BY created_us, id
  LIMIT :limit
@@ -44,7 +46,8 @@ SELECT name, cursor_us, EXISTS (SELECT 1 FROM fencepost.tick
 -- A tick goes after its run, and both after the time for which records are kept.
 SELECT occurrence, tick_us, disposition, count,
        tick_until_us <= :until_us AND decided_us <= :horizon_us
-       AND NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.id = tick.run_id)
+       AND (SELECT count(*) FROM fencepost.run WHERE run.id = tick.run_id) = 0
+       AND (SELECT count(*) FROM fencepost.past_run WHERE past_run.id = tick.run_id) = 0
   FROM fencepost.tick
  WHERE tenant = :tenant AND schedule = :schedule AND tick_us <= :horizon_us
    AND (tick_us, occurrence) > (:after_us, :after)

@@ -26,7 +26,7 @@ SELECT occurrence, version, tick_us, disposition, run_id
  LIMIT 1
 
 -- :name runs_of_tick
-SELECT * FROM {run_fact}
+SELECT * FROM fencepost.run_seen
  WHERE tenant = :tenant AND schedule = :schedule AND tick_us = :tick_us
  ORDER BY created_us, id
 

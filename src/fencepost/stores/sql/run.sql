@@ -28,7 +28,7 @@ VALUES (:tenant, :schedule, :since_us, :until_us, :note, :by_whom)
 SELECT * FROM {run_fact} WHERE id = :id AND tenant = :tenant
 
 -- :name runs
-SELECT * FROM {run_fact}
+SELECT * FROM fencepost.run_seen
  WHERE tenant = :tenant
    AND (:state = '' OR state = :state) AND (:schedule = '' OR schedule = :schedule)
    AND (:agent = '' OR agent = :agent)
@@ -38,7 +38,7 @@ SELECT * FROM {run_fact}
 
 -- :name attempts
 SELECT number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session, cost_micro, turns, usage
-  FROM fencepost.attempt WHERE run_id = :run_id ORDER BY fence
+  FROM fencepost.attempt_seen WHERE run_id = :run_id ORDER BY fence
 
 -- :name discard
 UPDATE fencepost.run SET discarded_us = fencepost.clock_us()

@@ -12,6 +12,7 @@ from fencepost.model.errors import Invalid
 
 LEFT_OUT = "adopt_key"  # the reader of a backup must not be able to adopt what was under way
 NONE = " WHERE false"
+OF_RUNS = " WHERE run_id IN (SELECT id FROM run WHERE tenant = ? UNION ALL SELECT id FROM past_run WHERE tenant = ?)"
 BYTES = "\\x"  # how a backup begins the hexadecimal text of bytes, as PostgreSQL does
 
 
@@ -66,9 +67,7 @@ class SqliteTables:
         columns = self._columns(table)
         if "tenant" in columns:
             return " WHERE tenant = ?", (tenant,)
-        return (
-            (" WHERE run_id IN (SELECT id FROM run WHERE tenant = ?)", (tenant,)) if "run_id" in columns else (NONE, ())
-        )
+        return (OF_RUNS, (tenant, tenant)) if "run_id" in columns else (NONE, ())
 
     def _columns(self, table: str) -> dict[str, str]:
         query = "SELECT name, type FROM pragma_table_info(?)"

@@ -11,7 +11,7 @@ SELECT width_bucket(counted_us, ARRAY(SELECT jsonb_array_elements_text(%(edges)s
        count(*) FILTER (WHERE state = 'succeeded'), count(*) FILTER (WHERE state = 'cancelled'),
        count(*) FILTER (WHERE state = 'dead'), percentile_cont(0.5) WITHIN GROUP (ORDER BY ended_us - started_us),
        percentile_cont(0.95) WITHIN GROUP (ORDER BY ended_us - started_us), coalesce(sum(cost_micro), 0)::bigint
-  FROM fencepost.run
+  FROM fencepost.run_seen
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND counted_us >= %(from_us)s AND counted_us < %(until_us)s
    AND started_us IS NOT NULL
  GROUP BY 1

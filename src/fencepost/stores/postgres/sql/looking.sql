@@ -22,8 +22,8 @@ SELECT *
 -- :name look_attempts
 SELECT run_id, number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session,
        cost_micro, turns, usage
-  FROM fencepost.attempt
- WHERE run_id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
+  FROM fencepost.attempt_seen
+ WHERE run_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
  ORDER BY run_id, fence
 
 -- :name look_replays
@@ -64,8 +64,8 @@ SELECT (SELECT count(*) FROM fencepost.running WHERE tenant = %(tenant)s),
        (SELECT min(due_us) FROM fencepost.schedule WHERE tenant = %(tenant)s AND retired_us IS NULL AND due_us IS NOT NULL)
 
 -- :name look_named_runs
-SELECT * FROM {run_fact}
- WHERE tenant = %(tenant)s AND id IN (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
+SELECT * FROM fencepost.run_seen
+ WHERE tenant = %(tenant)s AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
 
 -- :name look_lingering
 -- Transactions that have been open for so long, oldest first: nothing that was replaced since can be cleared away.

@@ -61,8 +61,12 @@ SELECT coalesce(schedule, ''), agent, state, count(*),
 
 -- :name meter_asked_again
 SELECT coalesce(schedule, ''), agent, sum(requests - 1)::bigint
-  FROM fencepost.run
- WHERE tenant = %(tenant)s AND requests > 1
+  FROM (SELECT schedule, agent, requests FROM fencepost.run WHERE tenant = %(tenant)s AND requests > 1
+        UNION ALL
+        SELECT past_run.schedule, agent, requests
+          FROM fencepost.past_run
+          JOIN fencepost.past_common ON past_common.tenant = past_run.tenant AND number = common
+         WHERE past_run.tenant = %(tenant)s AND requests > 1) AS each
  GROUP BY schedule, agent
 
 -- :name meter_lost

@@ -7,6 +7,17 @@ DELETE FROM fencepost.run
 RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason,
           created_us
 
+-- :name past_to_prune
+-- As `prune_runs` returns them; the narrow row has the attempt, too.
+SELECT id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason,
+       created_us
+  FROM fencepost.past_plain
+ WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb))) AND tenant = %(tenant)s AND ended_us <= %(horizon_us)s
+   FOR UPDATE
+
+-- :name past_attempts_to_prune
+SELECT run_id, fence, worker, outcome, usage FROM fencepost.past_attempt WHERE run_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s::jsonb)))
+
 -- :name prune_attempts
 DELETE FROM fencepost.attempt WHERE run_id = ANY (SELECT jsonb_array_elements_text(%(ids)s::jsonb))
 RETURNING run_id, fence, worker, outcome, usage
@@ -89,7 +100,10 @@ SELECT kind, name, sum(number)::bigint, sum(pruned)::bigint
          WHERE tenant = %(tenant)s AND schedule = %(schedule)s GROUP BY disposition
         UNION ALL
         SELECT 'run', state, count(*), 0 FROM fencepost.run
-         WHERE tenant = %(tenant)s AND schedule = %(schedule)s GROUP BY state) AS each
+         WHERE tenant = %(tenant)s AND schedule = %(schedule)s GROUP BY state
+        UNION ALL
+        SELECT 'run', 'succeeded', count(*), 0 FROM fencepost.past_run
+         WHERE tenant = %(tenant)s AND schedule = %(schedule)s HAVING count(*) > 0) AS each
  GROUP BY kind, name
  ORDER BY kind DESC, name
 

@@ -101,10 +101,12 @@ SELECT mine.tenant, mine.schedule,
 SELECT counted_us,
        CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
             ELSE coalesce(cost_micro, reserved_micro) END,
-       CASE WHEN %(timed)s THEN (
-            SELECT coalesce(sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us), 0)::bigint
-              FROM fencepost.attempt WHERE attempt.run_id = run.id) ELSE 0 END
-  FROM fencepost.run
+       CASE WHEN %(timed)s THEN coalesce(
+            (SELECT sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us)::bigint
+               FROM fencepost.attempt WHERE attempt.run_id = run.id),
+            (SELECT past_attempt.ended_us - past_attempt.started_us
+               FROM fencepost.past_attempt WHERE past_attempt.run_id = run.id), 0) ELSE 0 END
+  FROM fencepost.run_seen AS run
  WHERE tenant = %(tenant)s AND schedule = %(schedule)s AND counted_us > %(since_us)s AND id <> %(id)s
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= %(counted_us)s))
 

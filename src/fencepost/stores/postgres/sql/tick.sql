@@ -58,11 +58,13 @@ SELECT tenant, schedule, since_us, until_us, note
 SELECT run.tenant, run.schedule, counted_us,
        CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
             ELSE coalesce(cost_micro, reserved_micro) END,
-       CASE WHEN %(timed)s THEN (
-            SELECT coalesce(sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us), 0)::bigint
-              FROM fencepost.attempt WHERE attempt.run_id = run.id) ELSE 0 END
+       CASE WHEN %(timed)s THEN coalesce(
+            (SELECT sum(coalesce(attempt.ended_us, fencepost.clock_us()) - attempt.started_us)::bigint
+               FROM fencepost.attempt WHERE attempt.run_id = run.id),
+            (SELECT past_attempt.ended_us - past_attempt.started_us
+               FROM fencepost.past_attempt WHERE past_attempt.run_id = run.id), 0) ELSE 0 END
   FROM jsonb_array_elements(%(schedules)s::jsonb) AS one
- CROSS JOIN LATERAL (SELECT * FROM fencepost.run
+ CROSS JOIN LATERAL (SELECT * FROM fencepost.run_seen
                       WHERE tenant = one.value ->> 0 AND schedule = one.value ->> 1 AND counted_us > %(since_us)s
                         AND (state IN ('ready', 'running') OR started_us IS NOT NULL) OFFSET 0) AS run
 

@@ -16,7 +16,7 @@ SELECT * FROM {run_fact}
 -- :name look_attempts
 SELECT run_id, number, fence, worker, started_us, ended_us, outcome, exit_code, last_log, session,
        cost_micro, turns, usage
-  FROM attempt
+  FROM attempt_seen
  WHERE run_id IN (SELECT value FROM json_each(:ids))
  ORDER BY run_id, fence
 
@@ -58,7 +58,7 @@ SELECT (SELECT count(*) FROM run WHERE +tenant = :tenant AND state = 'running'),
        (SELECT min(due_us) FROM schedule WHERE tenant = :tenant AND retired_us IS NULL AND due_us IS NOT NULL)
 
 -- :name look_named_runs
-SELECT * FROM {run_fact}
+SELECT * FROM run_seen
  WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids))
 
 -- :name look_lingering

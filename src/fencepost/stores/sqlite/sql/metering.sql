@@ -59,8 +59,12 @@ SELECT coalesce(schedule, ''), agent, state, count(*),
 
 -- :name meter_asked_again
 SELECT coalesce(schedule, ''), agent, sum(requests - 1)
-  FROM run INDEXED BY run_asked_again
- WHERE tenant = :tenant AND requests > 1
+  FROM (SELECT schedule, agent, requests FROM run INDEXED BY run_asked_again WHERE tenant = :tenant AND requests > 1
+        UNION ALL
+        SELECT past_run.schedule, agent, requests
+          FROM past_run INDEXED BY past_run_asked_again
+          JOIN past_common ON past_common.tenant = past_run.tenant AND number = common
+         WHERE past_run.tenant = :tenant AND requests > 1)
  GROUP BY schedule, agent
 
 -- :name meter_lost

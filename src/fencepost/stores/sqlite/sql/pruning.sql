@@ -7,6 +7,16 @@ DELETE FROM run
 RETURNING id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason,
           created_us
 
+-- :name past_to_prune
+-- As `prune_runs` returns them; the narrow row has the attempt, too.
+SELECT id, schedule, state, trigger, version, tick_us, started_us, ended_us, agent, cost_micro, requests, reason,
+       created_us
+  FROM past_plain
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND tenant = :tenant AND ended_us <= :horizon_us
+
+-- :name past_attempts_to_prune
+SELECT run_id, fence, worker, outcome, usage FROM past_attempt WHERE run_id IN (SELECT value FROM json_each(:ids))
+
 -- :name prune_attempts
 DELETE FROM attempt WHERE run_id IN (SELECT value FROM json_each(:ids)) RETURNING run_id, fence, worker, outcome, usage
 
@@ -80,7 +90,10 @@ SELECT kind, name, sum(number), sum(pruned)
          WHERE tenant = :tenant AND schedule = :schedule AND state IN ('succeeded', 'dead', 'cancelled') GROUP BY state
         UNION ALL
         SELECT 'run', state, count(*), 0 FROM run
-         WHERE tenant = :tenant AND schedule = :schedule AND state IN ('ready', 'running') GROUP BY state) AS each
+         WHERE tenant = :tenant AND schedule = :schedule AND state IN ('ready', 'running') GROUP BY state
+        UNION ALL
+        SELECT 'run', 'succeeded', count(*), 0 FROM past_run
+         WHERE tenant = :tenant AND schedule = :schedule HAVING count(*) > 0) AS each
  GROUP BY kind, name
  ORDER BY kind DESC, name
 

@@ -117,9 +117,11 @@ SELECT mine.tenant, mine.schedule,
 SELECT counted_us,
        CASE WHEN state IN ('ready', 'running') THEN coalesce(cost_micro, 0) + reserved_micro
             ELSE coalesce(cost_micro, reserved_micro) END,
-       CASE WHEN :timed THEN (SELECT coalesce(sum(coalesce(attempt.ended_us, wall_us()) - attempt.started_us), 0)
-                                FROM attempt WHERE attempt.run_id = run.id) ELSE 0 END
-  FROM run
+       CASE WHEN :timed THEN coalesce((SELECT sum(coalesce(attempt.ended_us, wall_us()) - attempt.started_us)
+                                         FROM attempt WHERE attempt.run_id = run.id),
+                                      (SELECT past_attempt.ended_us - past_attempt.started_us
+                                         FROM past_attempt WHERE past_attempt.run_id = run.id), 0) ELSE 0 END
+  FROM run_seen AS run
  WHERE tenant = :tenant AND schedule = :schedule AND counted_us > :since_us AND id <> :id
    AND (started_us IS NOT NULL OR state = 'running' OR (state = 'ready' AND counted_us <= :counted_us))
 

@@ -43,10 +43,12 @@ SELECT tenant, schedule, since_us, until_us, note
 SELECT run.tenant, run.schedule, run.counted_us,
        CASE WHEN run.state IN ('ready', 'running') THEN coalesce(run.cost_micro, 0) + run.reserved_micro
             ELSE coalesce(run.cost_micro, run.reserved_micro) END,
-       CASE WHEN :timed THEN (SELECT coalesce(sum(coalesce(attempt.ended_us, wall_us()) - attempt.started_us), 0)
-                                FROM attempt WHERE attempt.run_id = run.id) ELSE 0 END
+       CASE WHEN :timed THEN coalesce((SELECT sum(coalesce(attempt.ended_us, wall_us()) - attempt.started_us)
+                                         FROM attempt WHERE attempt.run_id = run.id),
+                                      (SELECT past_attempt.ended_us - past_attempt.started_us
+                                         FROM past_attempt WHERE past_attempt.run_id = run.id), 0) ELSE 0 END
   FROM json_each(:schedules) AS one
- CROSS JOIN run ON run.tenant = one.value ->> 0 AND run.schedule = one.value ->> 1
+ CROSS JOIN run_seen AS run ON run.tenant = one.value ->> 0 AND run.schedule = one.value ->> 1
  WHERE run.counted_us > :since_us AND (run.state IN ('ready', 'running') OR run.started_us IS NOT NULL)
 
 -- :name move_cursors
