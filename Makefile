@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Five on two cores: most tests wait for a lease to run out or a process to end.
 JOBS ?= 5
 
-.PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos holders holders-often takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-forms bench-costs bench-model-gate profile-drain format clean
+.PHONY: test-agents docs dist man test-pythons bench-metrics bench-cells bench-pages burst fuzz-api stress bench-drain bench-enqueue bench-latency up test check lint types imports spec soak soak-sqlite soak-postgresql mutations chaos holders holders-often takeovers takeovers-cells fuzz screenshots bench-cron bench-startup bench-schedules bench-apply bench-idle bench-prune bench-agents bench-history bench-costs bench-model-gate profile-drain format clean
 
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -151,9 +151,6 @@ bench-prune: $(READY)
 HISTORY ?= 500000
 bench-history: $(READY)  # a store with many ended runs beside one with few; HISTORY=10000000 takes its time
 	PYTHONPATH=. $(BIN)/python -m bench.history --runs $(HISTORY)
-
-bench-forms: $(READY)  # the same runs in the narrower form of decision 24: bytes, and whether all of it comes back
-	PYTHONPATH=. $(BIN)/python -m bench.forms
 
 bench-costs: $(READY)  # what a tick, a run, a renewal and an idle worker cost a PostgreSQL server
 	PYTHONPATH=. $(BIN)/python -m bench.costs

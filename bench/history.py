@@ -2,7 +2,7 @@
 
 A real `fencepost up` carries out two scheduled runs on each store, one that succeeds and one that ends dead. All rows
 that it left of them (run, tick, attempt, audit) are copied backwards in time until there are enough, one dead among
-a thousand, and the audit is packed by `store compact`. Then every command runs on both stores in each round, one after the other, so that a busy machine slows both; the
+a thousand, and `store compact` gives them their narrow form. Then every command runs on both stores in each round, one after the other, so that a busy machine slows both; the
 quickest of the rounds counts, because the others waited for the machine.
 Exits with 1 if one of them takes more than 1.2 times as long among many, or a run more than 1 KB.
 """
@@ -80,9 +80,12 @@ class Place:
 
         self.shown = copy_runs(url, shares, number)
         self.plain_bytes = each()
+        began = perf_counter()
         with opened(url) as store:
-            compact(store)
-        shrink(url, "audit")
+            self.compacted = compact(store)
+        self.compact_seconds = perf_counter() - began
+        for table in ("audit", "run", "attempt"):
+            shrink(url, table)
         self.bytes = each()
 
     def command(self, words: list[str]) -> float:
@@ -195,6 +198,8 @@ def size_row(kind: str, place: Place) -> dict[str, object]:
         "store": kind,
         "bytes": round(sum(place.bytes.values())),
         "before_compact": round(sum(place.plain_bytes.values())),
+        "moved": place.compacted.runs,
+        "compact_s": round(place.compact_seconds, 1),
         "of_which": ", ".join(f"{name} {size:.0f}" for name, size in dearest),
     }
 

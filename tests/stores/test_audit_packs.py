@@ -220,11 +220,11 @@ def test_a_store_that_was_not_told_is_left_as_it_is(runtime: Runtime) -> None:
     assert runtime.sql("SELECT count(*) FROM $audit_pack") == [(0,)]
     assert needs(runtime) == 1
 
-    assert store_maintenance.compact(store, dry=True) == 3_100
+    assert store_maintenance.compact(store, dry=True).entries == 3_100
     assert needs(runtime) == 1
     told: list[tuple[int, int]] = []
-    assert store_maintenance.compact(store, progress=lambda done, of: told.append((done, of))) == 3_000
-    assert told == [(1_000, 3_100), (2_000, 3_100), (3_000, 3_100)]
+    assert store_maintenance.compact(store, progress=lambda done, of: told.append((done, of))).entries == 3_000
+    assert told[:3] == [(1_000, 3_100), (2_000, 3_100), (3_000, 3_100)]
     assert needs(runtime) == audit_packs.SCHEMA
 
     write(store, [entry(Random(n), "default") for n in range(2_000)])

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fencepost.flow.pruner import Pruner
+from fencepost.model import retention
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.operations.run_requests import discard, request_run
 from fencepost.ports.metering import Figures
-from fencepost.ports.pruning import PrunePlace
+from fencepost.ports.pruning import PastPlace, PrunePlace
 from fencepost.stores import metering
 from fencepost.stores.runtime import RuntimeStore
 from tests.stores.rig import Rig
@@ -37,7 +38,7 @@ class Life:
         self.runtime = runtime
         self.dice = Random(seed)
         self.begun: list[LeasedRun] = []
-        self.ended = self.cost_micro = self.asked_again = self.lost = self.pruned = 0
+        self.ended = self.cost_micro = self.asked_again = self.lost = self.pruned = self.moved = 0
         runtime.apply(
             AgentDefinition("agent", command=("true",), max_attempts=99, on_lost="restart", queue_timeout="9999d")
         )
@@ -46,14 +47,16 @@ class Life:
     def live(self) -> None:
         """Let one thing happen."""
         self.runtime.pass_time(self.dice.choice((1, 5, 20, 600, 2_000, 20 * 86_400)))
-        self.dice.choice((self.tick, self.begin, self.end, self.end, self.ask, self.lose, self.fold, self.prune))()
+        self.dice.choice(
+            (self.tick, self.begin, self.end, self.end, self.ask, self.lose, self.fold, self.prune, self.move)
+        )()
 
     def tick(self) -> None:
         self.runtime.tick()
 
     def ask(self) -> None:
-        """Ask for a run with a key, or once more with the same one."""
-        key = f"k{self.dice.randrange(6)}"
+        """Ask for a run with a key, or once more with the same one, or without one."""
+        key = self.dice.choice((None, f"k{self.dice.randrange(6)}"))
         asked = request_run(self.runtime.store, tenant=TENANT, target="agent", key=key, new_run_id=new_id, by="ada")
         self.asked_again += asked.earlier
 
@@ -66,8 +69,10 @@ class Life:
         if not self.begun:
             return
         leased = self.begun.pop(self.dice.randrange(len(self.begun)))
-        cost = self.dice.randrange(1_000)
-        self.runtime.settle(leased, self.dice.choice(ENDS), cost_micro=cost, usage='{"input": 3}')
+        cost = self.dice.choice((0, self.dice.randrange(1_000)))
+        self.runtime.settle(
+            leased, self.dice.choice((*ENDS, SUCCEEDED, SUCCEEDED)), cost_micro=cost, usage='{"input": 3}'
+        )
         self.ended += 1
         self.cost_micro += cost
 
@@ -94,6 +99,17 @@ class Life:
             self.pruned, place = self.pruned + page.gone, page.next
         assert self.figures() == before
 
+    def move(self) -> None:
+        """Give past runs their narrow form."""
+        while self.runtime.store.metering().fold(TENANT):
+            pass
+        before = self.figures(), self.runtime.runs()
+        place: PastPlace | None = PastPlace()
+        while place is not None:
+            page = self.runtime.store.past_runs().move(place, 3)
+            self.moved, place = self.moved + page.moved, page.next
+        assert (self.figures(), self.runtime.runs()) == before
+
     def figures(self) -> Figures:
         return self.runtime.store.metering().figures(TENANT)._replace(now_us=0)
 
@@ -103,13 +119,15 @@ def test_no_figure_changes_when_records_are_counted_or_pruned(
     runtime: Runtime, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metering, "PAGE", 2)
+    monkeypatch.setattr(retention, "MOVED_AFTER", timedelta(0))
     life = Life(runtime, seed)
-    for _ in range(120):
+    for _ in range(300):
         life.live()
     while runtime.store.metering().fold(TENANT):
         pass
     found = life.figures()
     assert life.pruned > life.ended / 3
+    assert life.moved > 0
     carried_out = [one.number for one in found.runs if one.name != "cancelled"]  # by a newer one in the line
     assert sum(carried_out) == sum(one.number for one in found.ended) == life.ended
     assert sum(one.cost_micro for one in found.ended) == life.cost_micro

@@ -80,9 +80,9 @@ def test_compact_packs_the_audit_and_tells_before_what_it_would_pack(
     seal(store)
     store.close()
 
-    assert run(capsys, "compact", "--dry-run")[:2] == (0, "would pack 1500 entries of the audit.\n")
-    assert run(capsys, "compact")[:2] == (0, "packed 1000 entries of the audit.\n")
-    assert json.loads(run(capsys, "compact", "--json")[1]) == {"dry_run": False, "entries": 0}
+    assert run(capsys, "compact", "--dry-run")[:2] == (0, "would pack 1500 entries of the audit and move 0 runs.\n")
+    assert run(capsys, "compact")[:2] == (0, "packed 1000 entries of the audit and moved 0 runs.\n")
+    assert json.loads(run(capsys, "compact", "--json")[1]) == {"dry_run": False, "entries": 0, "runs": 0}
 
 
 def test_bump_makes_no_store_at_a_mistyped_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

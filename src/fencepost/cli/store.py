@@ -73,7 +73,9 @@ def parser() -> argparse.ArgumentParser:
     prune.add_argument("--retention", metavar="D", help="how long to keep them (default: the configuration's, or 90d)")
     prune.add_argument("--tenant", metavar="T", help="default: the configuration's, else 'default'")
     compact = actions.add_parser(
-        "compact", parents=[common], help="pack the audit's old entries; older Fenceposts can no longer open the store"
+        "compact",
+        parents=[common],
+        help="give old runs and entries of the audit a narrow form; older Fenceposts can no longer open the store",
     )
     compact.add_argument("--dry-run", action="store_true", help="only count")
     return options.share_examples(top, actions)
@@ -181,17 +183,18 @@ def prune(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
 
 
 def compact(args: argparse.Namespace) -> tuple[str, dict[str, object]]:
-    """Pack old entries of the audit."""
+    """Give old history its narrow form."""
     url = store_choice.existing_store(args.store)
     with closing(wiring.open_runtime(url)) as store, ProgressBar("compacting") as bar:
-        entries = store_maintenance.compact(
-            store, dry=args.dry_run, progress=lambda done, of: bar.to(done, of, words=f"{done:,} of {of:,} entries")
+        done = store_maintenance.compact(
+            store, dry=args.dry_run, progress=lambda at, of: bar.to(at, of, words=f"{at:,} of {of:,} records")
         )
-    what = f"{entries} entries of the audit"
-    facts = {"dry_run": args.dry_run, "entries": entries}
+    facts = {"dry_run": args.dry_run, **done._asdict()}
     if args.dry_run:
-        return f"would pack {what}.", facts
-    return f"packed {what}." if entries else "there is nothing to pack yet.", facts
+        return f"would pack {done.entries} entries of the audit and move {done.runs} runs.", facts
+    if not any(done):
+        return "there is nothing to pack yet.", facts
+    return f"packed {done.entries} entries of the audit and moved {done.runs} runs.", facts
 
 
 ACTIONS = {

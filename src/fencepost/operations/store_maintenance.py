@@ -9,7 +9,7 @@ from fencepost.flow.pruner import ORDER, Pruner
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.gate import FLOOR_MAX
 from fencepost.model.retention import check_retention
-from fencepost.ports.pruning import PrunePlace
+from fencepost.ports.pruning import PastPlace, PrunePlace
 from fencepost.ports.store import LeaseStore
 from fencepost.stores import backup as backups
 from fencepost.stores.leases import SqlLeases
@@ -38,6 +38,13 @@ class Restored(NamedTuple):
     lost_from: datetime
     lost_until: datetime
     tenant: str | None  # whose content it was; None: all tenants'
+
+
+class Compacted(NamedTuple):
+    """How much of the history got its narrow form."""
+
+    entries: int  # of the audit
+    runs: int
 
 
 def quietly(_rows: int) -> None:
@@ -135,22 +142,33 @@ def prune(
     return gone
 
 
-def compact(store: "RuntimeStore", *, dry: bool = False, progress: Callable[[int, int], None] = unheard) -> int:
-    """Pack what is sealed of every tenant's audit, pack by pack; return how many entries. With `dry`, only count.
+def compact(store: "RuntimeStore", *, dry: bool = False, progress: Callable[[int, int], None] = unheard) -> Compacted:
+    """Give every tenant's old history its narrow form: pack what is sealed of the audit, move past runs. With `dry`, only count.
 
-    It may be killed at any moment and begun again: each pack is one short transaction, and work goes on beside it.
+    It may be killed at any moment and begun again: each pack, and each page of runs, is one short transaction, and work
+    goes on beside it.
     """
-    audit = store.audit_chain()
-    found = audit.packable()
+    audit, past = store.audit_chain(), store.past_runs()
+    entries, runs = audit.packable(), past.movable()
     if dry:
-        return sum(found.values())
-    done = 0
-    for tenant in found:
-        while (packed := audit.pack(tenant)) is not None:
-            done += packed
-            progress(done, sum(found.values()))
+        return Compacted(sum(entries.values()), sum(runs.values()))
+    for tenant in runs:
+        while store.metering().fold(tenant):
+            past.give_way()
+    of, packed, moved = sum(entries.values()) + sum(past.movable().values()), 0, 0
+    for tenant in entries:
+        while (number := audit.pack(tenant)) is not None:
+            packed += number
+            progress(packed, of)
             audit.give_way()
-    return done
+    place: PastPlace | None = PastPlace()
+    while place is not None:
+        page = past.move(place)
+        moved += page.moved
+        place = page.next
+        progress(packed + moved, of)
+        past.give_way()
+    return Compacted(packed, moved)
 
 
 def _told(found: backups.Backup, progress: Callable[[int, int], None]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -15,7 +15,7 @@ from fencepost.model.errors import AuditCut
 from fencepost.model.light import NamedTuple, Protocol
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
-from fencepost.ports.pruning import PrunePlace
+from fencepost.ports.pruning import PastPlace, PrunePlace
 from fencepost.ports.store import LeaseStore
 from fencepost.service.end_record import has_known_end
 from fencepost.service.notifier import Notifier, Post
@@ -165,12 +165,18 @@ def sealing(
 
 
 def packing() -> Chore:
-    """Put old entries of the audit into packs, one pack at a time, if a person has begun with it."""
-    return Chore(
-        lambda store: PRUNE_SECONDS if store.audit_chain().pack_on() is None else PAGE_SECONDS,
-        leads=True,
-        first_seconds=PACK_FIRST_SECONDS,
-    )
+    """Give old history its narrow form, a pack of the audit or a page of runs at a time, if a person has begun with it."""
+    place = PastPlace()
+
+    def step(store: RuntimeStore) -> float:
+        nonlocal place
+        if store.audit_chain().pack_on() is not None:
+            return PAGE_SECONDS
+        page = store.past_runs().move_on(place)
+        place = page.next or PastPlace()
+        return PRUNE_SECONDS if page.next is None else PAGE_SECONDS
+
+    return Chore(step, leads=True, first_seconds=PACK_FIRST_SECONDS)
 
 
 def telling_of_lines(tenant: str, make: Callable[[], Callable[[Any], float]]) -> Chore:

@@ -1,4 +1,4 @@
-"""Runs that nobody changes any more: how they go into a narrow form, a page at a time, and how one is found there."""
+"""Runs that are not changed any more: how they go into a narrow form, a page at a time, and how one is found there."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ class SqlPastRuns:
         return self._dialect.read(lambda tx: {one: _movable(tx, one) for one in _tenants(tx)}, patient=True)
 
     def move(self, place: PastPlace, limit: int = PAGE) -> MovedPage:
-        """Look at a page of runs, tenant by tenant and oldest first, and move those that nobody changes any more.
+        """Look at a page of runs, tenant by tenant and oldest first, and move those that are not changed any more.
 
         Programs before this form cannot open the store any more.
         """

@@ -82,7 +82,7 @@ class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, S
         return SqlNotices(self._dialect)
 
     def past_runs(self) -> SqlPastRuns:
-        """Return the verbs about runs that nobody changes any more."""
+        """Return the verbs about runs that are not changed any more."""
         return SqlPastRuns(self._dialect)
 
     def close(self) -> None:

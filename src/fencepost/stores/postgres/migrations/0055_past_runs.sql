@@ -1,4 +1,4 @@
--- Runs that nobody changes any more, in a narrow form: what differs stands in a row of its own, with the one attempt, as
+-- Runs that are not changed any more, in a narrow form: what differs stands in a row of its own, with the one attempt, as
 -- distances from when it was made; what runs share stands once. Nothing is in it until `fencepost store compact`, which
 -- then raises schema_needs: older programs would take what was moved for lost.
 CREATE TABLE fencepost.past_common (
