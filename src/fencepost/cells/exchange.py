@@ -6,11 +6,11 @@ import _thread
 
 from fencepost.model.cell import SWAP_PART
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING, Callable, NamedTuple, TypeVar
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable, NamedTuple, TypeVar
 from fencepost.ports.cells import Answer
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Collection
+    from fencepost.model.fast_typing import Collection
     from fencepost.ports.cells import Cells, Read
     from fencepost.ports.clock import Clock
 

@@ -12,7 +12,7 @@ import tempfile
 from typing import Protocol
 
 from fencepost.model.errors import Misconfigured, StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome
 
 if TYPE_CHECKING:

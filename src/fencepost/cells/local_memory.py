@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 
-from fencepost.model import light_json as json
+from fencepost.model import fast_json as json
 from fencepost.model.cell import Known, Memory, Sighting, read_record
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 from fencepost.model.process import Host, ProcessId
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Any, Callable
+    from fencepost.model.fast_typing import Any, Callable
     from fencepost.model.tick_claim import TickRecord
 
 KNOWN_MAX = 16  # leases of one cell whose processes may still be about

@@ -6,7 +6,7 @@ from fencepost.cells.exchange import Exchange
 from fencepost.cells.local_memory import StoreMemory
 from fencepost.cells.root import read_root
 from fencepost.cells.store import CellStore, Here
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.model.cell import Root

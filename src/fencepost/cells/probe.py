@@ -7,7 +7,7 @@ from threading import Thread
 
 from fencepost.model.cell import PROBES, SWAP_PART
 from fencepost.model.errors import Misconfigured, StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.ports.cells import Answer, Read, SwapOutcome
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 
 from fencepost.model.cell import ROOT, Root, decode_root, encode_root
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.cells.exchange import Exchange

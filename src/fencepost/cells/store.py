@@ -9,8 +9,8 @@ from fencepost.model import cell as rules
 from fencepost.model import tick_claim
 from fencepost.model.cell import ROOT, Cell, CellLease, Known, Observed, Root, patience
 from fencepost.model.errors import FenceRegress, Invalid, LeaseLost, StoreUnavailable
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable, Collection, NamedTuple, Sequence
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter, key_of
-from fencepost.model.light import TYPE_CHECKING, Callable, Collection, NamedTuple, Sequence
 from fencepost.model.tick_claim import ClaimFacts, Leave, Take
 from fencepost.ports.store import StoreFacts
 

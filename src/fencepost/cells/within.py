@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-from fencepost.model.light import Callable, TypeVar
+from fencepost.model.fast_typing import Callable, TypeVar
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import os
 import sys
 
 from fencepost.model.errors import FencepostError
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

@@ -8,8 +8,8 @@ import sys
 from fencepost import wiring
 from fencepost.cli.exec_options import MODEL_OPTIONS, TICK_OPTIONS, exit_code, one, split
 from fencepost.model.errors import Busy, Invalid
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, resource
-from fencepost.model.light import TYPE_CHECKING
 from fencepost.service.order import Order
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from fencepost.cli import render
 from fencepost.cli.exec_options import exit_code, one
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.tick_claim import (
     COALESCE,
     KEEP,

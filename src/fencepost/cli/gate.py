@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
 from fencepost.model.errors import FencepostError
-from fencepost.model.light import TYPE_CHECKING, Callable
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable
 from fencepost.operations import gates
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from fencepost.model import light_signal as signal
+from fencepost.model import fast_signal as signal
 from fencepost.model.errors import FencepostError, StoreUnavailable
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.lease_check import DENIED, PASSED, UNASKED, denial, is_in_a_run
-from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Mapping
+    from fencepost.model.fast_typing import Mapping
 
 INPUT_MAX = 16_777_216
 INPUT_SECONDS = 0.5  # a caller that says nothing for so long is not waited for

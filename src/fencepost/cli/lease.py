@@ -5,11 +5,11 @@ from contextlib import closing
 
 from fencepost import wiring
 from fencepost.cli import render
-from fencepost.model import light_json as json
+from fencepost.model import fast_json as json
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid, Unknown
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.lease import parse_resource, renew_every
-from fencepost.model.light import TYPE_CHECKING
 from fencepost.operations.lease_admin import (
     ListedLease,
     break_lease,
@@ -22,8 +22,8 @@ from fencepost.operations.lease_admin import (
 from fencepost.wiring import store_choice
 
 if TYPE_CHECKING:
+    from fencepost.model.fast_typing import Iterator
     from fencepost.model.lease import Held
-    from fencepost.model.light import Iterator
     from fencepost.ports.store import LeaseStore
 
 RESOURCE_WIDTH, HOST_WIDTH = 24, 12

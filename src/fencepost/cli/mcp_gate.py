@@ -6,7 +6,7 @@ import sys
 
 from fencepost.cli import options
 from fencepost.model.errors import Invalid
-from fencepost.model.light import Callable
+from fencepost.model.fast_typing import Callable
 from fencepost.model.mcp import server_name
 from fencepost.model.terminal_text import tame
 from fencepost.service.tool_gate import rules_of

@@ -6,12 +6,12 @@ import os
 import stat
 
 from fencepost.model.errors import Invalid
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.lease_check import quoted
-from fencepost.model.light import TYPE_CHECKING
 from fencepost.model.trust import Account, FileRights, accepted_uids, distrust, is_private
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Iterable, Iterator, Mapping
+    from fencepost.model.fast_typing import Iterable, Iterator, Mapping
 
 WRITES = {"all": "may be changed by every user of this machine", "group": "may be changed by the group {group}"}
 CLOSES = {"all": "o-w", "group": "g-w"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from fencepost.model.errors import Invalid, Misconfigured
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Any, Mapping
+    from fencepost.model.fast_typing import Any, Mapping
 
 FILE = "fencepost.toml"
 FALLBACK = "pyproject.toml"

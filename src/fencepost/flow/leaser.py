@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fencepost.model.fast_signal import SIGKILL, SIGSTOP
+from fencepost.model.fast_typing import TYPE_CHECKING, Iterable
 from fencepost.model.lease import Claim, Granted, Held, Refused
-from fencepost.model.light import TYPE_CHECKING, Iterable
-from fencepost.model.light_signal import SIGKILL, SIGSTOP
 from fencepost.model.process import Fate, ProcessId, fate_by_host
 from fencepost.ports.processes import Processes, Traces
 

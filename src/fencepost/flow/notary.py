@@ -5,7 +5,7 @@ from functools import partial
 
 from fencepost.model.audit_chain import ChainEntry, Link, Seal, link, seal
 from fencepost.model.errors import AuditCut
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from fencepost.stores.audit import SqlAudit

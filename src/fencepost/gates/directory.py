@@ -10,8 +10,8 @@ from fencepost.gates.file_target import FOLDER, Place, named_place
 from fencepost.gates.open_beneath import sync
 from fencepost.gates.path import PathGate, explained
 from fencepost.model.errors import Misconfigured
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable, Self
 from fencepost.model.gate import Proof
-from fencepost.model.light import TYPE_CHECKING, Callable, Self
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock

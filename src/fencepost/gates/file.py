@@ -7,8 +7,8 @@ from fencepost.gates.file_draft import Draft
 from fencepost.gates.file_target import Place, beneath_of, place_of
 from fencepost.gates.path import WAIT_SECONDS, PathGate, explained
 from fencepost.model.errors import Misconfigured
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable, Iterable
 from fencepost.model.gate import Proof
-from fencepost.model.light import TYPE_CHECKING, Callable, Iterable
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock

@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 
 from fencepost.gates.open_beneath import sync
-from fencepost.model.light import Iterable, Self
+from fencepost.model.fast_typing import Iterable, Self
 
 _PREFIX = "tmp-"
 _NAME_LENGTH = len(_PREFIX) + 32

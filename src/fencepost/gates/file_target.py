@@ -3,7 +3,7 @@
 import os
 
 from fencepost.model.errors import Invalid
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 
 FOLDER = ".fencepost"  # beside the target, where a gate keeps its marks
 DELETE = 0x7F

@@ -11,8 +11,8 @@ from fencepost.gates.file_target import FOLDER, Place
 from fencepost.gates.mark_text import decode, encode
 from fencepost.gates.open_beneath import NO_LINK, sync
 from fencepost.model.errors import GateUnreachable, Misconfigured
+from fencepost.model.fast_typing import TYPE_CHECKING, Iterator
 from fencepost.model.gate import Mark
-from fencepost.model.light import TYPE_CHECKING, Iterator
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock

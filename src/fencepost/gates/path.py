@@ -10,8 +10,8 @@ from fencepost.gates.file_target import Place, beneath_of
 from fencepost.gates.marks import BrokenMarks, FileMarks, make_folder, open_folder
 from fencepost.gates.open_beneath import descend, open_directory
 from fencepost.model.errors import Misconfigured
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable, Iterator, NamedTuple
 from fencepost.model.gate import Mark, Proof, check, closed_below, raised
-from fencepost.model.light import TYPE_CHECKING, Callable, Iterator, NamedTuple
 
 if TYPE_CHECKING:  # a gate is opened for every single write, and these are only words to it
     from fencepost.ports.clock import Clock

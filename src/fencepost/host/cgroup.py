@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from fencepost.host.mounts import mounts
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Iterable, Iterator
+    from fencepost.model.fast_typing import Iterable, Iterator
 
 _PREFIX = "fencepost-"
 _APART = "."  # stands between the run and the lease; in neither of them

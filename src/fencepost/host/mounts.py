@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 
 
 class Mount(NamedTuple):

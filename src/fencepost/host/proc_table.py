@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from fencepost.host.process_table import MarkedProcesses, ProcessRow
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Iterable, Iterator, Mapping
+    from fencepost.model.fast_typing import Iterable, Iterator, Mapping
 
 
 class ProcTable:

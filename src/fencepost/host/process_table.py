@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import Iterable, Mapping, NamedTuple, Protocol
+from fencepost.model.fast_typing import Iterable, Mapping, NamedTuple, Protocol
 
 
 class ProcessRow(NamedTuple):

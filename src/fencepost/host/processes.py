@@ -6,8 +6,8 @@ import os
 
 from fencepost.host import cgroup
 from fencepost.host.identity import this_host
-from fencepost.model import light_signal as signal
-from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple
+from fencepost.model import fast_signal as signal
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import os
 
 from fencepost.host.identity import this_host
 from fencepost.model.errors import Invalid, Misconfigured
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.lease import resource
-from fencepost.model.light import TYPE_CHECKING
 from fencepost.model.project import Project
 from fencepost.model.target import Target
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Any, Iterable, Mapping
+    from fencepost.model.fast_typing import Any, Iterable, Mapping
 
 DEPTH_MAX = 1000
 

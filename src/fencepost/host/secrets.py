@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from fencepost.model.errors import Misconfigured, Withheld
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.secret_rights import NO_LISTS, Rights, refusal
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Mapping
+    from fencepost.model.fast_typing import Mapping
 
 SECRET_MAX = 65_536
 

@@ -6,11 +6,11 @@ import errno
 import os
 
 from fencepost.host.libc import die_with_parent
-from fencepost.model import light_signal as signal
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model import fast_signal as signal
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Collection, Mapping, Sequence
+    from fencepost.model.fast_typing import Collection, Mapping, Sequence
 
 # What a terminal, a shell or an operator sends; a guard ignores these and passes them on when told to.
 TERMINAL_SIGNALS = (

@@ -7,16 +7,16 @@ lease's time to live and a margin. Every document has a nonce of its own, so tha
 
 from __future__ import annotations
 
+from fencepost.model import fast_json as json
 from fencepost.model import lease as rules
-from fencepost.model import light_json as json
 from fencepost.model.errors import FenceRegress, Invalid, LeaseLost, Misconfigured, StoreUnavailable
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, NamedTuple
 from fencepost.model.lease import Claim, Held, Lease, Refused
-from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.tick_claim import STATES, TickRecord, record_of
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Any, Iterable
+    from fencepost.model.fast_typing import Any, Iterable
 
 VERSION = 1
 SIZE_MAX = 16_384

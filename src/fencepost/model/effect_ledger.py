@@ -8,7 +8,7 @@ person or to a probe, never blindly again.
 from __future__ import annotations
 
 from fencepost.model.errors import Invalid
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 
 IN_PROGRESS, COMPLETED, AMBIGUOUS = "in_progress", "completed", "ambiguous"
 KEY_MAX = 512

@@ -1,8 +1,8 @@
 """What is promised about an agent's effects: which pass a gate, which are only checked, and which are neither."""
 
 from fencepost.model.definition import AgentDefinition, gate_targets
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.model.lease_check import is_checked
-from fencepost.model.light import NamedTuple
 
 
 class Effects(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fencepost.model.errors import FenceRefused
+from fencepost.model.fast_typing import Mapping, NamedTuple
 from fencepost.model.lease import Lease, keys_of
-from fencepost.model.light import Mapping, NamedTuple
 
 FLOOR = "*"  # the mark of every resource that has none of its own; no key looks like it, since keys have a blank
 WRITES_REFUSED = "writes_refused"  # the meter that counts them

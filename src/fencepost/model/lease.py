@@ -7,7 +7,7 @@ above every fence that any of its resources ever had.
 from __future__ import annotations
 
 from fencepost.model.errors import Invalid
-from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, Iterable, NamedTuple
 
 if TYPE_CHECKING:
     from fencepost.model.process import ProcessId

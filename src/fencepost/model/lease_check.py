@@ -6,10 +6,10 @@ three is exit code 2 with nothing on standard output and a plain sentence on sta
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Mapping, Sequence
+    from fencepost.model.fast_typing import Mapping, Sequence
 
 PASSED, DENIED = 0, 2
 # Any of these means that the process belongs to a run, also where the others got lost on the way.

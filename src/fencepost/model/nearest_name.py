@@ -1,6 +1,6 @@
 """Which name was probably meant."""
 
-from fencepost.model.light import Iterable
+from fencepost.model.fast_typing import Iterable
 
 WORD_MAX = 200  # the time that it takes grows with the square of this
 

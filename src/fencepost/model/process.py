@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import Enum, NamedTuple
+from fencepost.model.fast_typing import Enum, NamedTuple
 
 
 class Host(NamedTuple):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Collection, Iterable
+    from fencepost.model.fast_typing import Collection, Iterable
     from fencepost.model.process import ProcessId
 
 MANUAL = "manual"  # a person asked for it, and wants it in the main directory

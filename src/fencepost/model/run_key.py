@@ -6,10 +6,10 @@ SECRET, AUTH or the like in it. Under its second name the same key passes; the f
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Mapping
+    from fencepost.model.fast_typing import Mapping
 
 NAMES = ("FENCEPOST_RUN_KEY", "FENCEPOST_RUN_PROOF")
 

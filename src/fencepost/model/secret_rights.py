@@ -5,10 +5,10 @@ The machine that hands a secret over decides, from its own [tenants]: what was a
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Callable, Iterator, Mapping
+    from fencepost.model.fast_typing import Callable, Iterator, Mapping
     from fencepost.model.target import Target
 
 ORDINARY = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "TERM", "TZ")  # for every agent

@@ -7,7 +7,7 @@ everything that opening the gate takes, except secrets, for which it has a refer
 from __future__ import annotations
 
 from fencepost.model.errors import Invalid
-from fencepost.model.light import Mapping, NamedTuple
+from fencepost.model.fast_typing import Mapping, NamedTuple
 
 PATHS = ("file", "dir")  # where a target is a path, and nothing else: a name may contain any character
 # kind -> what a person writes; in the order in which they are listed

@@ -7,11 +7,11 @@ claimed is kept with the lease and changes with it, in one step. Times are micro
 from __future__ import annotations
 
 from fencepost.model.errors import Busy, Misconfigured
-from fencepost.model.light import TYPE_CHECKING, Callable, NamedTuple
-from fencepost.model.light_instant import instant
+from fencepost.model.fast_instant import instant
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable, NamedTuple
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Any
+    from fencepost.model.fast_typing import Any
     from fencepost.model.zoned_cron import ZonedCron
 
 STATES = ("claimed", "started", "succeeded", "failed", "lost", "missed", "new")

@@ -7,10 +7,10 @@ Debian, Ubuntu and Fedora, lets the owner's private group write everything, and 
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Collection
+    from fencepost.model.fast_typing import Collection
 
 ROOT = 0
 STICKY, GROUP_WRITES, ALL_WRITE = 0o1000, 0o020, 0o002

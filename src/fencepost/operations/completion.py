@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import FenceRefused, Invalid, Misconfigured, Unauthorised, Unverifiable
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.model.signature import is_signed
 from fencepost.ports.runs import RunRow
 

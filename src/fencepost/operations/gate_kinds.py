@@ -3,7 +3,7 @@
 import os
 
 from fencepost.model.errors import Invalid
-from fencepost.model.light import TYPE_CHECKING, Callable
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable
 from fencepost.model.target import OURS, Target, is_target, parse_target
 
 if TYPE_CHECKING:

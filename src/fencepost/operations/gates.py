@@ -3,9 +3,9 @@
 import os
 
 from fencepost.model.errors import FencepostError, FenceRefused, Invalid, SupervisorSilent
+from fencepost.model.fast_typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, TypeVar
 from fencepost.model.gate import FENCE_MAX, Proof
 from fencepost.model.lease import parse_resource
-from fencepost.model.light import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, TypeVar
 from fencepost.model.run_key import key_in
 from fencepost.operations.gate_kinds import file_gate, open_gate
 

@@ -4,7 +4,7 @@ import os
 
 from fencepost.model.cell import SIZE_MAX
 from fencepost.model.errors import Busy, Invalid, Unknown
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from fencepost.stores.cells import SqlCells

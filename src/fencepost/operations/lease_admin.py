@@ -1,8 +1,8 @@
 """What may be asked about leases: who holds what, and taking one away by hand."""
 
 from fencepost.model.errors import Invalid, Unknown
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.model.lease import Held
-from fencepost.model.light import NamedTuple
 from fencepost.ports.store import LeaseStore
 
 

@@ -7,10 +7,10 @@ import os
 from fencepost.config.find import config_path, projects_of, resolved_store_of, state_folder
 from fencepost.host.project_identity import containing, project_resource, resolve
 from fencepost.model.errors import Invalid, Misconfigured
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Mapping
+    from fencepost.model.fast_typing import Mapping
     from fencepost.model.project import Project
 
 NOTES = "projects"  # the folder that remembers which configuration a directory belongs to

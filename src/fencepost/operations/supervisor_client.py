@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.model import light_json as json
+from fencepost.model import fast_json as json
 from fencepost.model.errors import (
     Busy,
     FencepostError,
@@ -16,11 +16,11 @@ from fencepost.model.errors import (
     StoreUnavailable,
     SupervisorSilent,
 )
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.run_key import key_in
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Any, Mapping
+    from fencepost.model.fast_typing import Any, Mapping
 
 ANSWER_SECONDS = 5.0
 ANSWER_MAX = 1_048_576

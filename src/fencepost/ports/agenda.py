@@ -1,6 +1,6 @@
 """What a loop asks to know when to wake up."""
 
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 
 
 class Agenda(NamedTuple):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, Enum, NamedTuple, Protocol
+from fencepost.model.fast_typing import TYPE_CHECKING, Enum, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Collection
+    from fencepost.model.fast_typing import Collection
 
 
 class Read(NamedTuple):

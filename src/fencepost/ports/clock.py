@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import Protocol
+from fencepost.model.fast_typing import Protocol
 
 
 class Clock(Protocol):

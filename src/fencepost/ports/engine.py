@@ -1,7 +1,7 @@
 """What we ask of an engine: how an agent is started, and how to read what it prints."""
 
 from fencepost.model.definition import AgentDefinition
-from fencepost.model.light import TYPE_CHECKING, NamedTuple, Protocol
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple, Protocol
 from fencepost.ports.runs import RunRow
 
 if TYPE_CHECKING:

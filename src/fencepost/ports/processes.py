@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple, Protocol
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from fencepost.model.process import Fate, Host, ProcessId

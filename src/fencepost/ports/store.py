@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, NamedTuple, Protocol, Sequence
 from fencepost.model.lease import TTL_DEFAULT_SECONDS
-from fencepost.model.light import TYPE_CHECKING, Collection, NamedTuple, Protocol, Sequence
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from fencepost.model.budget import Counted
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.fast_typing import NamedTuple, Protocol
 from fencepost.model.new_run import NewRun
 from fencepost.model.overlap import UnendedRun
 

@@ -19,8 +19,8 @@ from fencepost.model.errors import (
     Misconfigured,
     StoreUnavailable,
 )
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, renew_every, trusted_for
-from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.service.run_folder import plan_run_folder
 
 if TYPE_CHECKING:

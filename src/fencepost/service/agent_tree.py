@@ -12,12 +12,12 @@ from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
 from fencepost.host.children import can_list_children, children_of, own_children
 from fencepost.host.libc import become_subreaper
-from fencepost.model import light_signal as signal
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model import fast_signal as signal
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.ports.processes import KILL_SECONDS, Traces
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Mapping, Sequence
+    from fencepost.model.fast_typing import Mapping, Sequence
     from fencepost.ports.clock import Clock
     from fencepost.ports.processes import Processes
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 from fencepost.host.oom_kills import kills_for_memory
-from fencepost.model import light_signal as signal
+from fencepost.model import fast_signal as signal
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 from fencepost.model.lease import ASK_PART
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
 from fencepost.model.retry import timeouts_in_seconds
 from fencepost.model.usage import usage_text
 from fencepost.ports.processes import KILL_SECONDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.model.light import TYPE_CHECKING, Callable
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease

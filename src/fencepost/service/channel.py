@@ -8,8 +8,8 @@ from __future__ import annotations
 import select
 from _thread import allocate_lock
 
-from fencepost.model import light_json as json
-from fencepost.model.light import TYPE_CHECKING, Any
+from fencepost.model import fast_json as json
+from fencepost.model.fast_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from _socket import socket

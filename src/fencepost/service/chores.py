@@ -12,7 +12,7 @@ from fencepost.model.audit_chain import Seal
 from fencepost.model.clock_jump import ClockReading, jump_between
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import AuditCut
-from fencepost.model.light import NamedTuple, Protocol
+from fencepost.model.fast_typing import NamedTuple, Protocol
 from fencepost.ports.clock import Clock
 from fencepost.ports.processes import Processes
 from fencepost.ports.pruning import PastPlace, PrunePlace

@@ -9,8 +9,8 @@ from __future__ import annotations
 import _thread
 
 from fencepost.model.errors import StoreUnavailable
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable
 from fencepost.model.lease import Lease, renew_every, trusted_for
-from fencepost.model.light import TYPE_CHECKING, Callable
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock

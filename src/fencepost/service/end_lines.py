@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from fencepost.model.duration import format_duration
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.model.instant import format_instant
 from fencepost.model.lease_check import printable
-from fencepost.model.light import NamedTuple
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.alike_runs import AlikeEnds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.model.light import TYPE_CHECKING, NamedTuple, Sequence
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from fencepost.service.message_pipe import Message

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Iterable
+    from fencepost.model.fast_typing import Iterable
     from fencepost.service.order import Tools
 
 KIND = "git:"

@@ -12,8 +12,8 @@ import os
 from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
 from fencepost.host.descriptors import readable
-from fencepost.model import light_signal as signal
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model import fast_signal as signal
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.service.agent_tree import AgentTree
 from fencepost.service.run_folder import RunFolder
 

@@ -8,8 +8,8 @@ from _socket import socketpair  # the module `socket` would cost more than all t
 
 from fencepost.host.libc import become_subreaper
 from fencepost.host.unreadable_process import become_unreadable
-from fencepost.model import light_signal as signal
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model import fast_signal as signal
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.service.message_pipe import MessageLine
 
 if TYPE_CHECKING:

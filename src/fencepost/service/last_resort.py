@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import _thread
 
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Callable
+    from fencepost.model.fast_typing import Callable
     from fencepost.service.custody import Kept
 
 OVERDUE_PART = 0.8  # of the grace: the rest is for the kill itself

@@ -15,7 +15,7 @@ from fencepost.model.effect_ledger import (
     scope_of,
 )
 from fencepost.model.errors import Busy, FencepostError, InDoubt, Invalid, LeaseLost, RunDiverged, StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Lease

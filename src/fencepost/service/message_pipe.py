@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import select
 
-from fencepost.model import light_json as json
-from fencepost.model.light import Any
+from fencepost.model import fast_json as json
+from fencepost.model.fast_typing import Any
 
 Message = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.host.life_lock import is_life_over
 from fencepost.model.errors import GateUnreachable
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.model.own_program import own_program
 from fencepost.ports.clock import Clock
 from fencepost.service.channel import Channel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.model.light import TYPE_CHECKING, Callable, Mapping, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable, Mapping, NamedTuple
 from fencepost.model.own_program import own_executable, own_folder
 from fencepost.model.run_key import key_variables
 
@@ -129,7 +129,7 @@ def with_own_folder(path: str) -> str:
 
 def _tick_variables(tenant: str, tick: GrantedTick) -> dict[str, str]:
     """Return what a command knows about its tick, as a scheduled run does."""
-    from fencepost.model.light_instant import instant
+    from fencepost.model.fast_instant import instant
     from fencepost.model.moment import from_us
     from fencepost.model.occurrence import idempotency_key
 

@@ -3,7 +3,7 @@
 import os
 
 from fencepost.host.log_files import LogFile
-from fencepost.model.light import Callable
+from fencepost.model.fast_typing import Callable
 
 Listener = Callable[[bytes], None]
 READ_BYTES = 65_536

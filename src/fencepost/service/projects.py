@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from fencepost.flow.leaser import Undertaker
 from fencepost.host.project_identity import resolve
 from fencepost.model.errors import FencepostError
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.model.lease import renew_every
-from fencepost.model.light import NamedTuple
 from fencepost.model.process import Fate, ProcessId
 from fencepost.model.project import Project, Workplace, workplaces
 from fencepost.service.order import Tools, new_id

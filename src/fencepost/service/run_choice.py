@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.ports.runs import Offer, RunRow
 from fencepost.service.guard_handle import Guarded
 from fencepost.service.guard_pool import SPARE, GuardPool

@@ -6,10 +6,10 @@ import os
 import stat
 
 from fencepost.model.errors import Misconfigured
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Iterator, Mapping
+    from fencepost.model.fast_typing import Iterator, Mapping
 
 SOCKET_PATH_MAX = 100  # what every platform's unix sockets can take
 GUARD_NAME_MAX = 30

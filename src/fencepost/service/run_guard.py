@@ -19,9 +19,9 @@ from fencepost.host import cgroup as cgroups
 from fencepost.host.descriptors import readable
 from fencepost.host.libc import open_alarm, set_alarm
 from fencepost.host.log_files import LogFile
-from fencepost.model import light_signal as signal
+from fencepost.model import fast_signal as signal
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable
 from fencepost.model.lease import kill_grace
-from fencepost.model.light import TYPE_CHECKING, Callable
 from fencepost.model.outcome import Lost, NotStarted, Outcome, Succeeded
 from fencepost.model.run import Reason
 from fencepost.ports.store import StoreFacts

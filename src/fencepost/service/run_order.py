@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from fencepost.model.fast_typing import TYPE_CHECKING, Any, NamedTuple
 from fencepost.model.lease import Lease
-from fencepost.model.light import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Self

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from _socket import AF_UNIX, SOCK_STREAM, socket  # the module `socket` would cost more than all the rest
 
-from fencepost.model import light_json as json
-from fencepost.model.light import Any, Callable
+from fencepost.model import fast_json as json
+from fencepost.model.fast_typing import Any, Callable
 
 Answer = dict[str, Any]
 Handler = Callable[[Answer], Answer]

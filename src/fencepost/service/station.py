@@ -9,7 +9,7 @@ from fencepost.flow.foresight import Foresight
 from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.host.descriptors import readable
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.ports.agenda import Agenda
 from fencepost.service.adoption import Adoption
 from fencepost.service.chores import Chore, Chores

@@ -7,10 +7,10 @@ import os
 
 from fencepost.host import cgroup
 from fencepost.host.descriptors import readable
-from fencepost.model import light_signal as signal
+from fencepost.model import fast_signal as signal
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.lease import ASK_PART, Claim, Lease, kill_grace
-from fencepost.model.light import TYPE_CHECKING
 from fencepost.ports.processes import KILL_SECONDS, Traces
 from fencepost.service import exit_codes
 from fencepost.service.admission import Admission

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from fencepost.host import spawn
-from fencepost.model import light_signal as signal
+from fencepost.model import fast_signal as signal
 
 STOPPED_FOR_ASKING = (signal.SIGTTIN, signal.SIGTTOU)  # what the kernel sends to the background of a terminal
 

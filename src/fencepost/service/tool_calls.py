@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fencepost.model.effect_ledger import AMBIGUOUS, KEY_MAX
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING, Any, Callable
+from fencepost.model.fast_typing import TYPE_CHECKING, Any, Callable
 from fencepost.service.ledger_answers import ambiguous_sentence, answer_about_ledger
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from fencepost.model.light import Protocol
+from fencepost.model.fast_typing import Protocol
 
 AGAIN_MIN_SECONDS, AGAIN_MAX_SECONDS = 0.5, 60.0  # between two tries to listen again
 LOOK_SECONDS = 0.05  # twenty looks a second cost a daemon about a tenth of a per cent of a processor

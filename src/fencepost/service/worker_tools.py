@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 from fencepost.model.secret_rights import NO_LISTS, Rights
 from fencepost.ports.engine import Engine
 from fencepost.service.end_lines import Tell, tell_nobody

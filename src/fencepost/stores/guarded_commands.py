@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fencepost.model import light_json as json
-from fencepost.model.light import TYPE_CHECKING, Iterable
+from fencepost.model import fast_json as json
+from fencepost.model.fast_typing import TYPE_CHECKING, Iterable
 
 if TYPE_CHECKING:
     from fencepost.model.lease import Claim, Held, Lease

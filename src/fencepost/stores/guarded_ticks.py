@@ -1,9 +1,9 @@
 """The ticks of crontab lines, in the transaction in which the lease of a guarded command is granted or ends."""
 
-from fencepost.model import light_json as json
+from fencepost.model import fast_json as json
 from fencepost.model import tick_claim
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, Sequence
 from fencepost.model.lease import Claim, Held, Lease
-from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
 from fencepost.model.tick_claim import ClaimFacts, Leave, Take, TickOrder, TickRecord
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ One claim or a hundred go the same way. Their resources are locked by then, so t
 
 from __future__ import annotations
 
+from fencepost.model import fast_json as json
 from fencepost.model import lease as rules
-from fencepost.model import light_json as json
 from fencepost.model.errors import StoreUnavailable
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, Iterable, NamedTuple, Sequence
 from fencepost.model.lease import Claim, Held, Lease, Refused, Waiter
-from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, NamedTuple, Sequence
 from fencepost.stores.lease_places import project_line
 from fencepost.stores.lease_rows import claim_values, kept, leases_of, owed_by, waiter_of
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fencepost.model import fast_json as json
 from fencepost.model import lease as rules
-from fencepost.model import light_json as json
+from fencepost.model.fast_typing import TYPE_CHECKING, Sequence
 from fencepost.model.lease import Claim, Held, Waiter
-from fencepost.model.light import TYPE_CHECKING, Sequence
 from fencepost.stores.lease_rows import process_of
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fencepost.model import fast_json as json
 from fencepost.model import lease as rules
-from fencepost.model import light_json as json
 from fencepost.model.errors import LeaseLost, LeaseMoved
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, Iterable, Sequence
 from fencepost.model.lease import Claim, Held, Lease, Waiter
-from fencepost.model.light import TYPE_CHECKING, Collection, Iterable, Sequence
 from fencepost.model.process import Host, ProcessId
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ for each other in a circle.
 
 from __future__ import annotations
 
+from fencepost.model import fast_json as json
 from fencepost.model import lease as rules
-from fencepost.model import light_json as json
 from fencepost.model.errors import LeaseLost
+from fencepost.model.fast_typing import TYPE_CHECKING, Collection, Sequence
 from fencepost.model.lease import Claim, Granted, Held, Lease, Refused, Waiter
-from fencepost.model.light import TYPE_CHECKING, Collection, Sequence
 from fencepost.ports.store import RENEWED_AT_ONCE
 from fencepost.stores.guarded_commands import note_command, note_end, note_lost, note_refusal
 from fencepost.stores.lease_grants import Ground, answer_to, lease_again, lift, write_grants

@@ -22,7 +22,7 @@ from fencepost.model.effect_ledger import (
     judge,
 )
 from fencepost.model.errors import Busy, LeaseLost
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_rows import check_not_moved, still_ours
 

@@ -1,6 +1,6 @@
 """The whole store of the runtime: leases, registry, ticks and runs over one dialect."""
 
-from fencepost.model.light import TYPE_CHECKING, Protocol
+from fencepost.model.fast_typing import TYPE_CHECKING, Protocol
 from fencepost.ports.agenda import Agenda
 from fencepost.ports.store import StoreFacts
 from fencepost.stores.audit import SqlAudit

@@ -7,11 +7,11 @@ version on a program can still work with it, so an old worker goes on during an 
 from __future__ import annotations
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.stores import sql
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Mapping
+    from fencepost.model.fast_typing import Mapping
 
 
 def check_schema(url: str, meta: Mapping[str, str], *, newest: int) -> None:

@@ -7,7 +7,7 @@ they say differently stands in `sql/` of each dialect. `{run_fact}` and its like
 import os
 from _thread import allocate_lock
 
-from fencepost.model.light import Callable
+from fencepost.model.fast_typing import Callable
 
 MARK = "-- :name "
 APART = "\n;;\n"  # is in no statement

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
+from fencepost.model.fast_typing import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 Row = tuple[Any, ...]
 Later = Callable[[], list[Row]]

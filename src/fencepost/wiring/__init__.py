@@ -6,11 +6,11 @@ import os
 import sys
 
 from fencepost.model.errors import Invalid
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.host.worktree import Repository, Worktree
-    from fencepost.model.light import Callable
+    from fencepost.model.fast_typing import Callable
     from fencepost.operations.project_lookup import ProjectGround
     from fencepost.operations.simulation.machine import VirtualClock
     from fencepost.ports.gate import Gate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.host.kept_seals import KeptSeals

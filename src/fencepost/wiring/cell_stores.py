@@ -6,8 +6,8 @@ import os
 
 from fencepost.config.find import without_password
 from fencepost.model.errors import Invalid
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.lease import TTL_DEFAULT_SECONDS
-from fencepost.model.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

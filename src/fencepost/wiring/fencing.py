@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.wiring import say as tell
 
 if TYPE_CHECKING:
-    from fencepost.model.light import Callable
+    from fencepost.model.fast_typing import Callable
     from fencepost.service.gateway import Upstream
     from fencepost.service.tool_gate import Rules, ToolGate
 

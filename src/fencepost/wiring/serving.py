@@ -7,7 +7,7 @@ import sys
 
 from fencepost.config.find import without_password
 from fencepost.model.errors import Invalid, Unknown
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.terminal_text import tame
 from fencepost.wiring import LOG_FORMAT, json_line, now_text, open_runtime, runtime_kind, say, sqlite_opening
 from fencepost.wiring.audit_sealing import audit_key, kept_seals
@@ -17,7 +17,7 @@ from fencepost.wiring.tenant_secrets import gate_opener
 
 if TYPE_CHECKING:
     from fencepost.config.load import Config, Settings
-    from fencepost.model.light import Any, Callable, Mapping
+    from fencepost.model.fast_typing import Any, Callable, Mapping
     from fencepost.model.secret_rights import Rights
     from fencepost.ports.engine import Engine
     from fencepost.ports.store import LeaseStore, StoreFacts

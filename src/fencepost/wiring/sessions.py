@@ -104,7 +104,7 @@ def end_session(data: bytes) -> None:
     from fencepost.host.caller_process import caller
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
-    from fencepost.model.light_signal import SIGTERM
+    from fencepost.model.fast_signal import SIGTERM
     from fencepost.operations.agent_sessions import Notes, session_of
 
     processes = system_processes(SystemClock())

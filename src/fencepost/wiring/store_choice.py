@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from fencepost.model.errors import Misconfigured
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.wiring import exec_store_url, is_cells, sqlite_opening, sqlite_path
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from fencepost.config.load import Config
-    from fencepost.model.light import Iterator
+    from fencepost.model.fast_typing import Iterator
 
 
 def store_url(explicit: str | None, tenant: str | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from fencepost.model.light import TYPE_CHECKING, NamedTuple
+from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 from fencepost.model.tick_claim import FAILED, SUCCEEDED, TickRecord
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from fencepost.gates.git.command import SECONDS, GitRefused, git
 from fencepost.gates.git.refs import MARKS, NOTHING, branch_ref, fence_ref
 from fencepost.gates.mark_text import decode, encode
 from fencepost.model.errors import GateUnreachable, Misconfigured
+from fencepost.model.fast_typing import NamedTuple
 from fencepost.model.gate import Mark
-from fencepost.model.light import NamedTuple
 
 if TYPE_CHECKING:
     from fencepost.gates.git.clone import Clone

@@ -7,7 +7,7 @@ out the works of all who wait, each in a savepoint of its own, and flushes once.
 from threading import Lock
 from typing import Any
 
-from fencepost.model.light import Callable
+from fencepost.model.fast_typing import Callable
 from fencepost.stores.transaction import T
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.model.light import NamedTuple
+from fencepost.model.fast_typing import NamedTuple
 
 CRC_PARTS = (  # the CRC-32 of each half byte
     *(0x00000000, 0x1DB71064, 0x3B6E20C8, 0x26D930AC, 0x76DC4190, 0x6B6B51F4, 0x4DB26158, 0x5005713C),

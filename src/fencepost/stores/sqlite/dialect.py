@@ -7,7 +7,7 @@ import os
 import apsw
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING, Any, Callable, Mapping
+from fencepost.model.fast_typing import TYPE_CHECKING, Any, Callable, Mapping
 from fencepost.stores import sql
 from fencepost.stores.sqlite.copy import Copied, FenceCopy
 from fencepost.stores.sqlite.lock_line import GAP_MS, LOOK_MS, LockLine

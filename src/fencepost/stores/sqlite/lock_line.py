@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import apsw
 
-from fencepost.model.light import TYPE_CHECKING
+from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock

@@ -8,7 +8,7 @@ from stat import S_ISDIR
 import apsw
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.light import TYPE_CHECKING, Callable
+from fencepost.model.fast_typing import TYPE_CHECKING, Callable
 from fencepost.ports.store import StoreFacts
 from fencepost.stores import sql
 from fencepost.stores.leases import SqlLeases
