@@ -26,7 +26,7 @@ from fencepost.flow.ticker import Ticker
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
 from fencepost.model.definition import ScheduleDefinition
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.model.lease import Claim, Granted, Lease
 from fencepost.wiring import new_run_id
 from tests.support.postgres import PostgresServer

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim
 
 from fencepost.model.cron import Cron, parse_cron
-from fencepost.model.instant import from_wall, to_wall
+from fencepost.model.instants import from_wall, to_wall
 from fencepost.model.trigger import CronTrigger, cron_trigger
 
 ZONE = "Europe/Berlin"

@@ -25,7 +25,7 @@ from bench.past import copy_runs, shrink, size_of
 from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.host.clock import SystemClock
 from fencepost.host.processes import system_processes
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.model.lease import Claim
 from fencepost.operations.audit_verification import audit_state
 from fencepost.operations.bulk_requests import WantedRun, request_many

@@ -20,7 +20,7 @@ import psycopg
 from bench.ground import KINDS, apply, daemon, execute, fill, now, opened, report, stores
 from fencepost.flow.ticker import Ticker
 from fencepost.model.definition import ScheduleDefinition
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 
 DUE = 1_000
 LEAD_SECONDS = 8.0

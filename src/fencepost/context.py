@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fencepost.model.errors import FencepostError, FenceRefused
-from fencepost.model.instant import parse_instant
+from fencepost.model.instants import parse_instant
 from fencepost.model.terminal_text import tame
 from fencepost.operations import supervisor_client
 

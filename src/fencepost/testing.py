@@ -23,7 +23,7 @@ from fencepost.host.identity import this_host
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.effect_ledger import Entry
 from fencepost.model.gate import proof_of
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import ProcessId
 from fencepost.model.registry_plan import want

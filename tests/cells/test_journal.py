@@ -14,7 +14,7 @@ import pytest
 
 from fencepost.cells.store import cell_name
 from fencepost.host.clock import SystemClock
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from tests.cells.grounds import CellGround, Machine, ground_of
 
 LOCK = "digest"

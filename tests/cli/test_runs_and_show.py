@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.model.run import Reason, RunState
 from tests.support.desk import RUN_FIELDS, Desk
 

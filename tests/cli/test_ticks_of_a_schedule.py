@@ -1,6 +1,6 @@
 """`fencepost ticks NAME`: what a schedule of the registry will do, with all its triggers, its zone and its calendar."""
 
-from fencepost.model.instant import parse_instant
+from fencepost.model.instants import parse_instant
 from tests.support.desk import Desk
 
 

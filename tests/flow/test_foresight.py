@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fencepost.flow.foresight import AGAIN_US, AT_ONCE, KEPT_MAX, Foresight
 from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, hash_of, to_json
-from fencepost.model.moment import to_us
+from fencepost.model.instants import to_us
 from fencepost.model.overlap import LiveStanding, UnendedRun
 from fencepost.model.run import RunId, TriggerKind
 from fencepost.ports.ticks import Around, DueSchedule, PauseRow, TickPlan

@@ -28,8 +28,8 @@ from fencepost.model.budget import (
 from fencepost.model.decide import Decision, Facts, Policies, decide
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.errors import Invalid
+from fencepost.model.instants import to_us
 from fencepost.model.missed import MissedPolicy, MissedRule
-from fencepost.model.moment import to_us
 from fencepost.model.overlap import LiveStanding, OverlapPolicy, OverlapRule, UnendedRun
 from fencepost.model.run import RunId, TriggerKind
 from tests.model.tick_sources import HOUR, Regular, at

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fencepost.model.calendar import Calendar
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_instant, parse_instant
+from fencepost.model.instants import format_instant, parse_instant
 from fencepost.model.trigger import cron_trigger
 from fencepost.model.zone import find_zone
 from tests.model.brute_force import zoneinfo_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fencepost.model.cron import MACROS, Cron, parse_cron
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import from_wall, to_wall
+from fencepost.model.instants import from_wall, to_wall
 
 START = datetime(2026, 1, 1)
 

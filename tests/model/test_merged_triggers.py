@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, to_json, trigger_of
 from fencepost.model.errors import Invalid
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.merged_triggers import MergedTrigger
-from fencepost.model.moment import from_us, to_us
 from fencepost.model.proof import reign_of
 from fencepost.model.trigger import AtTrigger, CronTrigger
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_instant, parse_instant
+from fencepost.model.instants import format_instant, parse_instant
 from fencepost.model.occurrence import Occurrence, every_key, idempotency_key
 from fencepost.model.trigger import (
     Align,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import to_instant
+from fencepost.model.instants import to_instant
 from fencepost.model.tzif import read_footer
 from fencepost.model.zone import DAWN, DUSK, Segment, find_zone, tzdata_version, zone_names
 from tests.model.brute_force import EPOCH, distinct_zones, jumps, offset_at, zoneinfo_of

@@ -8,8 +8,8 @@ from fencepost.drawing.timeline import By
 from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
+from fencepost.model.instants import to_us
 from fencepost.model.lease import Claim
-from fencepost.model.moment import to_us
 from fencepost.model.project import Workplace
 from fencepost.operations import chart as charts
 from fencepost.operations.chart import View, chart

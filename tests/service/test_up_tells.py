@@ -11,8 +11,7 @@ import pytest
 
 from fencepost import wiring
 from fencepost.host.clock import SystemClock
-from fencepost.model.instant import parse_instant
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us, parse_instant
 from fencepost.model.signature import is_signed
 from tests.support.receiver import Heard, Receiver, receiver
 from tests.support.site import Site

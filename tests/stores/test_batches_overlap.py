@@ -11,7 +11,7 @@ from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.host.clock import SystemClock
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.project import Workplace

@@ -13,8 +13,7 @@ from fencepost.drawing.timeline import By
 from fencepost.flow.pruner import Pruner
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import FencepostError, StoreUnavailable
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import from_us
+from fencepost.model.instants import format_instant, from_us
 from fencepost.model.retention import MOVED_AFTER, SPENDING_KEPT_FOR
 from fencepost.operations import store_maintenance
 from fencepost.operations.board import look_around

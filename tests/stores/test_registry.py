@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Invalid
-from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.model.instants import FOREVER_US, from_us, to_us
 from fencepost.model.registry_plan import Wanted, want
 from fencepost.ports.registry import Applied, ScheduleRow
 from fencepost.stores import applying

@@ -9,8 +9,8 @@ import pytest
 
 from fencepost.flow.ticker import Ticker
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, schedule_from_json, trigger_of
+from fencepost.model.instants import from_us
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import from_us
 from fencepost.model.registry_plan import want
 from fencepost.model.trigger import EveryTrigger
 from fencepost.ports.registry import VersionRow

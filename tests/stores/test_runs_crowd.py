@@ -17,8 +17,8 @@ from fencepost.flow.ticker import Ticker
 from fencepost.host.clock import SystemClock
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.errors import Busy, LeaseLost
+from fencepost.model.instants import from_us
 from fencepost.model.lease import Claim, Granted
-from fencepost.model.moment import from_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState

@@ -9,7 +9,7 @@ import apsw
 import psycopg
 import pytest
 
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.stores.postgres import dialect as postgres
 from fencepost.stores.postgres.store import open_store
 from fencepost.stores.sqlite import dialect as sqlite

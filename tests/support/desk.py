@@ -17,8 +17,7 @@ from fencepost.flow.ticker import Ticker
 from fencepost.host.identity import this_host
 from fencepost.host.log_files import LogFile, log_path
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.instant import parse_instant
-from fencepost.model.moment import to_us
+from fencepost.model.instants import parse_instant, to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import ProcessId
 from fencepost.model.registry_plan import want

@@ -13,8 +13,8 @@ from random import Random  # noqa: TID251  # seeded: the same month every time
 
 from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.definition import agent_from_json, retry_of
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.lease import Claim
-from fencepost.model.moment import from_us, to_us
 from fencepost.model.outcome import Failed, Outcome, Succeeded
 from fencepost.model.process import ProcessId
 from fencepost.model.retry import settle

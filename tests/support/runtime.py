@@ -13,7 +13,7 @@ from fencepost.flow.reaper import Reaper, store_now
 from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.flow.ticker import Ticker
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.process import Fate, Host, ProcessId
 from fencepost.model.registry_plan import want

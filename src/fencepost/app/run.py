@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.model.run import RunState
 from fencepost.operations.records import at, fields_of
 from fencepost.operations.records.run_record import RunRecord, run_record

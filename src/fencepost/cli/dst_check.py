@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 
 from fencepost.cli import options, render
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.model.zone import find_zone, tzdata_version
 from fencepost.operations.dst import Check, DstEffect, check
 from fencepost.operations.phrases import local

@@ -10,7 +10,7 @@ from fencepost.cli import options, render
 from fencepost.cli.registry import OpenStore, common_options, desk, file_of, tenant_for, this_file
 from fencepost.config.load import Config, load
 from fencepost.model.effects import effects_of
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.model.registry_plan import AgentChange, ChangeKind, FieldChange, ScheduleChange
 from fencepost.operations.agent_probe import probing_of
 from fencepost.operations.records.plan_record import agent_changes, by_subject, schedule_changes

@@ -8,8 +8,7 @@ from fencepost.cli.run_words import fitted, what
 from fencepost.model.budget import MICRO
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import parse_instant
-from fencepost.model.moment import to_us
+from fencepost.model.instants import parse_instant, to_us
 from fencepost.model.run import RunState
 from fencepost.operations.command_history import list_commands
 from fencepost.operations.phrases import ago, span

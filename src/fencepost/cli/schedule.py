@@ -10,8 +10,7 @@ from fencepost.cli.plan import tick_line
 from fencepost.cli.registry import OpenStore, common_options, desk
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.fast_instant import instant
-from fencepost.model.instant import format_instant, parse_instant
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import format_instant, from_us, parse_instant, to_us
 from fencepost.model.zone import find_zone
 from fencepost.operations import schedule_registry as operations
 from fencepost.operations.budget_use import budget_use

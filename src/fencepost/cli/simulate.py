@@ -17,7 +17,7 @@ from fencepost.model.budget import parse_usd
 from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import FencepostError, Invalid
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.preview import parse_moment
 from fencepost.operations.simulation.past_usage import applied, expected_of

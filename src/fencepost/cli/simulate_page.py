@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from fencepost.cli import options, render
 from fencepost.model.budget import show_usd
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.operations.phrases import counted, span
 from fencepost.operations.simulation.scenario import Scenario
 from fencepost.operations.simulation.store_load import StoreLoad, load_rows, short

@@ -15,7 +15,7 @@ from fencepost.config.find import config_path
 from fencepost.config.load import load, load_settings
 from fencepost.model.duration import format_duration, parse_duration
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.operations import store_maintenance
 from fencepost.operations.asked_by import actor_of
 from fencepost.operations.audit_verification import Accepted, accept_losses

@@ -10,7 +10,7 @@ from itertools import chain, islice
 
 from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.model.trigger import CronTrigger, cron_trigger
 from fencepost.model.zone import Zone, find_zone, tzdata_version
 from fencepost.operations.preview import PreviewedTick, parse_moment, preview

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import BinaryIO, TextIO
 
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_seconds, shown
+from fencepost.model.instants import format_seconds, shown
 from fencepost.model.nearest_name import nearest
 from fencepost.operations.preview import PreviewWindow, window
 

@@ -4,8 +4,7 @@ import argparse
 
 from fencepost.cli import options
 from fencepost.model.disposition import DispositionKind
-from fencepost.model.instant import parse_instant
-from fencepost.model.moment import to_us
+from fencepost.model.instants import parse_instant, to_us
 from fencepost.operations.phrases import kept_words, rfc3339
 from fencepost.operations.records.tick_record import tick_record
 from fencepost.operations.run_queries import list_ticks

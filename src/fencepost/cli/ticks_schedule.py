@@ -9,9 +9,8 @@ from typing import NamedTuple
 from fencepost.cli import options
 from fencepost.model.definition import trigger_of
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant, from_us
 from fencepost.model.merged_triggers import MergedTrigger
-from fencepost.model.moment import from_us
 from fencepost.model.trigger import Align, CronTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone, tzdata_version
 from fencepost.operations.preview import PreviewedTick, known_ahead, parse_moment, preview_schedule

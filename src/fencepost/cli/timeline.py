@@ -9,7 +9,7 @@ from fencepost.cli.top import COLOURS
 from fencepost.drawing.blocks import UNITS, Drawn, axis, legend, row_lines
 from fencepost.drawing.timeline import By, holder, kind_of
 from fencepost.model.budget import money
-from fencepost.model.moment import to_us
+from fencepost.model.instants import to_us
 from fencepost.model.zone import find_zone
 from fencepost.operations.chart import SPANS, Chart, View, chart
 from fencepost.operations.phrases import counted, rfc3339

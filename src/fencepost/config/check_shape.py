@@ -10,7 +10,7 @@ from fencepost.config.read import Document
 from fencepost.config.sections import BY_NAME, ConfigKey, Section
 from fencepost.config.value_kinds import check_name, did_you_mean, said
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import shown
+from fencepost.model.instants import shown
 
 Path = tuple[str | int, ...]
 HOMES_MAX = 2  # a key that stands in many sections is no hint

@@ -13,7 +13,7 @@ from fencepost.model.allowed_addresses import networks_of
 from fencepost.model.budget import parse_usd
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_instant, parse_instant, shown
+from fencepost.model.instants import format_instant, parse_instant, shown
 from fencepost.model.json_path import parse_path
 from fencepost.model.nearest_name import nearest
 from fencepost.model.overlap import parse_overlap

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 
 SECOND_US = 1_000_000
 MINUTE, HOUR, DAY = 60, 3600, 86_400

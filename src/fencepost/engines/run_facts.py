@@ -1,7 +1,6 @@
 """The facts of a run as prompts and arguments get them."""
 
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import from_us
+from fencepost.model.instants import format_instant, from_us
 from fencepost.model.placeholders import as_data
 from fencepost.ports.runs import RunRow
 

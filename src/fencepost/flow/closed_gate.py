@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import takewhile
 
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.model.outcome import NotStarted, Outcome
 from fencepost.model.retry import Closed
 from fencepost.model.run import Reason

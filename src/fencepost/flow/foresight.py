@@ -13,8 +13,8 @@ from typing import NamedTuple
 from fencepost.flow.tick_rows import Meaning, meaning_of
 from fencepost.model.budget import BudgetPolicy
 from fencepost.model.errors import FencepostError
+from fencepost.model.instants import EPOCH, from_us, to_us
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.new_run import NewRun, resources_of
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.trigger import AtTrigger, CronTrigger

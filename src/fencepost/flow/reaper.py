@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fencepost.flow.leaser import Undertaker
 from fencepost.model.definition import agent_from_json, retry_of
+from fencepost.model.instants import from_us
 from fencepost.model.lease import Held
-from fencepost.model.moment import from_us
 from fencepost.model.outcome import Lost, Outcome, Settlement
 from fencepost.model.retry import end_of_lost, settle
 from fencepost.model.run import Reason, RunId, RunState

@@ -15,8 +15,8 @@ from fencepost.model.definition import (
     timeouts_of,
 )
 from fencepost.model.errors import Misconfigured
+from fencepost.model.instants import from_us
 from fencepost.model.lease import Claim, Turn
-from fencepost.model.moment import from_us
 from fencepost.model.process import ProcessId
 from fencepost.model.recheck import Recheck, recheck
 from fencepost.model.retry import Timeouts

@@ -22,9 +22,9 @@ from fencepost.model.definition import (
     trigger_of,
 )
 from fencepost.model.disposition import DispositionKind, Window
+from fencepost.model.instants import to_us
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import to_us
 from fencepost.model.new_run import NewRun, RunRecipe, RunTarget, Stretch, make_run
 from fencepost.model.occurrence import Occurrence, idempotency_key
 from fencepost.model.run import TriggerKind

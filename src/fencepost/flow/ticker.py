@@ -12,9 +12,9 @@ from fencepost.model.budget import day_of, spend_of
 from fencepost.model.decide import Facts, decide, decide_every
 from fencepost.model.disposition import DispositionKind, Hold, Window
 from fencepost.model.errors import FencepostError
+from fencepost.model.instants import EPOCH, from_us, to_us
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.pause import SkipNext
 from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger

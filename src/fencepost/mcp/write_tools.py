@@ -9,7 +9,7 @@ from pydantic import Field
 from fencepost.mcp.caller import Counter
 from fencepost.mcp.read_tools import Name, RunId
 from fencepost.model.access import Role
-from fencepost.model.instant import format_instant, parse_instant
+from fencepost.model.instants import format_instant, parse_instant
 from fencepost.model.pause import SKIP_MAX
 from fencepost.operations import schedule_registry
 from fencepost.operations.backfill import backfill

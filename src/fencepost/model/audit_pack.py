@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 
 WHOLE = re.compile("[0-9a-f]{64}")  # a hash as it is always written; another one was put there by hand
 HASH_BYTES = 32

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from fencepost.model.disposition import Window
 from fencepost.model.duration import format_duration
 from fencepost.model.errors import Invalid
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import from_us, to_us
 
 MicroUsd = NewType("MicroUsd", int)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 from fencepost.model.cron_fields import WEEKDAY
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import (
+from fencepost.model.instants import (
     DAY,
     EPOCH_ORDINAL,
     HOUR,

@@ -17,7 +17,7 @@ from fencepost.model.cron_fields import MONTH as MONTH_FIELD
 from fencepost.model.cron_fields import SECOND as SECOND_FIELD
 from fencepost.model.cron_fields import WEEK, WEEKDAY, Matches, parse_field
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import DAY, DAY_FIRST, DAY_LAST, EPOCH_ORDINAL, HOUR, MINUTE, shown
+from fencepost.model.instants import DAY, DAY_FIRST, DAY_LAST, EPOCH_ORDINAL, HOUR, MINUTE, shown
 from fencepost.model.nearest_name import nearest
 
 FIELDS = (SECOND_FIELD, MINUTE_FIELD, HOUR_FIELD, DAY_FIELD, MONTH_FIELD, WEEKDAY)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import shown
+from fencepost.model.instants import shown
 from fencepost.model.nearest_name import nearest
 
 DIGITS = frozenset("0123456789")

@@ -19,7 +19,7 @@ from fencepost.model.calendar import Calendar
 from fencepost.model.decide import Policies
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid, Misconfigured
-from fencepost.model.instant import parse_instant
+from fencepost.model.instants import parse_instant
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import MissedPolicy, MissedRule
 from fencepost.model.overlap import LINE_MAX, parse_overlap

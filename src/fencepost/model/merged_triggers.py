@@ -16,7 +16,7 @@ from operator import or_
 
 from fencepost.model.cron import Cron
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import DAY, second_at_or_after
+from fencepost.model.instants import DAY, second_at_or_after
 from fencepost.model.missed import INSTANT
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.trigger import UNBOUNDED, UTC_NAME, AtTrigger, Bounds, CronTrigger

@@ -19,7 +19,7 @@ from fencepost.model.definition import (
     timeouts_of,
 )
 from fencepost.model.errors import Unknown
-from fencepost.model.moment import EPOCH, to_us
+from fencepost.model.instants import EPOCH, to_us
 from fencepost.model.nearest_name import nearest
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.run import TriggerKind

@@ -6,7 +6,7 @@ from hashlib import sha256
 from json import dumps
 from typing import Self
 
-from fencepost.model.instant import format_instant, to_instant, to_wall
+from fencepost.model.instants import format_instant, to_instant, to_wall
 from fencepost.model.zoned_cron import Slot
 
 KEY_FORM = "fencepost-tick-1"

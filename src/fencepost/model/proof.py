@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.independent_ticks import LISTED_MAX, CronRule, OwedTicks, instants_of
-from fencepost.model.instant import parse_instant
-from fencepost.model.moment import to_us
+from fencepost.model.instants import parse_instant, to_us
 from fencepost.model.recorded_tick import Recorded
 
 SECOND_US = 1_000_000

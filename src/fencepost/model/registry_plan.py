@@ -12,8 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, hash_of, to_json
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import from_us
+from fencepost.model.instants import format_instant, from_us
 from fencepost.model.nearest_name import nearest
 from fencepost.model.ownership import FileId, Owner, Replaced, digest_of
 

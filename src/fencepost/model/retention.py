@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
-from fencepost.model.moment import MICROSECOND
+from fencepost.model.instants import MICROSECOND
 
 RETENTION_MIN = timedelta(days=1)
 # Budgets count a month, and a run that waited in the queue is judged by the month in which it was asked for.

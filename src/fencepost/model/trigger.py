@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from fencepost.model.cron import Cron, parse_cron
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import (
+from fencepost.model.instants import (
     DAY,
     from_wall,
     parse_instant,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
 from fencepost.model.disposition import Window
-from fencepost.model.instant import from_wall, to_instant
+from fencepost.model.instants import from_wall, to_instant
 from fencepost.model.missed import INSTANT
 from fencepost.model.zone import Zone
 

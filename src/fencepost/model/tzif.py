@@ -6,7 +6,7 @@ from datetime import date
 from struct import calcsize, unpack_from
 from typing import NamedTuple
 
-from fencepost.model.instant import DAY, EPOCH_ORDINAL, HOUR, MINUTE
+from fencepost.model.instants import DAY, EPOCH_ORDINAL, HOUR, MINUTE
 
 HEADER = ">4s1s15x6l"
 WEEK = 7

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import DAY, second_after, shown
+from fencepost.model.instants import DAY, second_after, shown
 from fencepost.model.nearest_name import nearest
 from fencepost.model.tzif import Jump, ZoneFile, read_zone_file
 

@@ -10,9 +10,8 @@ from fencepost.model.budget import Counted
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant, from_us, to_us
 from fencepost.model.merged_triggers import MergedTrigger
-from fencepost.model.moment import from_us, to_us
 from fencepost.model.new_run import NewRun, RunRecipe, RunTarget, Stretch, make_run, own_key
 from fencepost.model.occurrence import Occurrence
 from fencepost.model.overlap import LINE_MAX

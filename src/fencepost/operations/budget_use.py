@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from fencepost.model.budget import HOUR, MICRO, MicroUsd, day_of, money, month_of
 from fencepost.model.definition import agent_from_json, policies_of
 from fencepost.model.duration import format_duration
-from fencepost.model.moment import to_us
+from fencepost.model.instants import to_us
 from fencepost.operations.run_queries import Store
 from fencepost.operations.schedule_registry import Listed
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fencepost.model.errors import Unknown
+from fencepost.model.instants import to_us
 from fencepost.model.lease import resource as resource_named
-from fencepost.model.moment import to_us
 from fencepost.model.run import RunState
 from fencepost.model.tick_claim import record_of
 from fencepost.model.zone import find_zone

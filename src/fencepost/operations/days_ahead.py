@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
-from fencepost.model.instant import from_wall, second_at_or_after, to_instant
+from fencepost.model.instants import from_us, from_wall, second_at_or_after, to_instant, to_us
 from fencepost.model.merged_triggers import MergedTrigger
-from fencepost.model.moment import from_us, to_us
 from fencepost.model.trigger import CronTrigger
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.dst import effects_on

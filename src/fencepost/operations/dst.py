@@ -7,9 +7,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from fencepost.model.definition import Trigger, schedule_from_json, trigger_of
-from fencepost.model.instant import second_at_or_after, to_instant
+from fencepost.model.instants import from_us, second_at_or_after, to_instant
 from fencepost.model.merged_triggers import MergedTrigger
-from fencepost.model.moment import from_us
 from fencepost.model.trigger import CronTrigger
 from fencepost.model.zone import Segment
 from fencepost.model.zoned_cron import DstFold, DstGap

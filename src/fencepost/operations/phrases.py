@@ -4,8 +4,7 @@ import re
 from datetime import datetime
 
 from fencepost.model.duration import format_duration
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import FOREVER_US, from_us
+from fencepost.model.instants import FOREVER_US, format_instant, from_us
 from fencepost.model.run_page import fate as fate  # noqa: PLC0414  # the words of every door
 from fencepost.model.run_page import why_so as why_so  # noqa: PLC0414  # likewise
 from fencepost.model.zone import Zone

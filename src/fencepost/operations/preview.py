@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fencepost.model.definition import ScheduleDefinition, calendar_of, trigger_of
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import (
+from fencepost.model.instants import (
     from_wall,
     parse_instant,
     parse_wall,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
 from fencepost.model.errors import Invalid, Unknown
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import MICROSECOND, to_us
+from fencepost.model.instants import MICROSECOND, format_instant, to_us
 from fencepost.model.nearest_name import nearest
 from fencepost.model.proof import (
     FindingKind,

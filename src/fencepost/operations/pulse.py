@@ -1,8 +1,8 @@
 """Whether a scheduler is at work: how far it has come, and who holds its lease."""
 
 from fencepost.model.definition import schedule_from_json, trigger_of
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.lease import Held
-from fencepost.model.moment import from_us, to_us
 from fencepost.model.trigger import EndedRun, EveryTrigger
 from fencepost.operations.phrases import SECOND_US, ago, rfc3339
 from fencepost.operations.run_queries import Store

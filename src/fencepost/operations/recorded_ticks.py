@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.disposition import DispositionKind
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.run_queries import Store, unknown
 from fencepost.operations.tick_stories import Storyteller, behind_of

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.errors import Invalid, Unknown
-from fencepost.model.instant import parse_instant
+from fencepost.model.instants import FOREVER_US, parse_instant
 from fencepost.model.lease import Held, Turn, unattended_since_us
-from fencepost.model.moment import FOREVER_US
 from fencepost.model.nearest_name import nearest
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone

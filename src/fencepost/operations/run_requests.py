@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from fencepost.model.budget import BudgetDenied, Reservation, reserve, spend_of
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json, trigger_of
 from fencepost.model.errors import Busy, Invalid, KeyReused, Unknown
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant, from_us, to_us
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import from_us, to_us
 from fencepost.model.new_run import RunRecipe, Stretch, make_run, own_key
 from fencepost.model.occurrence import Occurrence, idempotency_key
 from fencepost.model.overlap import (

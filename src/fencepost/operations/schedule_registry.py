@@ -18,9 +18,8 @@ from fencepost.model.definition import (
     trigger_of,
 )
 from fencepost.model.errors import Invalid, Unknown
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant, from_us
 from fencepost.model.merged_triggers import MergedTrigger
-from fencepost.model.moment import from_us
 from fencepost.model.nearest_name import nearest
 from fencepost.model.ownership import FileId
 from fencepost.model.pause import SKIP_MAX

@@ -1,7 +1,7 @@
 """What may be asked about notices: which there are, and to send those once more that were given up."""
 
 from fencepost.model.errors import Invalid
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.operations.run_queries import Store
 from fencepost.ports.notices import NoticeHealth, NoticeRow
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.operations.recorded_ticks import ToldTick, tell_ticks
 from fencepost.operations.run_queries import Store
 

@@ -9,8 +9,7 @@ from fencepost.model.calendar import Calendar
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.duration import parse_duration
-from fencepost.model.instant import parse_wall
-from fencepost.model.moment import FOREVER_US, from_us
+from fencepost.model.instants import FOREVER_US, from_us, parse_wall
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.phrases import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fencepost.config.value_kinds import check_name
 from fencepost.model.access import ID_BYTES, RANDOM_BYTES, Role, Secret, check_key_name, new_secret, read_secret
 from fencepost.model.errors import Invalid, KeyReused, Unauthorised, Unknown
-from fencepost.model.moment import MICROSECOND
+from fencepost.model.instants import MICROSECOND
 from fencepost.ports.keys import KeyRow, NewKey
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fencepost.model.definition import ScheduleDefinition, Trigger, calendar_of, schedule_from_json, trigger_of
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.errors import Invalid
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.run import Reason, RunState
 from fencepost.model.trigger import Align, AtTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 
 BEGINNING_US = -(1 << 62)
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from fencepost.model.definition import AgentDefinition
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant, from_us
 from fencepost.model.lease import Lease
-from fencepost.model.moment import from_us
 from fencepost.model.own_program import own_executable
 from fencepost.model.run_key import key_variables
 from fencepost.model.secret_rights import is_ordinary

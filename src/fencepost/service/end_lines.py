@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from fencepost.model.duration import format_duration
 from fencepost.model.fast_typing import NamedTuple
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.model.lease_check import printable
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason, RunState

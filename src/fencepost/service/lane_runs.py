@@ -10,8 +10,8 @@ from fencepost.host.log_files import last_lines, log_path
 from fencepost.model.definition import AgentDefinition, agent_from_json, gate_targets, hash_of, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable, Withheld
 from fencepost.model.fast_typing import NamedTuple
+from fencepost.model.instants import from_us
 from fencepost.model.lease import Granted
-from fencepost.model.moment import from_us
 from fencepost.model.outcome import (
     Failed,
     Interrupted,

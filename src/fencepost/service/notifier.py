@@ -6,8 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import from_us
+from fencepost.model.instants import format_instant, from_us
 from fencepost.model.notice import PINGED, Delivery, Wish, link_to, pause_after
 from fencepost.model.own_program import own_program
 from fencepost.model.secret_rights import NO_LISTS, Rights

@@ -130,7 +130,7 @@ def with_own_folder(path: str) -> str:
 def _tick_variables(tenant: str, tick: GrantedTick) -> dict[str, str]:
     """Return what a command knows about its tick, as a scheduled run does."""
     from fencepost.model.fast_instant import instant
-    from fencepost.model.moment import from_us
+    from fencepost.model.instants import from_us
     from fencepost.model.occurrence import idempotency_key
 
     last = instant(tick.last_success_us) or ""

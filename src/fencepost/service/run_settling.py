@@ -7,7 +7,7 @@ from threading import Thread
 from fencepost.flow.settler import Settler
 from fencepost.host.log_files import last_lines, log_path
 from fencepost.model.definition import agent_from_json
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.model.outcome import Lost, NotStarted, Outcome, TimedOut, refused_by
 from fencepost.model.run import Reason, RunState
 from fencepost.ports.runs import Ended, LeasedRun, Report

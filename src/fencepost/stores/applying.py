@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fencepost.model.apply_steps import ROWS_AT_ONCE, ApplyStep, steps_of
 from fencepost.model.definition import ScheduleDefinition
 from fencepost.model.errors import StoreUnavailable
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.registry_plan import ChangeKind, Plan
 from fencepost.model.zone import tzdata_version
 from fencepost.stores.audit_writing import write_audit

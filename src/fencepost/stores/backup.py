@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import IO, Any, NamedTuple
 
 from fencepost.model.errors import Invalid, StoreUnavailable
-from fencepost.model.instant import EPOCH, format_instant, parse_instant
+from fencepost.model.instants import EPOCH, format_instant, parse_instant
 from fencepost.stores.maintenance import Snapshot
 
 FORMAT, OF_TENANT = 1, 2  # an older program must not take one tenant's for a whole store

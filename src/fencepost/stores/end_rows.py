@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from fencepost.model.moment import to_us
+from fencepost.model.instants import to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import Reason
 from fencepost.ports.alike_runs import AlikeEnds

@@ -1,6 +1,6 @@
 """The verbs about keys, once for both dialects."""
 
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.ports.keys import KeyRow, NewKey
 from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_rows import storable

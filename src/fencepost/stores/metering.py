@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.ports.metering import BUCKETS_SECONDS, Counts, Figures, LiveCounts, Tokens, figures_of
 from fencepost.stores.guarded_commands import METER
 from fencepost.stores.transaction import Dialect, Row, Transaction

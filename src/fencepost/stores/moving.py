@@ -1,8 +1,7 @@
 """A tenant that has left for another store: here it is on record, and nothing of it happens any more."""
 
 from fencepost.model.errors import Misconfigured
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import FOREVER_US, from_us
+from fencepost.model.instants import FOREVER_US, format_instant, from_us
 from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.transaction import Transaction
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Sequence
 
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.model.notice import SUMMARY_MAX, Delivery, Notice, Wish, last_lines, settled_events
 from fencepost.model.outcome import Settlement
 from fencepost.model.run import RunState

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from fencepost.model.moment import to_us
+from fencepost.model.instants import to_us
 from fencepost.model.ownership import FileId, Member, Owner, Owners, Replaced, owner_of
 from fencepost.model.registry_plan import KnownAgent, KnownDefinitions, KnownHook, KnownSchedule, Wanted, joins
 from fencepost.stores.audit_writing import write_audit

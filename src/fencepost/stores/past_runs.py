@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.model.retention import past_bounds
 from fencepost.ports.pruning import BEGINNING_US, MovedPage, PastPlace
 from fencepost.stores.metering import folded_until

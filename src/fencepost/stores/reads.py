@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from fencepost.model.audit_pack import WantedEntries
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.model.run import RunState
 from fencepost.ports.read_rows import (
     AuditRow,

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from fencepost.model import pause as rules
 from fencepost.model.errors import Busy, Invalid, Rollback, Unknown
-from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.model.instants import FOREVER_US, from_us, to_us
 from fencepost.model.pause import OPEN_END, SkipNext
 from fencepost.model.registry_plan import KnownDefinitions, Plan, Wanted, plan
 from fencepost.model.run import TriggerKind

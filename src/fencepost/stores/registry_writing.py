@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fencepost.model.apply_steps import ApplyStep
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.registry_plan import fields_between
 from fencepost.model.run import TriggerKind
 from fencepost.model.version_handover import REARMING, Before, Start, hand_over

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from fencepost.model.definition import schedule_from_json, trigger_of
-from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.model.instants import FOREVER_US, from_us, to_us
 from fencepost.model.outcome import Settlement
 from fencepost.model.pause import OPEN_END, failures_after, pause_on_failure
 from fencepost.model.run import Reason, RunState

@@ -302,8 +302,7 @@ def say(text: str) -> None:
 def now_text() -> str:
     """Spell this machine's time."""
     from fencepost.host.clock import SystemClock
-    from fencepost.model.instant import format_instant
-    from fencepost.model.moment import from_us
+    from fencepost.model.instants import format_instant, from_us
 
     return format_instant(from_us(SystemClock().wall_us()))
 

@@ -4,8 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from fencepost.model.definition import ScheduleDefinition, schedule_from_json
-from fencepost.model.instant import parse_instant
-from fencepost.model.moment import to_us
+from fencepost.model.instants import parse_instant, to_us
 from fencepost.operations.prove import prove
 from tests.simulation.hosts import Process
 from tests.simulation.ports import Agent

@@ -16,8 +16,8 @@ from fencepost.model.errors import (
     StoreUnavailable,
 )
 from fencepost.model.gate import proof_of
+from fencepost.model.instants import from_us
 from fencepost.model.lease import Claim, Granted
-from fencepost.model.moment import from_us
 from fencepost.model.outcome import Failed, Interrupted, Lost, NotStarted, Outcome, Stopped, Succeeded, TimedOut
 from fencepost.model.retry import DrainStep, drain
 from fencepost.model.run import Reason

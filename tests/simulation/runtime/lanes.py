@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from fencepost.flow.run_recheck import recheck_for
 from fencepost.model.definition import agent_from_json, gate_targets, retry_of, timeouts_of
 from fencepost.model.errors import FencepostError, FenceRegress, LeaseLost, StoreUnavailable
+from fencepost.model.instants import from_us
 from fencepost.model.lease import Claim, Granted, Lease
-from fencepost.model.moment import from_us
 from fencepost.model.outcome import Failed, Lost, NotStarted, Outcome, Stopped, Succeeded, TimedOut
 from fencepost.model.retry import settle
 from fencepost.model.run import Reason, RunId

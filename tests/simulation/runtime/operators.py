@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from fencepost.model.errors import Busy, FencepostError, Invalid, StoreUnavailable, Unauthorised
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.operations.backfill import backfill
 from fencepost.operations.run_requests import cancel, discard, replay, request_run
 from fencepost.operations.webhook_delivery import HookRequest, receive

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.gates.git.command import GitRefused, git
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import from_us
+from fencepost.model.instants import format_instant, from_us
 
 if TYPE_CHECKING:
     from fencepost.ports.clock import Clock

@@ -9,8 +9,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, dataclass_transform
 
 from fencepost.model.budget import MICRO
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import FOREVER_US, from_us
+from fencepost.model.instants import FOREVER_US, format_instant, from_us
 
 PLAIN = (str, int, float, bool, type(None), dict)  # what JSON has already; the values of a dict are JSON, too
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fencepost.model.audit_chain import Fault, Seal
-from fencepost.model.instant import parse_instant
+from fencepost.model.instants import parse_instant
 from fencepost.operations.audit_verification import VerifiedAudit
 from fencepost.operations.records import Record, at
 from fencepost.ports.read_rows import AuditRow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fencepost.model.definition import agent_from_json
 from fencepost.model.effects import Effects, effects_of
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.model.request_key import shown_key
 from fencepost.model.usage import is_partial, llm_tokens
 from fencepost.operations.commands import Command

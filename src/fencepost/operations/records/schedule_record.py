@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, agent_from_json
 from fencepost.model.effects import Effects, effects_of
-from fencepost.model.moment import to_us
+from fencepost.model.instants import to_us
 from fencepost.operations.budget_use import Use, budget_use
 from fencepost.operations.phrases import plain
 from fencepost.operations.pulse import next_tick_us

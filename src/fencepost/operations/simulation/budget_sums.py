@@ -5,7 +5,7 @@ from datetime import datetime, tzinfo
 
 from fencepost.model.budget import HOUR, BudgetPolicy, Counted, MicroUsd, Reservation, Spend, day_of, month_of, reserve
 from fencepost.model.disposition import Window
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import from_us, to_us
 
 
 class SimulatedBudget:

@@ -12,9 +12,9 @@ from fencepost.flow.tick_rows import Meaning
 from fencepost.flow.ticker import plan_of
 from fencepost.model.budget import BudgetPolicy, MicroUsd
 from fencepost.model.disposition import DispositionKind
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import from_us, to_us
 from fencepost.model.overlap import OverlapRule
 from fencepost.model.run import RunState
 from fencepost.model.trigger import CronTrigger, EndedRun, EveryTrigger

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from fencepost.model.calendar import Calendar
 from fencepost.model.disposition import DispositionKind
+from fencepost.model.instants import EPOCH, from_us, to_us
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.missed import INSTANT
-from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.trigger import AtTrigger, CronTrigger, EndedRun, EveryTrigger
 from fencepost.operations.simulation.budget_sums import SimulatedBudget
 

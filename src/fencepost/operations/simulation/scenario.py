@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from fencepost.model.budget import MicroUsd
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition, timeouts_of, trigger_of
 from fencepost.model.errors import Invalid, Unknown
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.nearest_name import nearest
 from fencepost.model.spread import spread

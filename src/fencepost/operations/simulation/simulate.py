@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fencepost.flow.ticker import Ticker
-from fencepost.model.moment import from_us, to_us
+from fencepost.model.instants import from_us, to_us
 from fencepost.model.new_run import NewRun
 from fencepost.model.registry_plan import want
 from fencepost.model.run import Reason, RunState

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from fencepost.model.budget import FREE, MicroUsd, show_usd
 from fencepost.model.disposition import DispositionKind
-from fencepost.model.instant import format_instant
-from fencepost.model.moment import from_us
+from fencepost.model.instants import format_instant, from_us
 from fencepost.operations.dst import DstEffect
 from fencepost.operations.simulation.scenario import Outage, Scenario
 from fencepost.ports.ticks import NewTick

@@ -7,8 +7,8 @@ from fencepost.flow.reaper import Reaper
 from fencepost.flow.run_recheck import claim_for, recheck_for
 from fencepost.model.budget import MicroUsd, used_up
 from fencepost.model.definition import agent_from_json, retry_of
+from fencepost.model.instants import from_us
 from fencepost.model.lease import Claim
-from fencepost.model.moment import from_us
 from fencepost.model.outcome import Outcome, OverBudget, Stopped, Succeeded, TimedOut
 from fencepost.model.retry import settle
 from fencepost.model.run import Reason, RunId, RunState

@@ -10,8 +10,8 @@ from fencepost.flow.tick_rows import Meaning, meaning_of
 from fencepost.model.budget import FREE, BudgetPolicy, Counted, MicroUsd, used_up
 from fencepost.model.definition import timeouts_of
 from fencepost.model.errors import Invalid
+from fencepost.model.instants import EPOCH, from_us, to_us
 from fencepost.model.merged_triggers import MergedTrigger
-from fencepost.model.moment import EPOCH, from_us, to_us
 from fencepost.model.project import Workplace
 from fencepost.model.registry_plan import spell
 from fencepost.model.run import Reason, RunState

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 
 from fencepost.model.cron_warnings import cron_warnings
 from fencepost.model.errors import Invalid
-from fencepost.model.moment import from_us
+from fencepost.model.instants import from_us
 from fencepost.model.secret_rights import Rights
 from fencepost.model.trigger import cron_trigger
 from fencepost.operations.definitions import read_definitions

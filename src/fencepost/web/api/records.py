@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fencepost.model.audit_chain import Seal, key_id, read_heads
 from fencepost.model.effect_ledger import Entry
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import parse_instant
+from fencepost.model.instants import parse_instant
 from fencepost.model.lease import parse_resource
 from fencepost.operations.audit_verification import VerifiedAudit, audit_head, export_part, verify_audit
 from fencepost.operations.doctor import examine, patient

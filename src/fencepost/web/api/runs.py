@@ -4,8 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from fencepost.model.instant import parse_instant
-from fencepost.model.moment import to_us
+from fencepost.model.instants import parse_instant, to_us
 from fencepost.operations.attempt_logs import content, log_of
 from fencepost.operations.bulk_requests import WantedRun, request_many
 from fencepost.operations.queue_paging import LivePlace, live_after, live_place

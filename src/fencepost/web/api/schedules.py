@@ -7,8 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.duration import parse_duration
-from fencepost.model.instant import format_instant, parse_instant
-from fencepost.model.moment import to_us
+from fencepost.model.instants import format_instant, parse_instant, to_us
 from fencepost.operations import schedule_registry as operations
 from fencepost.operations.backfill import Backfilled, backfill
 from fencepost.operations.command_history import why_named

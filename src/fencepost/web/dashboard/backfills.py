@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.model.errors import FencepostError, StoreUnavailable
-from fencepost.model.instant import format_instant
+from fencepost.model.instants import format_instant
 from fencepost.operations import schedule_registry
 from fencepost.operations.backfill import Backfilled, Foreseen, backfill, foresee_backfill
 from fencepost.operations.phrases import counted

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from fencepost.model import budget
 from fencepost.model.definition import schedule_from_json
-from fencepost.model.moment import FOREVER_US, from_us, to_us
+from fencepost.model.instants import FOREVER_US, from_us, to_us
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.commands import Command
 from fencepost.operations.phrases import ago, fate, last_line, plain, readable, rfc3339, span

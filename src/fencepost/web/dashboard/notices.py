@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fencepost.model.errors import Invalid
-from fencepost.model.moment import FOREVER_US
+from fencepost.model.instants import FOREVER_US
 from fencepost.operations.sent_notices import list_notices, outbox, revive_notices
 from fencepost.web.api.paging import Cursor, numbers, spelled
 from fencepost.web.dashboard.acts import Act, Form, ask_about, carry_out

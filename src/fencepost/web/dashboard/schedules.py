@@ -10,7 +10,7 @@ from fencepost.drawing.plots import Plot
 from fencepost.model.definition import agent_from_json
 from fencepost.model.disposition import DispositionKind
 from fencepost.model.effects import Effects, effects_of
-from fencepost.model.moment import to_us
+from fencepost.model.instants import to_us
 from fencepost.operations import schedule_registry
 from fencepost.operations.budget_use import Use, budget_use
 from fencepost.operations.chart import Chart, View, chart

@@ -12,8 +12,7 @@ from fencepost.drawing.lanes import Bar, Block
 from fencepost.drawing.scale import Label
 from fencepost.drawing.timeline import By, Picture, Row, Takeover, TickMark, holder, kind_of
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import parse_instant
-from fencepost.model.moment import to_us
+from fencepost.model.instants import parse_instant, to_us
 from fencepost.operations.chart import SPANS, Chart, View, chart
 from fencepost.operations.phrases import counted, plain, rfc3339, span
 from fencepost.operations.run_queries import RunListing, Store, list_live

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.model.errors import Invalid
-from fencepost.model.instant import (
+from fencepost.model.instants import (
     format_instant,
     format_second,
     format_seconds,

@@ -1,4 +1,4 @@
-"""Instants as text and as whole seconds: RFC 3339 in and out, UTC inside."""
+"""Instants as text, as whole seconds, and as the microseconds that the store keeps: RFC 3339 in and out, UTC inside."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,6 +16,8 @@ EPOCH_ORDINAL = EPOCH.toordinal()
 DAY_FIRST = date.min.toordinal() - EPOCH_ORDINAL
 DAY_LAST = date.max.toordinal() - EPOCH_ORDINAL
 SECOND = timedelta(seconds=1)
+MICROSECOND = timedelta(microseconds=1)
+FOREVER_US = 9_223_372_036_854_775_807  # an open end
 LEAP_SECOND = 60
 SHOWN_MAX = 60
 TIMES_KEPT_MAX = 4096
@@ -28,6 +30,19 @@ _RFC3339 = re.compile(rf"{_DATE}[Tt ]{_TIME}{_OFFSET}", re.ASCII)
 _WALL = re.compile(rf"{_DATE}(?:[Tt ]{_TIME})?", re.ASCII)
 _HOUR = tuple(f"T{hour:02}:" for hour in range(DAY // HOUR))
 _MINUTE_SECOND = tuple(f"{second // MINUTE:02}:{second % MINUTE:02}" for second in range(HOUR))
+
+
+def to_us(at: datetime) -> int:
+    """Return an instant as the store keeps it."""
+    return (at - EPOCH) // MICROSECOND
+
+
+def from_us(us: int) -> datetime:
+    """Return a kept instant; one without an end is the last there is."""
+    try:
+        return EPOCH + timedelta(microseconds=us)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def parse_instant(text: str) -> datetime:
