@@ -17,7 +17,7 @@ from fencepost.operations.why import Explanation, WhyQuestion, why
 from fencepost.ports.read_rows import CommandRow
 
 if TYPE_CHECKING:
-    from fencepost.stores.reads import SqlLooking
+    from fencepost.stores.reads import SqlReads
 
 STATES: dict[str, tuple[str, ...]] = {
     "": (),
@@ -63,7 +63,7 @@ def why_lock(store: Store, tenant: str, name: str, at: str | None = None) -> tup
     return WhyQuestion(name, tenant, at_us, now_us), [Explanation(verdict, (*told, *ticks))]
 
 
-def _told_at(look: "SqlLooking", resource: str, at_us: int, now_us: int) -> tuple[str, list[str]]:
+def _told_at(look: "SqlReads", resource: str, at_us: int, now_us: int) -> tuple[str, list[str]]:
     before = next(iter(look.commands_under(resource, until_us=at_us + 1, limit=1)), None)
     if before and (before.ended_us or (now_us if before.state == "running" else 0)) > at_us:
         return before.state, _told(before, f"At {rfc3339(at_us)} a command", now_us)

@@ -11,7 +11,7 @@ from fencepost.ports.read_rows import Lingering
 from fencepost.ports.store import StoreFacts
 
 if TYPE_CHECKING:
-    from fencepost.stores.reads import SqlLooking
+    from fencepost.stores.reads import SqlReads
 
 LINGERING_US = 300 * SECOND_US  # our own transactions take milliseconds; a backup may take a minute
 SHOWN_MAX = 5
@@ -20,7 +20,7 @@ TWO_LOOKS_SECONDS = 0.2  # apart: who reads in both is not merely passing
 MEGABYTE = 1_000_000
 
 
-def left_open(facts: StoreFacts, look: "SqlLooking", sleep: Callable[[float], None]) -> Iterator[CheckFinding]:
+def left_open(facts: StoreFacts, look: "SqlReads", sleep: Callable[[float], None]) -> Iterator[CheckFinding]:
     """Name those who keep a store from clearing up, each with the way to end it."""
     if facts.kind == "sqlite":
         yield _held_log(facts.url.removeprefix("sqlite:"), sleep)

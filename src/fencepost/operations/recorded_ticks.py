@@ -14,7 +14,7 @@ from fencepost.ports.read_rows import AuditRow, PauseFacts, ScheduleFacts, TickR
 from fencepost.ports.runs import RunRow
 
 if TYPE_CHECKING:
-    from fencepost.stores.reads import SqlLooking
+    from fencepost.stores.reads import SqlReads
 
 RUNS_MAX = 200  # looked through for what was in the way of the ticks of one page
 PAUSES_MAX = 200
@@ -60,7 +60,7 @@ def timeline(
     return Timeline(now_us, _zone(facts), told, (kept[-1].tick_us, kept[-1].occurrence) if more else None)
 
 
-def tell_ticks(look: "SqlLooking", facts: ScheduleFacts, kept: Sequence[TickRow], now_us: int) -> list[ToldTick]:
+def tell_ticks(look: "SqlReads", facts: ScheduleFacts, kept: Sequence[TickRow], now_us: int) -> list[ToldTick]:
     """Tell what became of some ticks of one schedule, newest first."""
     definition = schedule_from_json(facts.definition)
     runs = look.named_runs(row.run_id for row in kept if row.run_id)
@@ -80,7 +80,7 @@ def _zone(facts: ScheduleFacts) -> Zone | None:
 class _Remembered:
     """Answers what a story needs from what was asked for the whole page at once."""
 
-    def __init__(self, look: "SqlLooking", kept: Sequence[TickRow]) -> None:
+    def __init__(self, look: "SqlReads", kept: Sequence[TickRow]) -> None:
         self._look = look
         self._kept = kept
         self._alive: list[RunRow] | None = None

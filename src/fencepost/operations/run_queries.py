@@ -21,7 +21,7 @@ from fencepost.ports.runs import AttemptRow, RunRow
 from fencepost.stores.runtime import RuntimeStore
 
 if TYPE_CHECKING:
-    from fencepost.stores.reads import SqlLooking
+    from fencepost.stores.reads import SqlReads
 
 Store = RuntimeStore  # what a door holds open and hands to operations
 LIVE_MAX = 10_000
@@ -243,7 +243,7 @@ def moment(store: Store, tenant: str, schedule: str, text: str) -> datetime:
     return parse_moment(text, find_zone(zone)) if zone else parse_instant(text)
 
 
-def unknown(look: "SqlLooking", name: str, *, kinds: Sequence[str]) -> Invalid:
+def unknown(look: "SqlReads", name: str, *, kinds: Sequence[str]) -> Invalid:
     """Return the error that says that there is no such name, and which one is near."""
     names = [one.name for one in look.names() if one.kind in kinds and not one.retired]
     near = nearest(name, names)
@@ -270,7 +270,7 @@ def ending_words(run: RunRow) -> str:
     return f"{run.state}: {fate(run.reason, run.exit_code)}"
 
 
-def _check_names(look: "SqlLooking", wanted: Filter) -> None:
+def _check_names(look: "SqlReads", wanted: Filter) -> None:
     """Say so if nothing was found because no run ever had that name."""
     if wanted.schedule and look.schedule(wanted.schedule) is None:
         raise unknown(look, wanted.schedule, kinds=("schedule",))
@@ -278,7 +278,7 @@ def _check_names(look: "SqlLooking", wanted: Filter) -> None:
         raise unknown(look, wanted.agent, kinds=("agent",))
 
 
-def _listing(store: Store, look: "SqlLooking", tenant: str, runs: list[RunRow]) -> RunListing:
+def _listing(store: Store, look: "SqlReads", tenant: str, runs: list[RunRow]) -> RunListing:
     """Add to each waiting run where it stands; what has ended needs no look at the queue."""
     now_us = look.clock_us()
     if not any(run.state == RunState.READY for run in runs):

@@ -21,7 +21,7 @@ from fencepost.operations.tick_stories import Storyteller, pause_words
 from fencepost.ports.read_rows import ScheduleFacts, TickRow, VersionFacts
 
 if TYPE_CHECKING:
-    from fencepost.stores.reads import SqlLooking
+    from fencepost.stores.reads import SqlReads
 
 ROWS_MAX = 5
 
@@ -63,7 +63,7 @@ def why(store: Store, tenant: str, name: str, at: str | None = None) -> tuple[Wh
 class _Inquiry:
     """One schedule, one moment of the store, one question."""
 
-    def __init__(self, store: Store, tenant: str, look: "SqlLooking", facts: ScheduleFacts) -> None:
+    def __init__(self, store: Store, tenant: str, look: "SqlReads", facts: ScheduleFacts) -> None:
         self._store = store
         self._tenant = tenant
         self._look = look
@@ -302,7 +302,7 @@ class _Inquiry:
         return self._store.run(run_id, tenant=self._tenant) is not None
 
 
-def _no_schedule(look: "SqlLooking", name: str) -> Invalid:
+def _no_schedule(look: "SqlReads", name: str) -> Invalid:
     if any(one.name == name and one.kind == "agent" for one in look.names()):
         return Invalid(
             f"{name!r} is an agent and has no ticks; ask for its schedule, or see: fencepost runs --agent {name}"

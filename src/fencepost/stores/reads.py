@@ -29,7 +29,7 @@ from fencepost.stores.transaction import Dialect, Row
 BEYOND = "\U0010ffff"  # sorts after every character that follows a prefix
 
 
-class SqlLooking:
+class SqlReads:
     """Questions over named statements, each about one tenant."""
 
     __slots__ = ("_dialect", "_tenant")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fencepost.stores.deliveries import SqlDeliveries
     from fencepost.stores.keys import SqlKeys
     from fencepost.stores.metering import SqlMetering
-    from fencepost.stores.reads import SqlLooking
+    from fencepost.stores.reads import SqlReads
     from fencepost.stores.registry import SqlRegistry
     from fencepost.stores.webhooks import SqlWebhooks
 
@@ -125,11 +125,11 @@ class RuntimeStore(SqlRequests, SqlCustody, SqlAgenda, SqlHistory, SqlPruning, S
 
         return SqlMetering(self._dialect)
 
-    def reads(self, tenant: str) -> "SqlLooking":
+    def reads(self, tenant: str) -> "SqlReads":
         """Return the questions about one tenant that write nothing."""
-        from fencepost.stores.reads import SqlLooking
+        from fencepost.stores.reads import SqlReads
 
-        return SqlLooking(self._dialect, tenant)
+        return SqlReads(self._dialect, tenant)
 
     def charts(self, tenant: str) -> "SqlCharts":
         """Return what the pictures of one tenant are drawn from."""

@@ -12,7 +12,7 @@ from fencepost.operations.phrases import counted
 from fencepost.operations.simulation.scenario import Expected
 
 if TYPE_CHECKING:
-    from fencepost.stores.reads import SqlLooking
+    from fencepost.stores.reads import SqlReads
     from fencepost.stores.runtime import RuntimeStore
 
 SCHEDULES_MAX = 100_000
@@ -34,7 +34,7 @@ def expected_of(store: "RuntimeStore", tenant: str, schedules: Iterable[str]) ->
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _expected(look: "SqlLooking", schedule: str) -> Expected | None:
+def _expected(look: "SqlReads", schedule: str) -> Expected | None:
     runs = look.runs(state="succeeded", schedule=schedule, limit=LOOKED_AT)
     took = [one.ended_us - one.started_us for one in runs if one.started_us is not None and one.ended_us is not None]
     if not took:
