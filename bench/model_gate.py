@@ -17,7 +17,7 @@ from time import perf_counter, sleep
 
 from fencepost.host.clock import SystemClock
 from fencepost.model.own_program import own_program
-from fencepost.service.model_line import ModelOrder, keep_pass, open_pass
+from fencepost.service.model_gate_client import ModelOrder, keep_pass, open_pass
 
 BOUND_MS = 3.0
 WARM = 20

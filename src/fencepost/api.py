@@ -8,8 +8,8 @@ from fencepost import wiring
 from fencepost.model.duration import parse_duration
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.lease import check_ttl, parse_resource, resource
+from fencepost.service.command_order import Order
 from fencepost.service.held_lease import HeldLease, hold
-from fencepost.service.order import Order
 
 Duration = str | float
 

@@ -134,7 +134,7 @@ class RunContext:
 
         Hand over an async function, and await the answer, in async code.
         """
-        from fencepost.flow.once import Once, is_awaited, once, once_awaited
+        from fencepost.flow.effect_once import Once, is_awaited, once, once_awaited
         from fencepost.host.clock import SystemClock
 
         steps = Once(self._ask, SystemClock().sleep, key, scope=scope)

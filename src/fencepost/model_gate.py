@@ -17,7 +17,7 @@ from fencepost.gates.model.prices import listed_prices
 from fencepost.host.clock import SystemClock
 from fencepost.host.life_lock import try_life_lock
 from fencepost.host.unreadable_process import become_unreadable
-from fencepost.service.model_line import LAST_PORT_FILE, PORT_FILE, PROTOCOL, SOCKET_FILE
+from fencepost.service.model_gate_client import LAST_PORT_FILE, PORT_FILE, PROTOCOL, SOCKET_FILE
 
 LINE_MAX = 1_048_576
 IDLE_SECONDS = 120.0

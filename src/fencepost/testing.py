@@ -32,8 +32,8 @@ from fencepost.operations.run_requests import request_run
 from fencepost.ports.runs import LeasedRun, Report
 from fencepost.service.agent_environment import checkpoint_file, run_variables
 from fencepost.service.answers import SocketAnswers
+from fencepost.service.command_order import new_id
 from fencepost.service.custody import Term
-from fencepost.service.order import new_id
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import PAYLOAD, plan_run_folder
 from fencepost.service.run_socket import RunSocket

@@ -12,7 +12,7 @@ from fencepost.host.identity import this_host
 from fencepost.model.lease import Claim, Granted
 from fencepost.model.process import ProcessId
 from fencepost.model.run import Reason, RunState
-from fencepost.operations import lingering
+from fencepost.operations import open_transactions
 from fencepost.stores.sqlite.dialect import SqliteTransaction
 from tests.support.desk import Desk
 
@@ -130,7 +130,7 @@ def test_whoever_keeps_the_write_ahead_log_from_being_cleared_is_named(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F48, F60 on SQLite: the size alone is no alarm, nor is a reader who lets go."""
-    monkeypatch.setattr(lingering, "LOG_BIG_BYTES", 200_000)
+    monkeypatch.setattr(open_transactions, "LOG_BIG_BYTES", 200_000)
     path = desk.url.removeprefix("sqlite:")
     reader = subprocess.Popen(
         [sys.executable, "-c", READER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

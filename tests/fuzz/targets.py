@@ -29,7 +29,7 @@ from fencepost.model.errors import FencepostError, FenceRefused, Invalid
 from fencepost.model.trigger import cron_trigger
 from fencepost.service.gateway import Splitter
 from fencepost.service.output import HIDDEN, SECRET_MIN, Blotter, Output
-from fencepost.service.spellings import spellings
+from fencepost.service.secret_spellings import spellings
 from fencepost.service.tool_gate import Rules, ToolGate
 from tests.fuzz import oracles
 

@@ -17,7 +17,7 @@ from fencepost.host.clock import SystemClock
 from fencepost.model.errors import GateUnreachable
 from fencepost.model.own_program import own_program
 from fencepost.service.channel import Channel
-from fencepost.service.model_line import ModelOrder, keep_pass, open_pass
+from fencepost.service.model_gate_client import ModelOrder, keep_pass, open_pass
 from tests.support.model_provider import CACHED, INPUT, OUTPUT, REAL_KEY, Provider, model_provider
 from tests.support.scratch import wait_until
 

@@ -18,9 +18,9 @@ from fencepost.model.outcome import (
     TimedOut,
     refused_by,
 )
+from fencepost.model.repeatable_random import spread
 from fencepost.model.retry import Closed, DrainStep, OnLost, RetryPolicy, Timeouts, drain, end_of_lost, settle
 from fencepost.model.run import Reason, RunId, RunState, is_legal, move
-from fencepost.model.spread import spread
 from tests.model.tick_sources import HOUR, MINUTE, SECOND, at
 
 NOW = at(0)

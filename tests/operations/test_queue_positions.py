@@ -5,7 +5,7 @@ import json
 from fencepost.model.lease import Held, Waiter, keys_of
 from fencepost.model.process import Host, ProcessId
 from fencepost.model.project import Working, Workplace
-from fencepost.operations.commands import commands
+from fencepost.operations.project_commands import commands
 from fencepost.operations.queue_positions import QueuePosition, line_up
 from fencepost.ports.runs import RunRow
 

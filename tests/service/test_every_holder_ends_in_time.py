@@ -56,7 +56,7 @@ import os, sys
 from fencepost import wiring
 from fencepost.host.clock import SystemClock
 from fencepost.service.session_holder import SessionHolder
-from fencepost.service.order import Order
+from fencepost.service.command_order import Order
 
 store, name, ttl = sys.argv[1:]
 tools = wiring.exec_tools(store)

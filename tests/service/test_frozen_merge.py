@@ -14,8 +14,8 @@ from fencepost.host.project_identity import merge_gate, resolve
 from fencepost.model.lease import Claim, Granted, Lease
 from fencepost.model.project import Project
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order, Tools
 from fencepost.service.held_lease import HeldLease, hold
-from fencepost.service.order import Order, Tools
 from fencepost.service.workplace import RunWorktree
 from tests.support.repository import files_of, git, make_repository
 from tests.support.scratch import wait_until

@@ -11,7 +11,7 @@ from fencepost.host.processes import system_processes
 from fencepost.model.definition import AgentDefinition, ScheduleDefinition
 from fencepost.model.registry_plan import want
 from fencepost.model.secret_rights import NO_LISTS
-from fencepost.service.order import Tools
+from fencepost.service.command_order import Tools
 from fencepost.service.station import POLL_SECONDS, Station, StationPlan
 from fencepost.stores.runtime import RuntimeStore
 from fencepost.wiring import open_runtime

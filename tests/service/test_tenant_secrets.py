@@ -17,7 +17,7 @@ from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import Misconfigured, Withheld
 from fencepost.model.http_secrets import SECRET, URL, header_secret
 from fencepost.model.secret_rights import NO_LISTS, Rights
-from fencepost.service.handing import given_to
+from fencepost.service.agent_secrets import given_to
 from fencepost.service.notifier import Post
 from fencepost.wiring.tenant_secrets import fetch_secret, gate_opener
 from tests.support.services import asgi_served

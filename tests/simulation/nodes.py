@@ -17,8 +17,8 @@ from fencepost.model.gate import Proof, proof_of
 from fencepost.model.lease import Claim, Lease
 from fencepost.ports.processes import Traces
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order, Tools
 from fencepost.service.custody import Term
-from fencepost.service.order import Order, Tools
 from tests.simulation.checker import Checker
 from tests.simulation.faults import Faults, Knobs
 from tests.simulation.gates.kinds import spelled

@@ -25,7 +25,7 @@ from fencepost.operations.run_list import list_past, show_any
 from fencepost.operations.run_queries import Filter, list_dead, list_live
 from fencepost.operations.run_requests import request_run
 from fencepost.operations.schedule_plots import now_plots, schedule_plots, tick_plots
-from fencepost.operations.skips import skips
+from fencepost.operations.skipped_ticks import skips
 from fencepost.operations.why import why
 from fencepost.ports.pruning import PastPlace, PrunePlace
 from fencepost.service import chores

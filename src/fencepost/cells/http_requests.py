@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from socket import SHUT_RDWR, socket
 from typing import NamedTuple
 
-from fencepost.cells.within import within
+from fencepost.cells.time_limit import within
 from fencepost.model.errors import StoreUnavailable
 
 BODY_MAX = 16_777_216

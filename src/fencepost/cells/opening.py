@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.cells.exchange import Exchange
+from fencepost.cells.compare_and_swap import Exchange
 from fencepost.cells.local_memory import StoreMemory
 from fencepost.cells.root import read_root
 from fencepost.cells.store import CellStore, Here

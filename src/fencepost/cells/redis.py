@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cells.within import within
+from fencepost.cells.time_limit import within
 from fencepost.model.cell import SIZE_MAX
 from fencepost.model.errors import Misconfigured, StoreUnavailable
 from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome

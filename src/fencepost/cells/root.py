@@ -9,7 +9,7 @@ from fencepost.model.errors import StoreUnavailable
 from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fencepost.cells.exchange import Exchange
+    from fencepost.cells.compare_and_swap import Exchange
     from fencepost.ports.cells import Read
 
 TRIES = 8

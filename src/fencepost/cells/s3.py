@@ -5,7 +5,7 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cells.within import within
+from fencepost.cells.time_limit import within
 from fencepost.model.cell import SIZE_MAX
 from fencepost.model.errors import Invalid, Misconfigured, StoreUnavailable
 from fencepost.ports.cells import Answer, CellFacts, Read, SwapOutcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fencepost.cells.exchange import Exchange
+from fencepost.cells.compare_and_swap import Exchange
 from fencepost.model import cell as rules
 from fencepost.model import tick_claim
 from fencepost.model.cell import ROOT, Cell, CellLease, Known, Observed, Root, patience

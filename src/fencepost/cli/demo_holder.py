@@ -13,8 +13,8 @@ from pathlib import Path
 from fencepost import wiring
 from fencepost.model.errors import FencepostError, FenceRefused
 from fencepost.operations.gates import GateWriter, write_file
+from fencepost.service.command_order import Order
 from fencepost.service.held_lease import HeldLease, hold
-from fencepost.service.order import Order
 
 LOCK = "lock:report"
 NAIVE, GATED = "naive.txt", "gated.txt"

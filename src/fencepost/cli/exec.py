@@ -10,11 +10,11 @@ from fencepost.cli.exec_options import MODEL_OPTIONS, TICK_OPTIONS, exit_code, o
 from fencepost.model.errors import Busy, Invalid
 from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.model.lease import TTL_DEFAULT_SECONDS, check_ttl, resource
-from fencepost.service.order import Order
+from fencepost.service.command_order import Order
 
 if TYPE_CHECKING:
     from fencepost.operations.project_lookup import ProjectGround
-    from fencepost.service.order import ModelWish, Tools
+    from fencepost.service.command_order import ModelWish, Tools
 
 HELP = """\
 usage: fencepost exec [options] -- COMMAND [ARGUMENT ...]
@@ -216,7 +216,7 @@ def model_of(options: dict[str, list[str]]) -> ModelWish | None:
             if name in options:
                 raise Invalid(f"{name} is about the model gate; add --model-gate, as in --model-gate anthropic.")
         return None
-    from fencepost.wiring.models import model_wish
+    from fencepost.wiring.exec_model_gate import model_wish
 
     key, url, budget = (one(options, name) for name in MODEL_OPTIONS)
     return model_wish(provider, key=key, url=url, budget=budget)

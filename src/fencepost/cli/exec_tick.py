@@ -24,7 +24,7 @@ from fencepost.model.tick_claim import (
 )
 
 if TYPE_CHECKING:
-    from fencepost.service.order import Order, Tools
+    from fencepost.service.command_order import Order, Tools
     from fencepost.wiring.tick_memory import TickJournal
 
 RETRY_MAX = 100

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fencepost.cli import options
 from fencepost.cli.run_words import depths, fitted, what
-from fencepost.operations.commands import Command
 from fencepost.operations.phrases import rfc3339, span, waited
+from fencepost.operations.project_commands import Command
 from fencepost.operations.queue_positions import QueuePosition
 from fencepost.operations.run_queries import RunListing, SeenRun, list_live
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fencepost.cli import options, render
 from fencepost.cli.run_words import depths, what
-from fencepost.operations.commands import Command
 from fencepost.operations.phrases import span, waited
+from fencepost.operations.project_commands import Command
 from fencepost.operations.records.run_record import live_record
 from fencepost.operations.run_queries import RunListing, SeenRun, list_live
 

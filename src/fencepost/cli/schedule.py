@@ -16,10 +16,10 @@ from fencepost.operations import schedule_registry as operations
 from fencepost.operations.budget_use import budget_use
 from fencepost.operations.phrases import rfc3339
 from fencepost.operations.preview import parse_moment
-from fencepost.operations.pulse import next_tick_us
 from fencepost.operations.records import as_json
 from fencepost.operations.records.schedule_record import pause_record, schedule_detail, schedule_record, version_record
 from fencepost.operations.schedule_registry import Listed, coming
+from fencepost.operations.scheduler_health import next_tick_us
 
 NAME_WIDTH = 24
 ELSEWHERE = {"ticks": "ticks_recorded", "backfill": "backfill"}  # actions that have a module of their own

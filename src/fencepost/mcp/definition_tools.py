@@ -12,11 +12,11 @@ from fencepost.mcp.read_tools import LOOKS
 from fencepost.mcp.write_tools import ENDS, STEERS
 from fencepost.model.access import Role
 from fencepost.model.errors import Invalid
-from fencepost.operations.definitions import read_definitions
 from fencepost.operations.records import as_json
 from fencepost.operations.records.plan_record import planned_record
 from fencepost.operations.run_queries import Store
 from fencepost.operations.schedule_registry import apply_config, plan_config
+from fencepost.operations.sent_definitions import read_definitions
 from fencepost.operations.single_definition import SentDefinition, check_sent, drop_definition, put_definition
 
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)

@@ -12,7 +12,7 @@ from typing import Protocol, assert_never
 
 from fencepost.model.disposition import DispositionKind, Hold, Span, Window, clip, subtract, union
 from fencepost.model.errors import Invalid
-from fencepost.model.spread import spread
+from fencepost.model.repeatable_random import spread
 
 INSTANT = timedelta.resolution  # the smallest step: (a, b] is [a + INSTANT, b + INSTANT)
 REACH_MAX = timedelta(days=3660)

@@ -5,8 +5,8 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from fencepost.model.repeatable_random import spread
 from fencepost.model.run_page import fate
-from fencepost.model.spread import spread
 
 EVENTS = (
     "dead",

@@ -23,8 +23,8 @@ from fencepost.model.outcome import (
     Succeeded,
     TimedOut,
 )
+from fencepost.model.repeatable_random import spread
 from fencepost.model.run import Reason, RunId, RunState
-from fencepost.model.spread import spread
 
 NEVER_RETRIED = frozenset({LeaseLost.exit_code, FenceRefused.exit_code})  # a newer attempt holds it: no use
 RETRIED_IF_ASKED = frozenset({Misconfigured.exit_code, 126, 127})  # not found stays not found

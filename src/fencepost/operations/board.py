@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from fencepost.model.run import RunState
 from fencepost.operations.phrases import SECOND_US, counted, plain, span
-from fencepost.operations.pulse import PATIENCE_US, is_driven
 from fencepost.operations.run_queries import RunListing, SeenRun, Store, list_live
+from fencepost.operations.scheduler_health import PATIENCE_US, is_driven
 from fencepost.ports.read_rows import PauseFacts, ScheduleFacts, Skipped, StorePulse
 
 NEXT_SHOWN = 8

@@ -9,7 +9,7 @@ from fencepost.config.load import Config
 from fencepost.host import cgroup, filesystem, libc, unreadable_process
 from fencepost.host.kept_seals import KeptSeals
 from fencepost.host.life_lock import holders_in
-from fencepost.host.limits import Room, room_left
+from fencepost.host.process_limits import Room, room_left
 from fencepost.model.errors import AuditCut, FencepostError
 from fencepost.model.zone import tzdata_version
 from fencepost.operations.agent_hooks import standings
@@ -17,10 +17,10 @@ from fencepost.operations.agent_probe import missing_parts, place_of
 from fencepost.operations.agent_versions import AskVersion, untried
 from fencepost.operations.doctor_finding import CheckFinding, Status
 from fencepost.operations.gate_probe import standing_problems, ways_around
-from fencepost.operations.lingering import left_open
+from fencepost.operations.open_transactions import left_open
 from fencepost.operations.phrases import SECOND_US, ago, counted, span
-from fencepost.operations.pulse import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.run_queries import Store
+from fencepost.operations.scheduler_health import PATIENCE_US, driver_words, is_driven
 from fencepost.operations.worktrees import list_worktrees, unshown_merges
 from fencepost.ports.clock import Clock
 from fencepost.ports.read_rows import StorePulse

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from fencepost.flow.once import Once, once
+from fencepost.flow.effect_once import Once, once
 from fencepost.model.effect_ledger import ANSWER_MAX, COMPLETED, IN_PROGRESS, Done, Entry, NotDone, check_key
 from fencepost.model.errors import Busy, Invalid, Unknown
 from fencepost.model.nearest_name import nearest

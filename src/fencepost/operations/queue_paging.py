@@ -1,6 +1,6 @@
 """What runs and waits in one order, so that it can be listed part by part while it moves."""
 
-from fencepost.operations.commands import Command
+from fencepost.operations.project_commands import Command
 from fencepost.operations.records.run_record import project_of
 from fencepost.operations.run_queries import LIVE_MAX, RunListing, SeenRun, Store, list_live
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from fencepost.model.errors import Invalid, Unknown
 from fencepost.operations.attempt_logs import Log
 from fencepost.operations.command_history import list_commands
-from fencepost.operations.commands import Command
 from fencepost.operations.phrases import ago, counted, plain, rfc3339, span
+from fencepost.operations.project_commands import Command
 from fencepost.operations.records.run_record import (
     CommandRecord,
     GuardedCommandRecord,

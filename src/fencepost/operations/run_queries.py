@@ -12,9 +12,9 @@ from fencepost.model.lease import Held, Turn, unattended_since_us
 from fencepost.model.nearest_name import nearest
 from fencepost.model.run import Reason, RunState
 from fencepost.model.zone import find_zone
-from fencepost.operations.commands import Command, commands
 from fencepost.operations.phrases import fate, kept_words, rfc3339, span
 from fencepost.operations.preview import parse_moment
+from fencepost.operations.project_commands import Command, commands
 from fencepost.operations.queue_positions import QueuePosition, line_up
 from fencepost.ports.read_rows import AuditRow, Replay, TickRow
 from fencepost.ports.runs import AttemptRow, RunRow

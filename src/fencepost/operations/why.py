@@ -15,8 +15,8 @@ from fencepost.model.trigger import Align, AtTrigger, EveryTrigger
 from fencepost.model.zone import Zone, find_zone
 from fencepost.operations.phrases import SECOND_US, ago, gate_words, kept_words, rfc3339, wall
 from fencepost.operations.preview import parse_moment, preview
-from fencepost.operations.pulse import is_overdue, next_tick_us, silence
 from fencepost.operations.run_queries import SeenRun, Store, show, unknown
+from fencepost.operations.scheduler_health import is_overdue, next_tick_us, silence
 from fencepost.operations.tick_stories import Storyteller, pause_words
 from fencepost.ports.read_rows import ScheduleFacts, TickRow, VersionFacts
 

@@ -25,8 +25,8 @@ from fencepost.service.run_folder import plan_run_folder
 
 if TYPE_CHECKING:
     from fencepost.ports.store import LeaseStore
+    from fencepost.service.command_order import Order, Tools
     from fencepost.service.custody import Term
-    from fencepost.service.order import Order, Tools
 
 POLL_MIN_SECONDS = 0.02
 POLL_MAX_SECONDS = 0.5

@@ -12,7 +12,7 @@ from fencepost.model.run_key import key_variables
 from fencepost.model.secret_rights import is_ordinary
 from fencepost.model.trace import traceparent
 from fencepost.ports.runs import LeasedRun, RunRow
-from fencepost.service.handing import Given
+from fencepost.service.agent_secrets import Given
 from fencepost.service.run_folder import CHECKPOINT, RunFolder
 
 

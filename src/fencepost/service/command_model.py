@@ -5,12 +5,12 @@ from os.path import basename
 
 from fencepost.gates.model.recipes import scrubbed
 from fencepost.model.errors import GateUnreachable, Misconfigured
+from fencepost.service.command_order import ModelWish, Tools
 from fencepost.service.custody import Term
 from fencepost.service.end_reasons import PASSED_SECONDS
-from fencepost.service.model_leading import Way, way_to
-from fencepost.service.model_line import open_pass
+from fencepost.service.model_gate_client import open_pass
+from fencepost.service.model_gate_setup import Way, way_to
 from fencepost.service.model_pass import FAR_SECONDS, ModelPass, kept_pass
-from fencepost.service.order import ModelWish, Tools
 
 START_SECONDS, LOOK_SECONDS = 20.0, 0.05
 

@@ -7,8 +7,8 @@ import os
 from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple, Sequence
 
 if TYPE_CHECKING:
+    from fencepost.service.command_order import Order
     from fencepost.service.message_pipe import Message
-    from fencepost.service.order import Order
 
 LOST, TIMED_OUT, FAILED, NOT_EXECUTABLE, NOT_FOUND = 76, 124, 1, 126, 127
 NOTHING_STARTED: Message = {"ended": 0, "gone": True, "why": "not started"}

@@ -21,8 +21,8 @@ from fencepost.model.lease import Granted
 from fencepost.model.run import Reason
 from fencepost.ports.store import StoreFacts
 from fencepost.service.admission import Admission
-from fencepost.service.model_line import open_pass
-from fencepost.service.order import Order, Tools
+from fencepost.service.command_order import Order, Tools
+from fencepost.service.model_gate_client import open_pass
 from fencepost.service.relay_store import RelayStore
 from fencepost.service.run_order import Additions, RunOrder
 from fencepost.service.workplace import RunWorktree

@@ -4,8 +4,8 @@ import os
 from _socket import AF_UNIX, SOCK_STREAM, socket
 
 from fencepost.service.channel import Channel
+from fencepost.service.command_order import Tools, new_id
 from fencepost.service.guard_handle import Guarded
-from fencepost.service.order import Tools, new_id
 from fencepost.service.run_order import GuardPlace
 from fencepost.service.zygote import Zygote
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from fencepost.ports.store import StoreFacts
 from fencepost.service.agent_events import Listening
 from fencepost.service.channel import Message
+from fencepost.service.command_order import Tools
 from fencepost.service.guard_child import GuardChild, finish, prepare, start_child
 from fencepost.service.model_pass import ModelPass, kept_pass
-from fencepost.service.order import Tools
 from fencepost.service.output import Output
 from fencepost.service.run_order import Additions, RunOrder
 from fencepost.service.wire import read

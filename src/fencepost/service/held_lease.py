@@ -7,15 +7,15 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from fencepost.flow.once import Once, once
+from fencepost.flow.effect_once import Once, once
 from fencepost.model.errors import LeaseLost, Misconfigured, StoreUnavailable
 from fencepost.model.gate import Proof, covers, proof_of
 from fencepost.model.lease import Claim, Lease, keys_of
 from fencepost.ports.gate import Gate
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order, Tools, new_id
 from fencepost.service.custody import Custody, Term
-from fencepost.service.order import Order, Tools, new_id
 
 T = TypeVar("T")
 

@@ -19,6 +19,7 @@ from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
 from fencepost.ports.alike_runs import AlikeRuns, joined
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun
 from fencepost.service.answers import LOST
+from fencepost.service.command_order import new_id
 from fencepost.service.custody import Custody, Term
 from fencepost.service.end_lines import LaneTelling
 from fencepost.service.end_reasons import DRAIN, STOP
@@ -37,7 +38,6 @@ from fencepost.service.lane_runs import (
 )
 from fencepost.service.last_resort import LastResort
 from fencepost.service.message_pipe import Message
-from fencepost.service.order import new_id
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.signals import Mailbox
 from fencepost.service.wakeup import Hint

@@ -31,12 +31,12 @@ from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
 from fencepost.service.admission import Admission
 from fencepost.service.agent_environment import likeness, own_values, run_variables
 from fencepost.service.answers import LOST, SocketAnswers
+from fencepost.service.command_order import Order, Tools
 from fencepost.service.custody import Term
 from fencepost.service.end_reasons import DRAIN, LOSSES, STOP
 from fencepost.service.end_record import Told
 from fencepost.service.lane_caller import LaneRunner
 from fencepost.service.message_pipe import Message
-from fencepost.service.order import Order, Tools
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import RunFolder
 from fencepost.service.stopwatch import LOOK_SECONDS, Stopwatch

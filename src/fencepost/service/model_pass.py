@@ -8,7 +8,7 @@ from _socket import AF_UNIX, SOCK_STREAM, socket
 
 from fencepost.ports.clock import Clock
 from fencepost.service.channel import Channel, Message
-from fencepost.service.model_line import ModelOrder, keep_pass
+from fencepost.service.model_gate_client import ModelOrder, keep_pass
 
 AGAIN_SECONDS = 1.0  # between two questions for a gate that is gone
 FAR_SECONDS = 3600.0

@@ -116,6 +116,6 @@ def _spelled(secrets: list[str]) -> list[bytes]:
     """Return each secret in all its spellings; most runs have none, and need not know how."""
     if not secrets:
         return []
-    from fencepost.service.spellings import spellings
+    from fencepost.service.secret_spellings import spellings
 
     return list(dict.fromkeys(one for secret in secrets for one in spellings(secret)))

@@ -27,7 +27,7 @@ def load() -> Become:
     import traceback  # noqa: F401  # the last words of a guard that crashes
 
     import fencepost.model.gate  # an agent asks whether it has declared one
-    import fencepost.service.spellings  # noqa: F401  # secrets in the output
+    import fencepost.service.secret_spellings  # noqa: F401  # secrets in the output
 
     clock = SystemClock()
     processes = system_processes(clock)

@@ -10,7 +10,7 @@ from fencepost.model.fast_typing import NamedTuple
 from fencepost.model.lease import renew_every
 from fencepost.model.process import Fate, ProcessId
 from fencepost.model.project import Project, Workplace, workplaces
-from fencepost.service.order import Tools, new_id
+from fencepost.service.command_order import Tools, new_id
 
 if TYPE_CHECKING:
     from fencepost.stores.runtime import RuntimeStore

@@ -22,9 +22,9 @@ from fencepost.model.target import is_target, parse_target
 from fencepost.ports.engine import Setting
 from fencepost.ports.runs import LeasedRun, RunRow
 from fencepost.service.agent_environment import build_environment, checkpoint_file, payload_file
-from fencepost.service.git_road import led_to_gates
-from fencepost.service.handing import given_to
-from fencepost.service.model_leading import lead
+from fencepost.service.agent_secrets import given_to
+from fencepost.service.git_push_route import led_to_gates
+from fencepost.service.model_gate_setup import lead
 from fencepost.service.run_folder import PAYLOAD, plan_run_folder
 from fencepost.service.run_order import Additions, RunOrder
 from fencepost.service.wire import spell

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fencepost.model.project import Project
     from fencepost.model.usage_figures import SoFar
     from fencepost.ports.engine import Manner
-    from fencepost.service.model_line import ModelOrder
+    from fencepost.service.model_gate_client import ModelOrder
 
 
 class RunOrder(NamedTuple):

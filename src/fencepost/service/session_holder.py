@@ -9,8 +9,8 @@ from fencepost.model.lease import Claim, Lease
 from fencepost.model.process import Fate, ProcessId
 from fencepost.ports.store import LeaseStore
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order, Tools, new_id
 from fencepost.service.custody import Custody, Term
-from fencepost.service.order import Order, Tools, new_id
 from fencepost.service.signals import Mailbox, SignalledStop
 
 LOOK_SECONDS = 1.0  # how soon the end of a session is noticed that said no good-bye

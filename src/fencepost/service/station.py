@@ -13,10 +13,10 @@ from fencepost.model.fast_typing import NamedTuple
 from fencepost.ports.agenda import Agenda
 from fencepost.service.adoption import Adoption
 from fencepost.service.chores import Chore, Chores
+from fencepost.service.command_order import Order, Tools, new_id
 from fencepost.service.held_lease import HeldLease, hold
 from fencepost.service.leftovers import Leftovers
 from fencepost.service.nursery import Nursery
-from fencepost.service.order import Order, Tools, new_id
 from fencepost.service.projects import Presence
 from fencepost.service.wakeup import Hint
 from fencepost.service.worker import Worker

@@ -14,11 +14,11 @@ from fencepost.model.lease import ASK_PART, Claim, Lease, kill_grace
 from fencepost.ports.processes import KILL_SECONDS, Traces
 from fencepost.service import exit_codes
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order, Tools, environment, new_id
 from fencepost.service.custody import Custody, Term
 from fencepost.service.exit_codes import NOTHING_STARTED, Ending
 from fencepost.service.guard_start import GuardHandle, post_guard
 from fencepost.service.last_resort import OVERDUE_PART, LastResort
-from fencepost.service.order import Order, Tools, environment, new_id
 from fencepost.service.run_folder import PAYLOAD, RunFolder, plan_run_folder
 from fencepost.service.run_socket import RunSocket
 from fencepost.service.signals import ONLY_TO_AGENT, Mailbox, SignalledStop
@@ -169,7 +169,7 @@ class _Supervisor:
     def _led_to_gates(self, lease: Lease, env: dict[str, str]) -> dict[str, str]:
         if not lease.gates:
             return env
-        from fencepost.service.git_road import led_to_gates
+        from fencepost.service.git_push_route import led_to_gates
 
         return led_to_gates(env, lease.gates, self._order.tenant, self._tools, os.path.basename(self._order.argv[0]))
 

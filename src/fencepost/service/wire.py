@@ -11,7 +11,7 @@ from fencepost.model.project import Project
 from fencepost.model.usage_figures import SoFar
 from fencepost.ports.engine import Manner
 from fencepost.ports.store import StoreFacts
-from fencepost.service.model_line import ModelOrder
+from fencepost.service.model_gate_client import ModelOrder
 from fencepost.service.run_order import Additions
 
 KINDS: dict[str, Any] = {

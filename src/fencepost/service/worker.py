@@ -10,8 +10,8 @@ import select
 from contextlib import suppress
 
 from fencepost.flow.run_recheck import recheck_for
-from fencepost.host.limits import raise_descriptor_limit
 from fencepost.host.log_files import LogFile
+from fencepost.host.process_limits import raise_descriptor_limit
 from fencepost.model.definition import agent_from_json
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import kill_grace, trusted_for

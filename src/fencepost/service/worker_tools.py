@@ -6,9 +6,9 @@ from datetime import timedelta
 from fencepost.model.fast_typing import TYPE_CHECKING, NamedTuple
 from fencepost.model.secret_rights import NO_LISTS, Rights
 from fencepost.ports.engine import Engine
+from fencepost.service.command_order import Tools
 from fencepost.service.end_lines import Tell, tell_nobody
-from fencepost.service.model_line import ModelGateStarter
-from fencepost.service.order import Tools
+from fencepost.service.model_gate_client import ModelGateStarter
 from fencepost.service.projects import ReachableProjects
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ from fencepost.model.gate import proof_of
 from fencepost.model.lease import Lease
 from fencepost.model.project import Project
 from fencepost.service.admission import END_PREDECESSOR_SECONDS
+from fencepost.service.command_order import Order, Tools
 from fencepost.service.held_lease import HeldLease, hold
-from fencepost.service.order import Order, Tools
 
 REPOSITORY_WAIT_SECONDS = 300.0
 TURN, TURN_SECONDS_MAX = "fencepost.turn", 60.0  # the file at which runs of one machine line up for a repository

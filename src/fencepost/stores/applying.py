@@ -19,7 +19,7 @@ from fencepost.model.instants import from_us, to_us
 from fencepost.model.registry_plan import ChangeKind, Plan
 from fencepost.model.zone import tzdata_version
 from fencepost.stores.audit_writing import write_audit
-from fencepost.stores.moving import check_stays
+from fencepost.stores.moved_tenants import check_stays
 from fencepost.stores.owners import Meeting, Membership
 from fencepost.stores.registry_writing import Writing
 from fencepost.stores.transaction import Dialect, Transaction

@@ -9,7 +9,7 @@ from fencepost.stores import audit_packs, past_runs
 from fencepost.stores.audit_packs import plain_rows
 from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_grants import lift
-from fencepost.stores.moving import come_back, leave
+from fencepost.stores.moved_tenants import come_back, leave
 from fencepost.stores.transaction import Dialect, T, Tables, Transaction
 
 RESTORED = "store restored"

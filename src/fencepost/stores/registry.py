@@ -19,7 +19,7 @@ from fencepost.stores import applying
 from fencepost.stores.applying import ApplyDecision
 from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.lease_rows import storable
-from fencepost.stores.moving import check_stays
+from fencepost.stores.moved_tenants import check_stays
 from fencepost.stores.owners import Meeting, meet
 from fencepost.stores.transaction import Dialect, Row, Transaction
 from fencepost.stores.webhooks import plan_hooks

@@ -27,7 +27,7 @@ from fencepost.stores.audit_writing import write_audit
 from fencepost.stores.bulk import put_batch
 from fencepost.stores.lane_turn import SqlBatches
 from fencepost.stores.manifests import FRESH_US, keep_manifests
-from fencepost.stores.moving import check_stays
+from fencepost.stores.moved_tenants import check_stays
 from fencepost.stores.past_runs import touch
 from fencepost.stores.pruning import watermark_of
 from fencepost.stores.run_rows import lock_run, run_of

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from fencepost.operations.simulation.machine import VirtualClock
     from fencepost.ports.gate import Gate
     from fencepost.ports.store import LeaseStore
-    from fencepost.service.model_line import ModelGateStarter
-    from fencepost.service.order import Tools
+    from fencepost.service.command_order import Tools
+    from fencepost.service.model_gate_client import ModelGateStarter
     from fencepost.stores.postgres.store import PostgresStore
     from fencepost.stores.runtime import RuntimeStore
     from fencepost.stores.sqlite.commit_group import CommitGroup
@@ -258,7 +258,7 @@ def exec_tools(url: str) -> Tools:
     """Return what guarding a command takes."""
     from fencepost.host.clock import SystemClock
     from fencepost.host.processes import system_processes
-    from fencepost.service.order import Tools
+    from fencepost.service.command_order import Tools
 
     clock = SystemClock()
     opener = lease_opener(url)
@@ -275,7 +275,7 @@ def exec_tools(url: str) -> Tools:
         return store
 
     def model_gate() -> ModelGateStarter:
-        from fencepost.service.model_line import ModelGateStarter
+        from fencepost.service.model_gate_client import ModelGateStarter
         from fencepost.wiring.state_folders import model_gate_folder, prices_file
 
         return ModelGateStarter(model_gate_folder(), prices_file(), clock)
@@ -324,6 +324,6 @@ def new_run_id() -> str:
 def new_run_ids(count: int) -> list[str]:
     """Name many runs at once, in the order in which they sort."""
     from fencepost.host.clock import SystemClock
-    from fencepost.service.order import new_ids
+    from fencepost.service.command_order import new_ids
 
     return new_ids(SystemClock(), count)

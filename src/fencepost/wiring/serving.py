@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from fencepost.ports.engine import Engine
     from fencepost.ports.store import LeaseStore, StoreFacts
     from fencepost.service.chores import Chore
+    from fencepost.service.command_order import Tools
     from fencepost.service.end_lines import EndLine
     from fencepost.service.notifier import Post
-    from fencepost.service.order import Tools
     from fencepost.service.projects import ReachableProjects
     from fencepost.service.run_order import RunOrder
     from fencepost.service.station import StationPlan
@@ -62,11 +62,11 @@ def serve(
     from fencepost.host.processes import system_processes
     from fencepost.service.adoption import Adoption
     from fencepost.service.chores import delivering
+    from fencepost.service.command_order import Tools, new_id
     from fencepost.service.end_lines import tell_nobody
     from fencepost.service.lane import lane
-    from fencepost.service.model_line import ModelGateStarter
+    from fencepost.service.model_gate_client import ModelGateStarter
     from fencepost.service.nursery import open_nursery
-    from fencepost.service.order import Tools, new_id
     from fencepost.service.projects import Presence, ReachableProjects
     from fencepost.service.station import Station
     from fencepost.service.worker import Worker
@@ -129,8 +129,8 @@ def guard_maker(rights: Rights) -> Become:
     from fencepost.host.processes import system_processes
     from fencepost.model.errors import StoreUnavailable
     from fencepost.operations.gate_kinds import load_kinds
+    from fencepost.service.command_order import Tools
     from fencepost.service.guard_skills import GuardSkills
-    from fencepost.service.order import Tools
     from fencepost.service.run_guard import RunGuard
 
     load_kinds()
@@ -257,7 +257,7 @@ def chores_of(plan: StationPlan, tools: Tools, settings: Settings, folder: str, 
 
 def _line_teller(tenant: str) -> Callable[[Any], float]:
     """Load what looks at the line only where a target wants to hear of it."""
-    from fencepost.operations.queued import QueueTeller
+    from fencepost.operations.queue_notices import QueueTeller
 
     return QueueTeller(tenant).step
 

@@ -127,7 +127,7 @@ def keep_session(name: str, pid: int, started: str, *, folder: str, label: str, 
     from fencepost.model.process import ProcessId
     from fencepost.operations.agent_sessions import Notes
     from fencepost.operations.project_lookup import ground_at
-    from fencepost.service.order import Order
+    from fencepost.service.command_order import Order
     from fencepost.service.session_holder import SessionHolder
 
     ground = ground_at(folder, os.environ, folder)

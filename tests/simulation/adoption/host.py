@@ -18,9 +18,9 @@ from fencepost.model.lease import kill_grace
 from fencepost.model.process import Fate, Host, ProcessId, fate_by_host
 from fencepost.ports.processes import Traces
 from fencepost.service import adoption, guard_skills, run_guard
+from fencepost.service.command_order import Tools
 from fencepost.service.guard_child import GuardChild, _reason
 from fencepost.service.guard_skills import GuardSkills
-from fencepost.service.order import Tools
 from fencepost.service.run_guard import AGENT, ENDED, RunGuard
 from fencepost.service.run_order import GuardPlace
 from tests.simulation.world import Violation

@@ -13,10 +13,10 @@ from fencepost.model.lease import Held
 from fencepost.model.process import Host, ProcessId
 from fencepost.ports.gate import Gate
 from fencepost.service.adoption import Adoption
+from fencepost.service.command_order import Tools
 from fencepost.service.custody import Custody
 from fencepost.service.end_record import has_known_end
 from fencepost.service.leftovers import Leftovers
-from fencepost.service.order import Tools
 from fencepost.service.worker import Worker
 from fencepost.service.worker_tools import WorkerTools
 from fencepost.stores.runtime import RuntimeStore

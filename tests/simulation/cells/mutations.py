@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-from fencepost.cells import exchange, store
+from fencepost.cells import compare_and_swap, store
 from fencepost.model import cell as rules
 from fencepost.model import lease, tick_claim
 from fencepost.model.cell import Cell, Memory, Sighting
@@ -25,8 +25,8 @@ def mutations() -> dict[str, Mistake]:
         "a clock of another boot is believed": lambda: patch.object(rules, "sighted", _whatever_boot),
         "taken over at ttl": lambda: patch.object(rules, "patience", lambda ttl: ttl),
         "a renewal that changes nothing": lambda: patch.object(rules, "renew", lambda cell, *_, **__: cell),
-        "an unknown answer is taken for yes": lambda: patch.object(exchange.Exchange, "write", _believing),
-        "swapped from whatever is there": lambda: patch.object(exchange.Exchange, "write", _blind),
+        "an unknown answer is taken for yes": lambda: patch.object(compare_and_swap.Exchange, "write", _believing),
+        "swapped from whatever is there": lambda: patch.object(compare_and_swap.Exchange, "write", _blind),
         "a deleted cell is made again at once": lambda: patch.object(rules, "vanished", _forget),
         "a fence from the clock alone": lambda: patch.object(lease, "next_fence", lambda _, __, wall_us: wall_us),
         "the deadline counts from the answer": lambda: patch.object(Term, "extend", _extend_from_now),
@@ -54,23 +54,23 @@ def _whatever_boot(before: Sighting | None, nonce: str, *, boot: str, now_ns: in
 
 
 def _believing(
-    self: exchange.Exchange, name: str, seen: Read, document: bytes, nonce: str, *, ttl: float
-) -> exchange.Written:
+    self: compare_and_swap.Exchange, name: str, seen: Read, document: bytes, nonce: str, *, ttl: float
+) -> compare_and_swap.Written:
     del nonce
     swapped: SwapOutcome = self._cells.swap(name, seen.tag, document, seconds=ttl / 6)
     now = self.read(name, ttl=ttl)
-    return exchange.Written(swapped.tag is not None or swapped.answer is Answer.UNKNOWN, now)
+    return compare_and_swap.Written(swapped.tag is not None or swapped.answer is Answer.UNKNOWN, now)
 
 
 def _blind(
-    self: exchange.Exchange, name: str, seen: Read, document: bytes, nonce: str, *, ttl: float
-) -> exchange.Written:
+    self: compare_and_swap.Exchange, name: str, seen: Read, document: bytes, nonce: str, *, ttl: float
+) -> compare_and_swap.Written:
     del seen, nonce
     cells = self._cells
     assert isinstance(cells, SimCells)
     now = self.read(name, ttl=ttl)
     swapped = cells.swap(name, cells._server.read(name).tag, document, seconds=ttl / 6)
-    return exchange.Written(swapped.tag is not None, now._replace(document=document, tag=swapped.tag))
+    return compare_and_swap.Written(swapped.tag is not None, now._replace(document=document, tag=swapped.tag))
 
 
 def _forget(name: tuple[str, str], memory: Memory, ticks: object) -> Cell:

@@ -24,8 +24,8 @@ from fencepost.model.run import Reason
 from fencepost.ports.processes import Traces
 from fencepost.ports.runs import Ended, LeasedRun, Report, RunRow
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order
 from fencepost.service.custody import Term
-from fencepost.service.order import Order
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.hosts import Process
 from tests.simulation.keepers import Guard, Renewing, Start

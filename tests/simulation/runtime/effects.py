@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fencepost.flow.once import Once, once
+from fencepost.flow.effect_once import Once, once
 from fencepost.model.effect_ledger import Done, NotDone
 from fencepost.model.errors import Busy, FencepostError, InDoubt, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Lease

@@ -20,8 +20,8 @@ from fencepost.ports.alike_runs import AlikeEnds, AlikeRuns
 from fencepost.ports.processes import Traces
 from fencepost.ports.runs import Ended, LaneRequest, LeasedRun, Report, RunRow, Turned
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order
 from fencepost.service.custody import Term
-from fencepost.service.order import Order
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.hosts import Process
 from tests.simulation.keepers import Guard, Renewing, Start

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from fencepost.model.errors import Busy, FencepostError, StoreUnavailable
 from fencepost.model.lease import Claim, renew_every
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order
 from fencepost.service.custody import Custody, Term
-from fencepost.service.order import Order
 from tests.simulation.hosts import Host, Process
 from tests.simulation.runtime.fleet import TENANT
 from tests.simulation.runtime.stage import Stage

@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from fencepost.ports.gate import Gate
-from fencepost.service.order import Tools
+from fencepost.service.command_order import Tools
 from fencepost.stores.registry import SqlRegistry
 from fencepost.stores.runtime import RuntimeStore
 from tests.simulation.checker import Checker

@@ -8,9 +8,9 @@ from fencepost.flow.ticker import Ticker, plan_of
 from fencepost.model.errors import Busy, FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.lease import Claim, Lease, renew_every
 from fencepost.service.admission import Admission
+from fencepost.service.command_order import Order
 from fencepost.service.custody import Custody, Term
 from fencepost.service.leftovers import Leftovers
-from fencepost.service.order import Order
 from fencepost.service.projects import Presence
 from tests.simulation.hosts import Host, Process
 from tests.simulation.ports import SimProcesses

@@ -12,7 +12,7 @@ from fencepost.model.effects import Effects, effects_of
 from fencepost.model.instants import from_us
 from fencepost.model.request_key import shown_key
 from fencepost.model.usage import is_partial, llm_tokens
-from fencepost.operations.commands import Command
+from fencepost.operations.project_commands import Command
 from fencepost.operations.queue_positions import resources_in
 from fencepost.operations.records import Record, at, fields_of, usd
 from fencepost.operations.run_queries import Detail, RunListing, SeenRun

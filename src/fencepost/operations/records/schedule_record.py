@@ -9,10 +9,10 @@ from fencepost.model.effects import Effects, effects_of
 from fencepost.model.instants import to_us
 from fencepost.operations.budget_use import Use, budget_use
 from fencepost.operations.phrases import plain
-from fencepost.operations.pulse import next_tick_us
 from fencepost.operations.records import Record, at, fields_of
 from fencepost.operations.run_queries import Store
 from fencepost.operations.schedule_registry import Listed, Upcoming, coming, find_schedule
+from fencepost.operations.scheduler_health import next_tick_us
 from fencepost.operations.single_definition import agent_tag
 from fencepost.ports.registry import AgentRow, PauseEntry, VersionRow
 

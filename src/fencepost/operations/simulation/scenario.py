@@ -11,7 +11,7 @@ from fencepost.model.errors import Invalid, Unknown
 from fencepost.model.instants import format_instant
 from fencepost.model.merged_triggers import MergedTrigger
 from fencepost.model.nearest_name import nearest
-from fencepost.model.spread import spread
+from fencepost.model.repeatable_random import spread
 from fencepost.model.trigger import CronTrigger, EveryTrigger
 
 SPAN_MAX = timedelta(days=3660)

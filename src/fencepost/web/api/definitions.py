@@ -10,12 +10,12 @@ from fencepost.model.errors import Invalid
 from fencepost.model.instants import from_us
 from fencepost.model.secret_rights import Rights
 from fencepost.model.trigger import cron_trigger
-from fencepost.operations.definitions import read_definitions
 from fencepost.operations.preview import known_ahead, parse_moment, preview, preview_schedule
 from fencepost.operations.records.plan_record import PlannedRecord, planned_record
 from fencepost.operations.records.preview_record import preview_record
 from fencepost.operations.run_queries import Store
 from fencepost.operations.schedule_registry import apply_config, find_schedule, plan_config
+from fencepost.operations.sent_definitions import read_definitions
 from fencepost.web.api import request_models, response_models
 from fencepost.web.api.paging import LIMIT, Limit
 from fencepost.web.door import caller_of, door_of

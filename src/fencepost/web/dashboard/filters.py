@@ -10,12 +10,12 @@ from fencepost.model import budget
 from fencepost.model.definition import schedule_from_json
 from fencepost.model.instants import FOREVER_US, from_us, to_us
 from fencepost.model.zone import Zone, find_zone
-from fencepost.operations.commands import Command
 from fencepost.operations.phrases import ago, fate, last_line, plain, readable, rfc3339, span
-from fencepost.operations.pulse import next_tick_us as next_tick_us  # noqa: PLC0414  # for the templates
+from fencepost.operations.project_commands import Command
 from fencepost.operations.queue_positions import QueuePosition
 from fencepost.operations.records.run_record import project_of
 from fencepost.operations.run_queries import SeenRun
+from fencepost.operations.scheduler_health import next_tick_us as next_tick_us  # noqa: PLC0414  # for the templates
 
 __all__ = ["fate", "from_us", "last_line", "readable", "rfc3339"]  # handed on to the templates
 

@@ -6,9 +6,9 @@ from starlette.responses import Response
 from fencepost.model.errors import Invalid
 from fencepost.model.lease import parse_resource
 from fencepost.operations.command_history import list_commands
-from fencepost.operations.commands import Command
 from fencepost.operations.days_ahead import look_ahead
 from fencepost.operations.lease_admin import ListedLease, break_lease, list_leases
+from fencepost.operations.project_commands import Command
 from fencepost.operations.run_queries import Filter, RunListing, SeenRun, Store, list_dead, list_live
 from fencepost.ports.read_rows import CommandRow
 from fencepost.web.api.paging import Cursor, pair, spelled

@@ -19,7 +19,7 @@ from fencepost.operations.records import as_json
 from fencepost.operations.records.schedule_record import past_record
 from fencepost.operations.run_queries import Store
 from fencepost.operations.schedule_plots import schedule_plots, tick_plots
-from fencepost.operations.skips import NEWEST, skips
+from fencepost.operations.skipped_ticks import NEWEST, skips
 from fencepost.operations.why import why
 from fencepost.ports.registry import PauseEntry, VersionRow
 from fencepost.web.api.paging import Cursor, name, names, pair, spelled

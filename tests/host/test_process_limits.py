@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from fencepost.host.limits import Room, room_left
+from fencepost.host.process_limits import Room, room_left
 from fencepost.operations.doctor import limits
 from fencepost.operations.doctor_finding import Status
 
 # Root is not counted, so it becomes another user, who has no process yet.
 ASK = """
 import os, resource
-from fencepost.host.limits import room_left
+from fencepost.host.process_limits import room_left
 _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
 limit = 100_000 if hard == resource.RLIM_INFINITY else min(hard, 100_000)
 resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))

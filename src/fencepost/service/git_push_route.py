@@ -8,7 +8,7 @@ from fencepost.model.fast_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.model.fast_typing import Iterable
-    from fencepost.service.order import Tools
+    from fencepost.service.command_order import Tools
 
 KIND = "git:"
 

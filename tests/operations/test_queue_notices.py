@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.model.notice import Wish, envelope, title_of
-from fencepost.operations.queued import QueueTeller
+from fencepost.operations.queue_notices import QueueTeller
 from fencepost.operations.run_requests import cancel
 from tests.support.runtime import TENANT, Runtime
 

@@ -4,7 +4,7 @@ from fencepost.gates.model.recipes import PROVIDERS, recipe
 from fencepost.host.secrets import own_secret
 from fencepost.model.budget import parse_usd
 from fencepost.model.errors import Invalid
-from fencepost.service.order import ModelWish
+from fencepost.service.command_order import ModelWish
 
 
 def model_wish(provider: str, *, key: str | None, url: str | None, budget: str | None) -> ModelWish:

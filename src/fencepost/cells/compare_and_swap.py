@@ -60,7 +60,7 @@ class Exchange:
 
     def _bounded(self, seconds: float, ask: Callable[[], T]) -> T:
         """Ask what takes many requests, each of which has its own limit."""
-        from fencepost.cells.within import within
+        from fencepost.cells.time_limit import within
 
         try:
             return within(seconds, ask)

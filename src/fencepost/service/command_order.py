@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fencepost.ports.gate import Gate
     from fencepost.ports.processes import Processes
     from fencepost.ports.store import LeaseStore
-    from fencepost.service.model_line import ModelGateStarter
+    from fencepost.service.model_gate_client import ModelGateStarter
     from fencepost.service.run_folder import RunFolder
 
 # Never handed to an agent: with these it could reach the store past its lease.

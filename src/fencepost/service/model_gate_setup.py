@@ -9,8 +9,8 @@ from fencepost.gates.model.recipes import Recipe, is_led, recipe, scrubbed
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.errors import GateUnreachable, Misconfigured
 from fencepost.ports.runs import RunRow
-from fencepost.service.model_line import ModelGateStarter, ModelOrder
-from fencepost.service.order import ModelWish
+from fencepost.service.command_order import ModelWish
+from fencepost.service.model_gate_client import ModelGateStarter, ModelOrder
 
 
 class Led(NamedTuple):
