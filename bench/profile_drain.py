@@ -75,7 +75,7 @@ def line(stage: str, part: str, took: Iterable[tuple[float, float]], number: int
 
 def served(folder: Path) -> Spent:
     """Add up what the server said of each statement in the lanes' own sessions, under the statement's name."""
-    names = {VALUE.sub("?", text.decode().replace("%%", "%")): name for name, text in STATEMENTS.items()}
+    names = {VALUE.sub("?", text.decode().replace("%%", "%")): name for name, text in STATEMENTS.complete().items()}
     sessions: dict[int, Spent] = defaultdict(lambda: defaultdict(lambda: (0.0, 0.0)))
     for file in folder.glob("*.json"):
         for entry in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
