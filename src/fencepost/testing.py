@@ -18,7 +18,6 @@ from typing import Any
 from fencepost import wiring
 from fencepost.context import RunContext
 from fencepost.flow.run_recheck import claim_for, recheck_for
-from fencepost.host.descriptors import readable
 from fencepost.host.identity import this_host
 from fencepost.model.definition import AgentDefinition
 from fencepost.model.effect_ledger import Entry
@@ -34,6 +33,7 @@ from fencepost.service.agent_environment import checkpoint_file, run_variables
 from fencepost.service.answers import SocketAnswers
 from fencepost.service.command_order import new_id
 from fencepost.service.custody import Term
+from fencepost.service.message_pipe import readable
 from fencepost.service.run_answers import RunAnswers
 from fencepost.service.run_folder import PAYLOAD, plan_run_folder
 from fencepost.service.run_socket import RunSocket

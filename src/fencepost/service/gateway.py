@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Protocol
 
-from fencepost.host.descriptors import readable
 from fencepost.model.mcp import FRAME_MAX
+from fencepost.service.message_pipe import readable
 from fencepost.service.signals import ONLY_TO_AGENT, Mailbox
 from fencepost.service.tool_gate import ToolGate
 

@@ -11,10 +11,10 @@ import os
 
 from fencepost.host import cgroup as cgroups
 from fencepost.host import spawn
-from fencepost.host.descriptors import readable
 from fencepost.model import fast_signal as signal
 from fencepost.model.fast_typing import TYPE_CHECKING
 from fencepost.service.agent_tree import AgentTree
+from fencepost.service.message_pipe import readable
 from fencepost.service.run_folder import RunFolder
 
 if TYPE_CHECKING:

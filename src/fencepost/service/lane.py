@@ -12,7 +12,6 @@ from functools import partial
 from typing import TypeVar
 
 from fencepost.flow.run_recheck import recheck_for
-from fencepost.host.descriptors import readable
 from fencepost.model.errors import StoreUnavailable
 from fencepost.model.lease import ASK_PART, Claim, kill_grace
 from fencepost.model.outcome import Failed, Lost, Outcome, Succeeded
@@ -37,7 +36,7 @@ from fencepost.service.lane_runs import (
     wrote_a_log,
 )
 from fencepost.service.last_resort import LastResort
-from fencepost.service.message_pipe import Message
+from fencepost.service.message_pipe import Message, readable
 from fencepost.service.run_folder import plan_run_folder
 from fencepost.service.signals import Mailbox
 from fencepost.service.wakeup import Hint

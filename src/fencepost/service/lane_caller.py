@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from socket import socketpair
 
-from fencepost.host.descriptors import readable
 from fencepost.host.log_files import LogFile
 from fencepost.model.own_program import own_program
 from fencepost.model.secret_rights import is_ordinary
 from fencepost.service.guard_start import GuardHandle, post_guard
 from fencepost.service.lane_batches import FOREVER_NS
-from fencepost.service.message_pipe import Message, MessageLine
+from fencepost.service.message_pipe import Message, MessageLine, readable
 from fencepost.service.output import Output
 from fencepost.service.worker_tools import WorkerTools
 

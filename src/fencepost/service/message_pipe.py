@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 
 from fencepost.model import fast_json as json
 from fencepost.model.fast_typing import Any
+
+SELECTED_MAX = 1_024
+LONGEST_SECONDS = 3_600.0  # poll() counts milliseconds in 32 bits; each caller looks at its clock and waits on
 
 Message = dict[str, Any]
 
@@ -56,3 +60,19 @@ class MessageLine:
         """Hang up."""
         self.closed = True
         os.close(self.fd)
+
+
+def readable(descriptors: list[int], seconds: float | None = None) -> list[int]:
+    """Wait until one of these can be read or was hung up, or for so long; return those that can.
+
+    select() knows no descriptor from 1,024 on, and poll() waits for whole milliseconds.
+    """
+    if max(descriptors) < SELECTED_MAX:
+        return select.select(descriptors, [], [], seconds)[0]
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    ready = poll.poll(None if seconds is None else min(seconds, LONGEST_SECONDS) * 1e3)
+    if any(what & select.POLLNVAL for _, what in ready):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return [descriptor for descriptor, _ in ready]

@@ -8,11 +8,10 @@ import os
 import signal
 from collections.abc import Callable
 
-from fencepost.host.descriptors import readable
 from fencepost.host.spawn import close_others
 from fencepost.model.errors import StoreUnavailable
 from fencepost.service.guard import wake_on_child
-from fencepost.service.message_pipe import MessageLine
+from fencepost.service.message_pipe import MessageLine, readable
 
 WHY_MAX = 1000  # bytes
 Lane = Callable[[int], int]  # a child that carries out runs until there are none

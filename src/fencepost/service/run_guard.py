@@ -16,7 +16,6 @@ from _operator import _compare_digest as compare_digest  # hmac's own, without i
 from _socket import AF_UNIX, SOCK_STREAM, socket
 
 from fencepost.host import cgroup as cgroups
-from fencepost.host.descriptors import readable
 from fencepost.host.libc import open_alarm, set_alarm
 from fencepost.host.log_files import LogFile
 from fencepost.model import fast_signal as signal
@@ -34,6 +33,7 @@ from fencepost.service.end_reasons import LOSSES
 from fencepost.service.end_record import EndRecord, Told
 from fencepost.service.exit_codes import not_started
 from fencepost.service.guard import LOOK_SECONDS, wake_on_child
+from fencepost.service.message_pipe import readable
 from fencepost.service.run_folder import RunFolder
 from fencepost.service.run_order import GuardPlace, RunOrder
 

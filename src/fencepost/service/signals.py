@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from fencepost.host.descriptors import readable
 from fencepost.model import fast_signal as signal
+from fencepost.service.message_pipe import readable
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 ONLY_TO_AGENT = (signal.SIGUSR1, signal.SIGUSR2)

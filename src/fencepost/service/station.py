@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from fencepost.flow.foresight import Foresight
 from fencepost.flow.ticker import Ticker, plan_of
-from fencepost.host.descriptors import readable
 from fencepost.model.errors import Busy, LeaseLost, StoreUnavailable
 from fencepost.model.fast_typing import NamedTuple
 from fencepost.ports.agenda import Agenda
@@ -16,6 +15,7 @@ from fencepost.service.chores import Chore, Chores
 from fencepost.service.command_order import Order, Tools, new_id
 from fencepost.service.held_lease import HeldLease, hold
 from fencepost.service.leftovers import Leftovers
+from fencepost.service.message_pipe import readable
 from fencepost.service.nursery import Nursery
 from fencepost.service.projects import Presence
 from fencepost.service.wakeup import Hint

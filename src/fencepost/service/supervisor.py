@@ -6,7 +6,6 @@ import gc
 import os
 
 from fencepost.host import cgroup
-from fencepost.host.descriptors import readable
 from fencepost.model import fast_signal as signal
 from fencepost.model.errors import FencepostError, LeaseLost, StoreUnavailable
 from fencepost.model.fast_typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from fencepost.service.custody import Custody, Term
 from fencepost.service.exit_codes import NOTHING_STARTED, Ending
 from fencepost.service.guard_start import GuardHandle, post_guard
 from fencepost.service.last_resort import OVERDUE_PART, LastResort
+from fencepost.service.message_pipe import readable
 from fencepost.service.run_folder import PAYLOAD, RunFolder, plan_run_folder
 from fencepost.service.run_socket import RunSocket
 from fencepost.service.signals import ONLY_TO_AGENT, Mailbox, SignalledStop

@@ -11,14 +11,13 @@ import gc
 import os
 from _socket import AF_UNIX, SOCK_STREAM, socket, socketpair
 
-from fencepost.host.descriptors import readable
 from fencepost.host.libc import name_process
 from fencepost.host.spawn import close_others
 from fencepost.model import fast_signal as signal
 from fencepost.model.fast_typing import TYPE_CHECKING, Callable
 from fencepost.model.own_program import own_file
 from fencepost.service.guard import wake_on_child
-from fencepost.service.message_pipe import MessageLine
+from fencepost.service.message_pipe import MessageLine, readable
 from fencepost.service.run_order import GuardPlace
 
 if TYPE_CHECKING:
